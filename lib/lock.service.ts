@@ -1,7 +1,6 @@
 /** LockService, the API of a lock module. It checks arguments; the calls themselves run through core/hold/lock-calls.ts. */
 import { Subject, type Observable } from 'rxjs';
-import { assembleCore, type Core } from './core/hold/assembly.js';
-import type { LockCalls } from './core/hold/lock-calls.js';
+import { LockCalls } from './core/hold/lock-calls.js';
 import type { LeadOptions, Leadership, LockHolder, Term } from './core/hold/leadership.js';
 import { optionsAndWork, type Work } from './core/hold/work.js';
 import { keysInOrder } from './core/key/call-key.js';
@@ -43,7 +42,6 @@ export class LockService {
   private readonly eventSubject = new Subject<LockEvent>();
   private readonly store: LockStore;
   private readonly clock: Clock;
-  private readonly core: Core;
   private readonly calls: LockCalls;
   private closing: Promise<void> | undefined;
 
@@ -51,8 +49,7 @@ export class LockService {
     const { store, process, clock = systemClock, report, instance = 'default' } = options;
     this.store = store;
     this.clock = clock;
-    this.core = assembleCore({ events: this.eventSubject, store, process, instance, clock, defaults: resolveDefaults(options), report });
-    this.calls = this.core.calls;
+    this.calls = new LockCalls({ events: this.eventSubject, store, process, instance, clock, defaults: resolveDefaults(options), report });
     this.events = this.eventSubject.asObservable();
   }
 
@@ -123,14 +120,14 @@ export class LockService {
 
   /** The lease of the hold around the running code, for `key`, or without a key the innermost one. Undefined when there is none. */
   currentLease(key?: string): Lease | undefined {
-    return this.core.context.find(key === undefined ? undefined : checkKey(key));
+    return this.calls.context.find(key === undefined ? undefined : checkKey(key));
   }
 
   /** The lease of the hold of `key` around the running code. @throws LockUsageError when there is none, LockLostError when it was lost */
   assertLocked(key: string, mode: LockMode = 'write'): Lease {
     checkMode(mode, key);
-    const hold = this.core.context.find(checkKey(key), mode);
-    if (!hold) throw notHeldError(key, mode, this.core.context.find(key) !== undefined);
+    const hold = this.calls.context.find(checkKey(key), mode);
+    if (!hold) throw notHeldError(key, mode, this.calls.context.find(key) !== undefined);
     hold.assertHeld();
     return hold;
   }
@@ -148,13 +145,13 @@ export class LockService {
    * @throws LockStoreError
    */
   async inspect(key: string): Promise<LockState> {
-    return this.core.here.named(await this.store.inspect(checkKey(key)));
+    return this.calls.here.named(await this.store.inspect(checkKey(key)));
   }
 
   /** Every lock of this prefix that is held or waited for, in no order. @throws LockUsageError; LockStoreError at any step */
   list(options?: ListOptions): AsyncIterable<LockState> {
     checkList(options);
-    return this.core.here.allNamed(this.store.list(options));
+    return this.calls.here.allNamed(this.store.list(options));
   }
 
   /**
@@ -170,7 +167,7 @@ export class LockService {
 
   /** Runs `fn` outside of every hold that surrounds this call. It is meant for work that outlives the hold. */
   detached<T>(fn: () => T): T {
-    return this.core.context.outside(fn);
+    return this.calls.context.outside(fn);
   }
 
   /**
@@ -178,7 +175,7 @@ export class LockService {
    * all processes. It never rejects: failures of `fn` are told as events and in the log. @throws LockKeyError, LockUsageError
    */
   lead(role: string, fn: Term, options: LeadOptions & CallSite = {}): Leadership {
-    return this.core.election.stand(role, roleKey(role), fn, options);
+    return this.calls.election.stand(role, roleKey(role), fn, options);
   }
 
   /** Who leads now; null when nobody does. @throws LockKeyError, LockStoreError */
@@ -188,7 +185,7 @@ export class LockService {
 
   /** The roles that this process stands for, or leads: also those of methods with `@Leader`. */
   get leaderships(): readonly Leadership[] {
-    return this.core.election.leaderships;
+    return this.calls.election.leaderships;
   }
 
   /**
@@ -196,20 +193,20 @@ export class LockService {
    * `close()`, or until the grace is over. LockModule calls it. @internal
    */
   announceShutdown(): void {
-    this.core.election.close();
-    this.core.shutdown.announce();
+    this.calls.election.close();
+    this.calls.shutdown.announce();
   }
 
   /** Begins the shutdown: calls that wait and new calls reject with LockClosedError, except those made inside a hold. @internal */
   prepareShutdown(): void {
     this.announceShutdown();
-    this.core.shutdown.begin();
+    this.calls.shutdown.begin();
   }
 
   /** Begins the shutdown, and resolves when all holds have ended, or `shutdownGraceMs` are over. @internal */
   holdsEnded(): Promise<void> {
     this.prepareShutdown();
-    return keptAlive(this.clock, async () => this.core.shutdown.holdsEnded());
+    return keptAlive(this.clock, async () => this.calls.shutdown.holdsEnded());
   }
 
   /**
@@ -219,7 +216,7 @@ export class LockService {
   close(): Promise<void> {
     return (this.closing ??= keptAlive(this.clock, async () => {
       this.prepareShutdown();
-      await this.core.shutdown.finish();
+      await this.calls.shutdown.finish();
       await this.store.close();
       this.eventSubject.complete();
     }));

@@ -1,40 +1,46 @@
 /**
  * A filter for jest: which suites belong to which command. HOLDFAST_SUITES names it.
  *
- * - `check`: those of `npm run check`, which start no server, load no other framework than Nest over HTTP, and are short.
+ * - `check`: those of `npm run check`, which start no server, load no framework beside Nest itself, and are short.
  * - `test`: those of `npm test`. The ones on servers wait for facts, so they may run beside each other on a busy machine.
  * - `servers`: those of `npm run test:servers`. In them servers fail, freeze, move and vote while leases run in real time, so they run one
  *   after another.
  *
- * Whether a suite starts a server is read from its imports, also the relative ones of the files that it imports.
+ * What a suite starts and loads is read from its imports, and from those of the files of test/ that it imports.
  */
 const { existsSync, readFileSync } = require('node:fs');
-const { dirname, relative, resolve, sep } = require('node:path');
+const { dirname, join, relative, resolve, sep } = require('node:path');
 
 const root = resolve(__dirname, '..');
 const SERVERS = ['test/support/server-process.ts', 'test/support/redis-binary.ts'].map((path) => resolve(root, path));
-const LONG = /^test\/(model|simulation|explorer|faults|sample)\/|^test\/nest\/(matrix|transports|unread-routes)\.test/;
+const LONG = /^test\/(model|simulation|explorer|faults|sample)\/|^test\/contract\/.*-simulated/;
+const FRAMEWORK = /from '(@nestjs\/(?!common'|core'|testing')[^']+|@opentelemetry\/[^']+|supertest|bullmq|ws)'/;
 const IN_REAL_TIME = /^test\/(stores|model)\/|^test\/contract\/red(is-store-|lock-)|^test\/lua\/costs|^test\/nest\/costs-of-a-call/;
 
-function startsServers(file, seen = new Set()) {
-  if (SERVERS.includes(file)) return true;
-  if (seen.has(file) || !existsSync(file)) return false;
+/** Whether this file or one that it imports is such a one. */
+function reaches(file, isSuchAOne, seen = new Set()) {
+  if (seen.has(file) || !file.startsWith(join(root, 'test', sep)) || !existsSync(file)) return false;
   seen.add(file);
-  const imports = readFileSync(file, 'utf8').matchAll(/from '(\.{1,2}\/[^']+)\.js'|import\('(\.{1,2}\/[^']+)\.js'\)/g);
+  const text = readFileSync(file, 'utf8');
+  if (isSuchAOne(file, text)) return true;
+  const imports = text.matchAll(/from '(\.{1,2}\/[^']+)\.js'|import\('(\.{1,2}\/[^']+)\.js'\)/g);
   for (const [, direct, dynamic] of imports) {
-    if (startsServers(resolve(dirname(file), `${direct ?? dynamic}.ts`), seen)) return true;
+    if (reaches(resolve(dirname(file), `${direct ?? dynamic}.ts`), isSuchAOne, seen)) return true;
   }
   return false;
 }
 
+const startsServers = (path) => reaches(path, (file) => SERVERS.includes(file));
+const loadsFramework = (path) => reaches(path, (_, text) => FRAMEWORK.test(text));
+
 function commandOf(path) {
   const name = relative(root, path).split(sep).join('/');
-  if (!startsServers(path)) return LONG.test(name) ? 'test' : 'check';
-  return IN_REAL_TIME.test(name) ? 'servers' : 'test';
+  if (startsServers(path)) return IN_REAL_TIME.test(name) ? 'servers' : 'test';
+  return LONG.test(name) || loadsFramework(path) ? 'test' : 'check';
 }
 
 module.exports = async (paths) => {
   const wanted = process.env.HOLDFAST_SUITES === 'test' ? ['check', 'test'] : [process.env.HOLDFAST_SUITES];
   return { filtered: paths.filter((path) => wanted.includes(commandOf(path))) };
 };
-module.exports.startsServers = (file) => startsServers(file);
+module.exports.startsServers = startsServers;

@@ -1,5 +1,5 @@
 /**
- * What a question of the benchmark answers with: a table for people, figures with their goals, and bars for the plot.
+ * What a question of the benchmark answers with: a table for people, and figures with their goals.
  */
 export interface Answer {
   readonly title: string;
@@ -8,7 +8,6 @@ export interface Answer {
   readonly columns: readonly string[];
   readonly rows: readonly (readonly (string | number)[])[];
   readonly figures: readonly Figure[];
-  readonly bars?: Bars | undefined;
 }
 
 /** One goal of the project and what was measured. */
@@ -16,12 +15,6 @@ export interface Figure {
   readonly what: string;
   readonly measured: number;
   readonly goal: { readonly atLeast: number } | { readonly atMost: number };
-}
-
-export interface Bars {
-  readonly unit: string;
-  readonly logarithmic?: boolean;
-  readonly values: readonly { readonly name: string; readonly value: number; readonly ours?: boolean }[];
 }
 
 /** One file of questions/ each. */

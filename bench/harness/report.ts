@@ -1,12 +1,11 @@
 /**
- * Writes what was found: one JSON file a question in bench/results, and from all of them docs/benchmarks.md and its plot.
+ * Writes what was found: one JSON file a question in bench/results, and from all of them bench/RESULTS.md.
  */
 import { readFileSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { cpus, loadavg, platform, release, totalmem } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { digits, isMet, type Answer, type Figure } from './answer.js';
-import { plot } from './plot.js';
 
 const ROOT = new URL('../../../../', import.meta.url);
 const RESULTS = new URL('bench/results/', ROOT);
@@ -59,10 +58,8 @@ export async function writeDocs(questions: readonly string[]): Promise<string> {
     if (text !== undefined) findings.push(JSON.parse(text) as Finding);
   }
   const answers = findings.flatMap((finding) => finding.answers);
-  const page = new URL('docs/benchmarks.md', ROOT);
-  await mkdir(new URL('docs/', ROOT), { recursive: true });
+  const page = new URL('bench/RESULTS.md', ROOT);
   await writeFile(page, markdown(findings, answers));
-  await writeFile(new URL('docs/benchmarks.svg', ROOT), plot(answers));
   return fileURLToPath(page);
 }
 
@@ -71,15 +68,13 @@ function markdown(findings: readonly Finding[], answers: readonly Answer[]): str
   const versions = peers.map((name) => `${name.replace(/5$/, '')} ${versionOf(`bench/node_modules/${name}`)}`);
   const summary = answers.flatMap(({ title, figures }) => figures.map((figure) => [title, figure.what, digits(figure.measured), goalOf(figure), verdict(figure)]));
   const lines = [
-    '# Benchmarks',
+    '# Results',
     '',
-    'Written by `npm run bench`; how it measures stands in [bench/README.md](https://github.com/nestjs-holdfast/nestjs-holdfast/blob/main/bench/README.md). Only ratios taken in one run on one machine',
+    'Written by `npm run bench`; how it measures stands in [README.md](README.md). Only ratios taken in one run on one machine',
     'mean anything: absolute rates are those of a small machine that had other work to do at the time.',
     '',
     ...circumstancesOf(findings).map((line) => `- ${line}`),
     `- Peers: ${versions.join(', ')}; each with the settings its documentation advises.`,
-    '',
-    '![The same figures as bars](benchmarks.svg)',
     '',
     '## Goals and what was measured',
     '',

@@ -100,10 +100,5 @@ function describe(entries: readonly string[], of: (entry: string, figure: keyof 
       { what: 'unfairness between processes, handOn 1', measured: of('holdfast@1', 'unfairness'), goal: { atMost: 1.2 } },
       { what: `idle between processes, handOn 1, of the ${publishLock.name}`, measured: of('holdfast@1', 'idleMs') / of('publishLock', 'idleMs'), goal: { atMost: 1.5 } },
     ],
-    bars: {
-      unit: 'commands a turn',
-      logarithmic: true,
-      values: entries.map((entry) => ({ name: contenderNamed(entry).name, value: of(entry, 'commands'), ours: entry.startsWith('holdfast') })),
-    },
   };
 }

@@ -51,11 +51,6 @@ async function ask(): Promise<Answer> {
         { what: `fewest turns of a caller in ${TURNS}`, measured: least, goal: { atLeast: 31 } },
         { what: `most turns of a caller in ${TURNS}`, measured: most, goal: { atMost: 32 } },
       ],
-      bars: {
-        unit: 'turns a second',
-        logarithmic: true,
-        values: all.map(([name, rounds]) => ({ name, value: rounds.median(name, 'cyclesPerSecond'), ours: name === ours })),
-      },
     };
   } finally {
     await server.stop();

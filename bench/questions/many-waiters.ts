@@ -67,10 +67,5 @@ function describe(ours: readonly WaitersRun[], peers: ReadonlyMap<string, readon
       { what: 'dead time with 256 waiters, of that with 4', measured: ours[1]!.deadMs / few.deadMs, goal: { atMost: 1.3 } },
       { what: 'dead time with 1,000 waiters, of that with 4', measured: many.deadMs / few.deadMs, goal: { atMost: 1.3 } },
     ],
-    bars: {
-      unit: 'commands a hand-over with 1,000 waiters',
-      logarithmic: true,
-      values: [{ name: 'Holdfast', value: many.commands, ours: true }, ...[...peers].map(([name, samples]) => ({ name, value: samples.at(-1)!.commands }))],
-    },
   };
 }

@@ -41,7 +41,6 @@ async function ask(): Promise<Answer> {
       { what: 'lock and queue keys left', measured: ours.left, goal: { atMost: 0 } },
       { what: 'fence and format keys left', measured: ours.bounded, goal: { atMost: 257 } },
     ],
-    bars: { unit: 'bytes a lock, MEMORY USAGE', values: all.map(({ name, bytes }, at) => ({ name, value: bytes, ours: at === 0 })) },
   };
 }
 

@@ -34,7 +34,6 @@ async function ask(): Promise<Answer> {
         { what: 'commands an operation', measured: rounds.median(ours, 'commands'), goal: { atMost: 1 } },
         { what: `rate, of the best polled one (${best})`, measured: rounds.rateRatio(ours, best), goal: { atLeast: 4 } },
       ],
-      bars: { unit: 'operations a second', values: rounds.names.map((name) => ({ name, value: rounds.median(name, 'cyclesPerSecond'), ours: name === ours })) },
     };
   } finally {
     await server.stop();

@@ -66,7 +66,6 @@ function describeCycles(callers: number, rounds: Rounds): Answer {
       { what: `rate, of the best peer (${best})`, measured: rounds.rateRatio(ours, best), goal: { atLeast: 1 } },
       { what: 'commands a cycle', measured: rounds.median(ours, 'commands'), goal: { atMost: 10 } },
     ],
-    bars: { unit: `of the rate of ${best}`, values: rounds.names.map((name) => ({ name, value: rounds.rateRatio(name, best), ours: name === ours })) },
   };
 }
 

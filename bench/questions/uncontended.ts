@@ -41,7 +41,6 @@ async function ask(callers: number): Promise<Answer> {
         { what: 'rate, of our bare scripts', measured: rounds.rateRatio(ours, bare.name), goal: { atLeast: 0.95 } },
         { what: 'commands a cycle', measured: rounds.median(ours, 'commands'), goal: { atMost: 2.01 } },
       ],
-      bars: { unit: 'of the floor’s rate', values: rounds.names.map((name) => ({ name, value: rounds.rateRatio(name, floor.name), ours: name === ours })) },
     };
   } finally {
     await server.stop();

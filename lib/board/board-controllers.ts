@@ -7,7 +7,7 @@
 import { Controller, Get, Headers, Inject, Logger, Param, Post, Query, Req, Res, UseGuards, VERSION_NEUTRAL, type ControllerOptions, type Type } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { Observable } from 'rxjs';
-import { isLockError, messageOf } from '../core/port/errors.js';
+import { isLockError, messageOf, oneLine } from '../core/port/errors.js';
 import { sendAnswer, sendFile, sendPage, type PageResponse } from './board-page.js';
 import type { ResolvedBoardOptions } from './board-options.js';
 import { sendEvents, type EventResponse } from './event-stream.js';
@@ -92,7 +92,7 @@ function releaseController({ path }: ResolvedBoardOptions): Type {
       }
       await answer(response, async () => {
         const released = await this.board.of(instance).forceRelease(key, fence);
-        if (released) this.logger.warn(`Lock '${key}' was taken away from its holder with fence ${fence} by an operator.`);
+        if (released) this.logger.warn(oneLine(`Lock '${key}' was taken away from its holder with fence ${fence} by an operator.`));
         return { released };
       });
     }

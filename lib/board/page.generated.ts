@@ -397,7 +397,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '/** Where the locks are kept, and what is switched off there, as in the line of the log at boot. */\n' +
     'function storeText({ store, recovery }) {\n' +
     '  if (store === undefined) return \'\';\n' +
-    '  const off = store.off.length === 0 ? \'\' : ` Switched off: ${store.off.join(\'; \')}.`;\n' +
+    '  const off = store.off.length === 0 ? \'\' : ` Without: ${store.off.join(\'; \')}.`;\n' +
     '  const recovered = recovery?.recoveries > 0 ? ` ${count(recovery.recoveries, \'recovery\', \'recoveries\')} since this process started.` : \'\';\n' +
     '  return `Kept by ${store.place}, prefix \'${store.prefix}\'.${off}${recovered}`;\n' +
     '}\n' +

@@ -4,7 +4,7 @@ import { DEFAULT_INSTANCE } from './lock-names.js';
 
 export function bootLine(instance: string, { place, prefix, off, unknown }: StoreSummary): string {
   const whose = instance === DEFAULT_INSTANCE ? 'Locks' : `Locks of the module '${instance}'`;
-  const switchedOff = off.length === 0 ? '' : ` Switched off: ${off.join('; ')}.`;
+  const switchedOff = off.length === 0 ? '' : ` Without: ${off.join('; ')}.`;
   const untold = unknown === undefined ? '' : ` Not known: ${unknown}.`;
   return `${whose} are kept by ${place}, prefix '${prefix}'.${switchedOff}${untold}`;
 }

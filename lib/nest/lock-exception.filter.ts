@@ -4,7 +4,10 @@
  */
 import { Catch, HttpStatus, Logger, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
 import { throwError } from 'rxjs';
-import { LockError, type LockErrorCode } from '../core/port/errors.js';
+import { systemClock } from '../core/port/clock.js';
+import { isLockError, type LockError, type LockErrorCode, type LockLostError } from '../core/port/errors.js';
+import type { Report, ReportLevel } from '../core/port/report.js';
+import { logReports } from './lock-log.js';
 
 /** What a client is told. The error's own message, with keys and advice to programmers, goes only to the log. */
 interface LockErrorAnswer {
@@ -25,36 +28,68 @@ const ANSWERS: Readonly<Record<LockErrorCode, LockErrorAnswer>> = {
 /** The Retry-After header, in seconds. It is short because most holds are, and because a longer wait is set by `waitMs`. */
 const RETRY_AFTER_SECONDS = 1;
 
+/** The status of gRPC for each error: ABORTED, UNAVAILABLE, INVALID_ARGUMENT, INTERNAL, FAILED_PRECONDITION. */
+const GRPC_CODES: Readonly<Record<LockErrorCode, number>> = {
+  LOCK_TIMEOUT: 10,
+  LOCK_STORE: 14,
+  LOCK_CLOSED: 14,
+  LOCK_KEY: 3,
+  LOCK_LOST: 13,
+  LOCK_USAGE: 9,
+};
+
+/** What an operator should read of each error; nothing of a busy lock, which is normal operation. */
+const LEVELS: Readonly<Record<LockErrorCode, ReportLevel | undefined>> = {
+  LOCK_TIMEOUT: undefined,
+  LOCK_STORE: 'warning',
+  LOCK_CLOSED: 'warning',
+  LOCK_KEY: 'warning',
+  LOCK_LOST: 'error',
+  LOCK_USAGE: 'error',
+};
+
+/** Node's response: the response of Express is one itself, the reply of Fastify has it as `raw`. */
+interface RawResponse {
+  end?(): unknown;
+  readonly req?: { readonly httpVersionMajor?: number };
+}
+
 /** What is used of the response of Express, or of the reply of Fastify. */
-interface HttpResponse {
+interface HttpResponse extends RawResponse {
   readonly headersSent?: boolean;
   /** Fastify's name for `headersSent`. */
   readonly sent?: boolean;
-  /** Node's response, in Fastify; the response of Express is one itself. */
-  readonly raw?: { end(): unknown };
-  end?(): unknown;
+  readonly raw?: RawResponse;
   status(code: number): unknown;
   header(name: string, value: string): unknown;
   send(body: unknown): unknown;
 }
 
+/** Every LockError, known by its code: it may come from another copy of this package, whose classes are others. */
+abstract class AnyLockError {
+  static [Symbol.hasInstance](error: unknown): boolean {
+    return isLockError(error) && Object.hasOwn(ANSWERS, error.code);
+  }
+}
+
 /**
- * Answers HTTP requests: LockTimeoutError with 423 and Retry-After, LockStoreError and LockClosedError with 503 and
- * Retry-After, LockKeyError with 400, LockLostError and LockUsageError with 500. Over the other transports the client gets an
- * error with the same status and code. The filter logs every error but a LockTimeoutError; of LockClosedError it logs one
- * warning only.
+ * Answers HTTP requests: LockTimeoutError with 423 and Retry-After, LockStoreError and LockClosedError with 503,
+ * Retry-After and `Connection: close`, LockKeyError with 400, LockLostError and LockUsageError with 500. Over the other transports the
+ * client gets an error with the same status and code; a client of gRPC gets its status codes. The filter logs every error but a
+ * LockTimeoutError: one line of a kind in ten seconds, with the number of the rest.
  *
  *     app.useGlobalFilters(new LockExceptionFilter())   // or { provide: APP_FILTER, useClass: LockExceptionFilter }
  */
-@Catch(LockError)
+@Catch(AnyLockError)
 export class LockExceptionFilter implements ExceptionFilter<LockError> {
-  private readonly logger = new Logger(LockExceptionFilter.name);
-
-  private closingTold = false;
+  private readonly report: Report = logReports(new Logger(LockExceptionFilter.name), systemClock);
 
   /** Nest calls it with each LockError that a handler did not catch. */
   catch(error: LockError, host: ArgumentsHost): unknown {
-    this.log(error);
+    // That a lease was lost the lock module has written when it happened; only how the work failed is news.
+    const isTold = error.code === 'LOCK_LOST' && (error as Partial<LockLostError>).outcome?.status !== 'rejected';
+    const level = isTold ? undefined : LEVELS[error.code];
+    if (level !== undefined) this.report({ kind: error.code, level, message: error.message });
     const reply = ANSWERS[error.code];
     switch (host.getType<string>()) {
       case 'http':
@@ -67,19 +102,10 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
       case 'ws':
         return sendWs(host.switchToWs().getClient(), reply);
       case 'rpc':
-        return throwError(() => ({ status: 'error', ...reply }));
+        return throwError(() => (isGrpc(host) ? { code: GRPC_CODES[error.code], message: reply.message } : { status: 'error', ...reply }));
       default:
         throw error;
     }
-  }
-
-  /** Logs the error with its stack. A busy lock is normal operation, of which only the client is told. */
-  private log({ code, message, stack }: LockError): void {
-    if (code === 'LOCK_TIMEOUT') return;
-    if (code !== 'LOCK_CLOSED') return this.logger.error(message, stack);
-    // Every deployment stops processes in which requests wait for locks: one line is enough for all of them.
-    if (!this.closingTold) this.logger.warn(`${message} Further requests of this shutdown are answered alike, without a line.`);
-    this.closingTold = true;
   }
 }
 
@@ -91,13 +117,14 @@ function answer(statusCode: number, code: LockErrorCode, message: string): LockE
 function sendHttp(response: HttpResponse, reply: LockErrorAnswer): void {
   if (response.headersSent || response.sent) {
     // The status was sent already. The response is ended, as Nest's own filter does it, or the client would wait for the rest.
-    if (response.raw) response.raw.end();
-    else response.end?.();
+    (response.raw ?? response).end?.();
     return;
   }
   response.status(reply.statusCode);
-  const worthAnotherTry = reply.statusCode === HttpStatus.LOCKED || reply.statusCode === HttpStatus.SERVICE_UNAVAILABLE;
-  if (worthAnotherTry) response.header('Retry-After', String(RETRY_AFTER_SECONDS));
+  const isUnavailable = reply.statusCode === HttpStatus.SERVICE_UNAVAILABLE;
+  // A client that keeps its connection would ask this same process again, which shuts down or has no store. HTTP/2 knows no such header.
+  if (isUnavailable && (response.raw ?? response).req?.httpVersionMajor === 1) response.header('Connection', 'close');
+  if (isUnavailable || reply.statusCode === HttpStatus.LOCKED) response.header('Retry-After', String(RETRY_AFTER_SECONDS));
   response.send(reply);
 }
 
@@ -109,6 +136,11 @@ function sendWs(client: unknown, reply: LockErrorAnswer): void {
   } else if (has(client, 'emit')) {
     client.emit('exception', data);
   }
+}
+
+/** Whether this is a call of gRPC: Nest gives its handlers the message, the metadata and the call, which alone can send metadata. */
+function isGrpc(host: ArgumentsHost): boolean {
+  return has(host.getArgByIndex(2), 'sendMetadata');
 }
 
 type Having<Name extends string> = Record<Name, (...args: unknown[]) => unknown>;

@@ -1,9 +1,10 @@
 /**
  * Writes findings to Nest's log, at most one line of each kind in ten seconds. When that time is over, and more findings of
- * the kind came meanwhile, the last of them is written with their number.
+ * the kind came meanwhile, the last of them is written with their number, unless it is not so any more.
  */
 import type { LoggerService } from '@nestjs/common';
 import type { Clock } from '../core/port/clock.js';
+import { oneLine } from '../core/port/errors.js';
 import type { Finding, Report } from '../core/port/report.js';
 
 const ONE_IN_MS = 10_000;
@@ -29,7 +30,7 @@ export function logReports(log: Log, clock: Clock): Report {
   const tellRest = (kind: string): void => {
     const keptBack = kinds.get(kind);
     kinds.delete(kind);
-    if (keptBack?.last !== undefined) tell({ ...keptBack.last, message: `${keptBack.last.message} ${delayed(keptBack, clock.now())}` });
+    if (keptBack?.last !== undefined && keptBack.last.isStill?.() !== false) tell({ ...keptBack.last, message: `${keptBack.last.message} ${delayed(keptBack, clock.now())}` });
   };
   return (finding) => {
     const keptBack = kinds.get(finding.kind);
@@ -47,7 +48,8 @@ function delayed({ count, at }: KeptBack, now: number): string {
 }
 
 /** A logger that throws, as one may whose process is about to exit, must not stop what is being reported: nobody else catches it. */
-function write(log: Log, { level, message }: Finding): void {
+function write(log: Log, { level, message: text }: Finding): void {
+  const message = oneLine(text);
   try {
     if (level === 'error') log.error(message);
     else if (level === 'warning') log.warn(message);

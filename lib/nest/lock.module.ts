@@ -6,6 +6,7 @@ import {
   Inject,
   Logger,
   Module,
+  Optional,
   type ConfigurableModuleAsyncOptions,
   type DynamicModule,
   type OnApplicationBootstrap,
@@ -30,6 +31,9 @@ import type { LockInterceptor } from './lock.interceptor.js';
 import { orClose } from './refused-boot.js';
 import { ConfigurableModuleClass, type LockModuleExtras } from './lock.module-definition.js';
 
+/** In place of the name of a lock module: the class was imported itself. No module has an empty name. */
+const WITHOUT_FOR_ROOT = '';
+
 /**
  * Locks for the whole application:
  *
@@ -45,15 +49,17 @@ import { ConfigurableModuleClass, type LockModuleExtras } from './lock.module-de
 @Module({})
 export class LockModule extends ConfigurableModuleClass implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, OnApplicationShutdown {
   private readonly logger = new Logger(LockModule.name);
+  private readonly instance: string;
   private interceptor: LockInterceptor | undefined;
   private candidates: readonly Candidate[] = [];
 
   constructor(
     @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
-    @Inject(INSTANCE_NAME) private readonly instance: string,
+    @Optional() @Inject(INSTANCE_NAME) instance: string | undefined,
   ) {
     super();
+    this.instance = instance ?? WITHOUT_FOR_ROOT;
   }
 
   /** Makes the lock module from its options. */
@@ -78,6 +84,12 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
 
   /** Checks every decorator of the application, and gives objects their interceptors. @throws LockUsageError, LockStoreError */
   private async start(): Promise<void> {
+    if (this.instance === WITHOUT_FOR_ROOT) {
+      throw new LockUsageError(
+        'LockModule is imported without forRoot, so it has no options. Call LockModule.forRoot({ redis: … }) once, in the root module: it is global, ' +
+          'and other modules need no import.',
+      );
+    }
     refuseTwins(this.modules, this.instance);
     refuseUnreached(this.modules, this.instance);
     const locks = this.ownLocks();

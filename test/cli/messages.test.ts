@@ -9,6 +9,8 @@ import { holdfast, programPath, type Finished } from './program.js';
 /** Sets the title of a terminal. */
 const STEERING = '\u001b]0;owned\u0007';
 const SHOWN = '?]0;owned?';
+/** As errors and findings of the library write it. */
+const WRITTEN = String.raw`\u001b]0;owned\u0007`;
 
 let redis: RedisServer;
 
@@ -38,14 +40,14 @@ describe('a message of holdfast', () => {
     expect(steeringIn(released)).toEqual([]);
   });
 
-  it('shows those in a damaged lock as ?, both as an error and as what a list leaves out', async () => {
+  it('shows those in a damaged lock as text, both as an error and as what a list leaves out', async () => {
     const { lockKey } = new RedisKeys('lock').spotOf(key);
     await redis.command('HSET', lockKey, 'field', 'of another program');
     const inspected = await ask('inspect', key);
-    expect(inspected).toMatchObject({ code: 3, err: expect.stringContaining(SHOWN) });
+    expect(inspected).toMatchObject({ code: 3, err: expect.stringContaining(WRITTEN) });
     const listed = await ask('list');
     expect(listed.err).toContain('A list of locks leaves out one that is damaged');
-    expect(listed.err).toContain(SHOWN);
+    expect(listed.err).toContain(WRITTEN);
     expect([inspected, listed].flatMap(steeringIn)).toEqual([]);
     await redis.command('DEL', lockKey);
   });

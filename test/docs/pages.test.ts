@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { anchorsOf, linksOf, REPOSITORY } from './links.js';
@@ -30,6 +31,11 @@ describe('The docs', () => {
     expect(answers.length).toBeGreaterThan(10);
     const lost = answers.filter(({ file, names }) => !existsSync(file) || names.some((name) => !new RegExp(`^ *(?:export |private |async |function )*${name}\\b.*[({]`, 'm').test(textOf(file))));
     expect(lost).toEqual([]);
+  });
+
+  it('are wrapped at 120 characters, as npm run wrap:docs does it', () => {
+    const { status, stderr } = spawnSync(process.execPath, ['scripts/wrap-docs.mjs', '--check'], { encoding: 'utf8' });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   });
 
   it('are all found from their index', () => {

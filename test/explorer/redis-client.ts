@@ -2,7 +2,7 @@
  * What a process does, a step at a time: the rules of core/queue, core/lease and stores/redis written as changes of a state. What
  * goes over the wire, the trust in a grant and its verdict are the library's own functions; the order of its awaits is told here.
  */
-import { verdictOn } from '../../lib/core/queue/grant-verdict.js';
+import { verdictOn } from '../../lib/core/queue/store-request.js';
 import type { LockMode } from '../../lib/core/port/lock-mode.js';
 import type { AcquireRequest, Grant } from '../../lib/core/port/lock-store.js';
 import { acquireCall, bringBackCall, heartbeatCall, recallCall, releaseCall, renewCall, type BuiltCall } from '../../lib/stores/wire/lua.generated.js';

@@ -15,7 +15,7 @@ describe('The words of the line with which a lock module starts', () => {
 
   it('list what is switched off, and say what is not known', () => {
     const line = bootLine('default', { ...summary, off: ['recovery', 'replicas'], unknown: 'persistence' });
-    expect(line).toBe(`Locks are kept by one Redis (a:6379), prefix 'lock'. Switched off: recovery; replicas. Not known: persistence.`);
+    expect(line).toBe(`Locks are kept by one Redis (a:6379), prefix 'lock'. Without: recovery; replicas. Not known: persistence.`);
   });
 
   it('tell locks that were meant to live in this process from those of a module without options', () => {

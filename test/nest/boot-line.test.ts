@@ -39,10 +39,10 @@ describe('The line with which a lock module starts', () => {
   it('says which Redis, which prefix, and what is switched off there', async () => {
     const options = { redis: redis.url, prefix: 'shop', recoveryMs: 1_000 };
     expect(await boot(options)).toEqual([
-      `Locks are kept by one Redis (127.0.0.1:${redis.port}), prefix 'shop'. Switched off: ${NO_REPLICA}; ${FORGETS}.`,
+      `Locks are kept by one Redis (127.0.0.1:${redis.port}), prefix 'shop'. Without: ${NO_REPLICA}; ${FORGETS}.`,
     ]);
     await redis.command('CONFIG', 'SET', 'appendonly', 'yes');
-    expect(await boot(options)).toEqual([expect.stringMatching(/Switched off: replicas \(none is connected\)\.$/)]);
+    expect(await boot(options)).toEqual([expect.stringMatching(/Without: replicas \(none is connected\)\.$/)]);
   });
 
   it('names a module that has a name, a recovery that is switched off, and a policy that evicts', async () => {
@@ -51,7 +51,7 @@ describe('The line with which a lock module starts', () => {
     const [line, ...others] = await boot({ redis: redis.url, name: 'billing', recoveryMs: 0 });
     expect(others).toEqual([]);
     expect(line).toBe(
-      `Locks of the module 'billing' are kept by one Redis (127.0.0.1:${redis.port}), prefix 'lock'. Switched off: ` +
+      `Locks of the module 'billing' are kept by one Redis (127.0.0.1:${redis.port}), prefix 'lock'. Without: ` +
         `recovery (recoveryMs is 0: after a restart or a failover without the grant two may hold one lock); ${NO_REPLICA}; ` +
         'safety from eviction (maxmemory-policy is allkeys-lru: a lock that is held may be evicted).',
     );
@@ -71,8 +71,8 @@ describe('The line with which a lock module starts', () => {
       const redis = group.options;
       const start = `Locks are kept by the master '${redis.name}' of Sentinel (1 replica), prefix 'lock'.`;
       const [line] = await boot({ redis, recoveryMs: 1_000 });
-      expect(line).toBe(`${start} Switched off: grants that wait for a replica (minReplicas is 0: an old master may go on granting in a partition); ${FORGETS}.`);
-      expect(await boot({ redis, recoveryMs: 1_000, minReplicas: 1 })).toEqual([`${start} Switched off: ${FORGETS}.`]);
+      expect(line).toBe(`${start} Without: grants that wait for a replica (minReplicas is 0: an old master may go on granting in a partition); ${FORGETS}.`);
+      expect(await boot({ redis, recoveryMs: 1_000, minReplicas: 1 })).toEqual([`${start} Without: ${FORGETS}.`]);
     } finally {
       await group.stop();
     }
@@ -83,7 +83,7 @@ describe('The line with which a lock module starts', () => {
     try {
       const [line] = await boot({ redis: { cluster: cluster.startupNodes }, recoveryMs: 1_000 });
       const ofEach = 'the append-only file of 3 masters (a restart forgets what was granted since the last snapshot)';
-      expect(line).toBe(`Locks are kept by a Cluster (3 masters), prefix 'lock'. Switched off: ${NO_REPLICA}; ${ofEach}.`);
+      expect(line).toBe(`Locks are kept by a Cluster (3 masters), prefix 'lock'. Without: ${NO_REPLICA}; ${ofEach}.`);
     } finally {
       await cluster.stop();
     }
@@ -99,7 +99,7 @@ describe('The line with which a lock module starts', () => {
       const nodes = masters.map(({ port }) => `127.0.0.1:${port}`);
       expect(lines).toEqual([
         `Locks are kept by a Redlock of 3 nodes (${nodes.join(', ')}; 2 decide), prefix 'lock'. ` +
-          `Switched off: safety from eviction on ${nodes[2]} (maxmemory-policy is volatile-lru: a vote may be evicted).`,
+          `Without: safety from eviction on ${nodes[2]} (maxmemory-policy is volatile-lru: a vote may be evicted).`,
       ]);
     } finally {
       await Promise.all(masters.map((master) => master.stop()));

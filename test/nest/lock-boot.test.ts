@@ -250,3 +250,15 @@ describe('A global module of the application', () => {
     expect(app.get(Ledger)).toBeInstanceOf(Ledger);
   });
 });
+
+describe('LockModule without forRoot', () => {
+  const said = 'LockModule is imported without forRoot, so it has no options. Call LockModule.forRoot({ redis: … }) once, in the root module';
+
+  @Module({ imports: [LockModule], providers: [Ledger] })
+  class Feature {}
+
+  it('in a feature module is refused at boot in words, beside a root module that has it and without one', async () => {
+    await expect(startAlone({ imports: [LockModule.forRoot({ embedded: true }), Feature] })).rejects.toThrow(said);
+    await expect(startAlone({ imports: [LockModule] })).rejects.toThrow(said);
+  });
+});

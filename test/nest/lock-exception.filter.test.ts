@@ -2,7 +2,9 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { Catch, Controller, Get, Logger, Param, Query, Res, UseFilters, type ArgumentsHost } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
-import type { ServerResponse } from 'node:http';
+import { once } from 'node:events';
+import http, { Agent, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { firstValueFrom, isObservable } from 'rxjs';
 import request from 'supertest';
 import {
@@ -25,6 +27,7 @@ const errors: Record<string, LockError> = {
   closed: new LockClosedError(`Lock 'secret-key' was not taken`, { key: 'secret-key' }),
   key: new LockKeyError('Secret.method: no key can be made'),
   lost: new LockLostError(`Lock 'secret-key' was lost`, { key: 'secret-key' }),
+  failed: new LockLostError(`Lock 'secret-key' was lost`, { key: 'secret-key', outcome: { status: 'rejected', reason: new Error('secret disk') } }),
   usage: new LockUsageError('Secret.method is used wrongly'),
 };
 
@@ -63,32 +66,74 @@ describe('over HTTP', () => {
   const start = () => startApp({ controllers: [Orders], providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }] });
 
   it.each([
-    ['timeout', 423, '1', 0],
-    ['store', 503, '1', 1],
-    ['closed', 503, '1', 0],
-    ['key', 400, undefined, 1],
-    ['lost', 500, undefined, 1],
-    ['usage', 500, undefined, 1],
-  ])('%s is %i, Retry-After %s, and tells nothing that clients should not know', async (name, status, retryAfter, lines) => {
+    ['timeout', 423, '1', 'keep-alive', 0, 0],
+    ['store', 503, '1', 'close', 1, 0],
+    ['closed', 503, '1', 'close', 1, 0],
+    ['key', 400, undefined, 'keep-alive', 1, 0],
+    ['lost', 500, undefined, 'keep-alive', 0, 0],
+    ['failed', 500, undefined, 'keep-alive', 0, 1],
+    ['usage', 500, undefined, 'keep-alive', 0, 1],
+  ])('%s is %i, Retry-After %s, Connection %s, and tells nothing that clients should not know', async (name, status, retryAfter, connection, warnings, lines) => {
     const app = await start();
-    const answer = await request(app.getHttpServer()).get(`/errors/${name}`).expect(status);
+    const answer = await request(app.getHttpServer()).get(`/errors/${name}`).set('Connection', 'keep-alive').expect(status);
     expect(answer.headers['retry-after']).toBe(retryAfter);
+    expect(answer.headers['connection']).toBe(connection);
     expect(answer.body).toEqual({ statusCode: status, code: errors[name]!.code, message: expect.any(String) });
     expect(answer.text).not.toMatch(/secret/i);
-    expect(logged).toHaveLength(lines);
+    expect([warned.length, logged.length]).toEqual([warnings, lines]);
   });
 
-  it('a key that a template could not make of the arguments is an error in the log, which names the method', async () => {
+  it('a key that a template could not make of the arguments is a warning in the log, which names the method', async () => {
     const app = await start();
     await request(app.getHttpServer()).get('/unnamed').expect(400);
-    expect(logged).toEqual([[expect.stringMatching(/Orders\.unnamed: .*<0\.id> \(argument 0\) is undefined/), expect.stringContaining('LockKeyError')]]);
+    expect(warned).toEqual([[expect.stringMatching(/Orders\.unnamed: .*<0\.id> \(argument 0\) is undefined/)]]);
+    expect(logged).toEqual([]);
   });
 
-  it('a shutdown writes one warning without a stack, however many requests it turns away', async () => {
+  it.each(['store', 'closed', 'key', 'usage'])('many requests that fail alike are one line without a stack: %s', async (name) => {
     const app = await start();
-    for (let count = 0; count < 3; count++) await request(app.getHttpServer()).get('/errors/closed').expect(503);
-    expect(warned).toEqual([[expect.stringContaining(`Lock 'secret-key' was not taken`)]]);
-    expect(logged).toEqual([]);
+    for (let count = 0; count < 20; count++) await request(app.getHttpServer()).get(`/errors/${name}`);
+    expect([...warned, ...logged]).toEqual([[errors[name]!.message]]);
+  });
+
+  it('a client that keeps its connection to a process that shuts down is answered once on it', async () => {
+    const app = await start();
+    await app.listen(0, '127.0.0.1');
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const get = async (path: string): Promise<Socket> => {
+      const [answer] = (await once(http.get(`${await app.getUrl()}/${path}`, { agent }), 'response')) as [IncomingMessage];
+      const { socket } = answer;
+      await once(answer.resume(), 'end');
+      return socket;
+    };
+    const kept = await get('orders/7');
+    const closed = await get('errors/closed');
+    expect(closed).toBe(kept);
+    if (!closed.destroyed) await once(closed, 'close');
+    expect(await get('orders/7')).not.toBe(kept);
+    agent.destroy();
+  });
+
+  it.each([[1, 'close'], [2, undefined]])('a reply of Fastify over HTTP/%i has the header Connection: %s', (httpVersionMajor, connection) => {
+    const headers: Record<string, string> = {};
+    const reply = { sent: false, raw: { req: { httpVersionMajor } }, status: jest.fn(), send: jest.fn(), header: (name: string, value: string) => (headers[name] = value) };
+    new LockExceptionFilter().catch(errors['closed']!, new ExecutionContextHost([{}, reply]));
+    expect(headers['Connection']).toBe(connection);
+    expect(reply.send).toHaveBeenCalledWith(expect.objectContaining({ code: 'LOCK_CLOSED' }));
+  });
+
+  it('an error of another copy of the package is answered by its code, and what only looks like one is not', async () => {
+    @Controller('copies')
+    class Copies {
+      @Get(':code')
+      fail(@Param('code') code: string): never {
+        throw Object.assign(new Error('of another copy'), { code });
+      }
+    }
+    const app = await startApp({ controllers: [Copies], providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }] });
+    await request(app.getHttpServer()).get('/copies/LOCK_TIMEOUT').expect(423);
+    await request(app.getHttpServer()).get('/copies/LOCK_NOWAIT').expect(500);
+    await request(app.getHttpServer()).get('/copies/toString').expect(500);
   });
 
   it('a busy order is 423, a free one 200', async () => {
@@ -187,6 +232,12 @@ describe('over other transports', () => {
     const answer = filtered('rpc', [], errors['store']!);
     if (!isObservable(answer)) throw new Error('expected an Observable');
     await expect(firstValueFrom(answer)).rejects.toMatchObject({ status: 'error', code: 'LOCK_STORE' });
+  });
+
+  it.each([['timeout', 10], ['store', 14], ['closed', 14], ['key', 3], ['lost', 13], ['usage', 9]])('a call of gRPC that failed by %s has the status %i', async (name, code) => {
+    const answer = filtered('rpc', [{}, {}, { sendMetadata: () => undefined }], errors[name]!);
+    if (!isObservable(answer)) throw new Error('expected an Observable');
+    await expect(firstValueFrom(answer)).rejects.toEqual({ code, message: expect.not.stringMatching(/secret/i) });
   });
 
   it('elsewhere the error goes on as it is', () => {

@@ -8,7 +8,7 @@ function log() {
   const lines: string[] = [];
   const write = (level: string) => (message: string) => void lines.push(`${level} ${message}`);
   const report = logReports({ error: write('error'), warn: write('warn'), log: write('log') }, clock);
-  return { clock, lines, tell: (message: string, kind = 'store lost', level: ReportLevel = 'warning') => report({ kind, level, message }) };
+  return { clock, lines, report, tell: (message: string, kind = 'store lost', level: ReportLevel = 'warning') => report({ kind, level, message }) };
 }
 
 describe('The log', () => {
@@ -25,6 +25,19 @@ describe('The log', () => {
     expect(lines).toHaveLength(2);
     await clock.advance(4_000);
     expect(lines[2]).toBe('warn loss 6 (This was found 4.0 s before this line was written.)');
+  });
+
+  it('has one line for each finding, whatever stands in a key', () => {
+    const { lines, tell } = log();
+    tell(`Lock 'a\nb' was lost`);
+    expect(lines).toEqual([String.raw`warn Lock 'a\u000ab' was lost`]);
+  });
+
+  it.each([[true, 2], [false, 1]])('writes nothing later that is true no longer: still so %p, %i lines', async (isStill, count) => {
+    const { clock, lines, report } = log();
+    for (const message of ['first', 'second']) report({ kind: 'renewal failed', level: 'warning', message, isStill: () => isStill });
+    await clock.advance(10_000);
+    expect(lines).toHaveLength(count);
   });
 
   it('whose logger throws stops nobody', async () => {

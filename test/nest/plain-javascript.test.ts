@@ -154,7 +154,7 @@ describe('LockModule', () => {
 
   it.each<[string, unknown, string]>([
     ['a default by the word of others', { embedded: true, ttl: 5 }, `unknown option 'ttl'; leaseMs is probably meant`],
-    ['a bare URL', 'redis://a', `expected options to be an object such as { redis: process.env.REDIS_URL }, got 'redis://a'`],
+    ['a bare URL', 'redis://a', `expected options to be an object such as { redis: process.env.REDIS_URL }, got a URL`],
     ['a default without a value', { embedded: true, leaseMs: null }, 'expected leaseMs to have a value or to be left out, got null'],
     ['a database by its long name', { redis: { host: 'a', database: 3 } }, `redis: unknown option 'database'; db is probably meant. ${unread}`],
     ['a database, and no host', { redis: { database: 3 } }, `redis: unknown option 'database'; db is probably meant`],

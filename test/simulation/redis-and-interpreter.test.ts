@@ -207,6 +207,8 @@ function codeOf(reply: unknown): unknown {
 }
 
 it('the interpreter answers and writes what a real Redis does, for every script', async () => {
-  for (let seed = 1; seed <= RUNS; seed++) await new Pair(new Random(seed)).runAll();
-  expect(CODES.filter((code) => !answered.has(code))).toEqual([]);
+  const missing = (): string[] => CODES.filter((code) => !answered.has(code));
+  // The server's time is real, so the same seed does not always meet the rarest answers: more seeds follow until each was given.
+  for (let seed = 1; seed <= RUNS || (missing().length > 0 && seed <= 5 * RUNS); seed++) await new Pair(new Random(seed)).runAll();
+  expect(missing()).toEqual([]);
 });

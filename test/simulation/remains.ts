@@ -8,11 +8,9 @@ const AFTERMATH_MS = 20_000;
 interface Inside {
   readonly store: { readonly store: InsideStore };
   readonly calls: {
-    readonly parts: {
-      readonly queue: Counted;
-      readonly host: { readonly watchdog: { readonly schedule: Counted } };
-      readonly timeouts: { readonly looks: Counted; readonly waiting: { readonly byHeldKey: Counted } };
-    };
+    readonly queue: Counted;
+    readonly watchdog: { readonly schedule: Counted };
+    readonly timeouts: { readonly looks: Counted; readonly waiting: { readonly byHeldKey: Counted } };
   };
 }
 
@@ -51,11 +49,11 @@ export class Remains {
 
   private inProcess({ process, locks }: Member): void {
     const { store, calls } = locks as unknown as Inside;
-    const { queue, host, timeouts } = calls.parts;
+    const { queue, watchdog, timeouts } = calls;
     const counts: Record<string, number> = {
       ...inStore(store.store),
       timers: process.timers.size,
-      appointments: host.watchdog.schedule.size,
+      appointments: watchdog.schedule.size,
       keys: queue.size,
       'calls that wait inside a hold': timeouts.waiting.byHeldKey.size,
       'questions for a holder': timeouts.looks.size,

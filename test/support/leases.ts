@@ -1,7 +1,5 @@
 /** Leases without a store and without a queue: what a test reads is what a lease says of itself. */
-import type { GuardedLease } from '../../lib/core/lease/guarded-lease.js';
-import type { LeaseGuard } from '../../lib/core/lease/lease-guard.js';
-import { StoreLease, type LeaseKeeper } from '../../lib/core/lease/store-lease.js';
+import { StoreLease, type LeaseGuard, type LeaseKeeper } from '../../lib/core/lease/store-lease.js';
 import type { LockOptions } from '../../lib/core/port/lock-options.js';
 import type { Grant } from '../../lib/core/port/lock-store.js';
 import { resolveDefaults, resolveOptions } from '../../lib/core/port/resolve-options.js';
@@ -16,9 +14,9 @@ export interface Seen {
 export function seen(): Seen {
   const told: string[] = [];
   const guard: LeaseGuard = {
-    due: (_lease: GuardedLease, now) => void told.push(`due at ${now}`),
+    due: (_lease: StoreLease, now) => void told.push(`due at ${now}`),
     watch: (_lease, now) => void told.push(`watched at ${now}`),
-    forget: () => void told.push('forgotten'),
+    schedule: { cancel: () => void told.push('forgotten') },
   };
   const keeper: LeaseKeeper = {
     callerLeft: () => void told.push('caller left'),

@@ -109,7 +109,7 @@ function problemOf({ problem, recovery }) {
 /** Where the locks are kept, and what is switched off there, as in the line of the log at boot. */
 function storeText({ store, recovery }) {
   if (store === undefined) return '';
-  const off = store.off.length === 0 ? '' : ` Switched off: ${store.off.join('; ')}.`;
+  const off = store.off.length === 0 ? '' : ` Without: ${store.off.join('; ')}.`;
   const recovered = recovery?.recoveries > 0 ? ` ${count(recovery.recoveries, 'recovery', 'recoveries')} since this process started.` : '';
   return `Kept by ${store.place}, prefix '${store.prefix}'.${off}${recovered}`;
 }

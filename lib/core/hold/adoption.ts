@@ -7,8 +7,8 @@
  *       ▼ │ pause after a failure, and while the store recovers
  *     waiting ──(end of waitMs, signal, shutdown)──▶ failed
  */
-import { requestPauses } from '../lease/backoff.js';
-import { Alarm } from '../lease/appointment.js';
+import { requestPauses } from '../lease/background-release.js';
+import { Alarm } from '../lease/schedule.js';
 import type { StoreLease } from '../lease/store-lease.js';
 import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
@@ -20,9 +20,9 @@ import { ticketIdOf, type Ticket } from '../port/ticket.js';
 import { forgottenTicketError, lateTicketError, usedTicketError } from './ticket-errors.js';
 import type { AdoptedHold, AdoptOutcome, TicketStore } from '../port/ticket-store.js';
 import { offAbort, onAbort, reasonOf, type AbortListener } from '../queue/abort-signals.js';
-import { ANSWER_WITHIN_MS } from '../queue/caller.js';
+import { ANSWER_WITHIN_MS } from '../queue/call.js';
 import type { LocalQueue } from '../queue/local-queue.js';
-import type { Wish } from './wish.js';
+import type { Call } from '../queue/call.js';
 
 export interface AdoptionParts {
   readonly tickets: TicketStore;
@@ -39,7 +39,7 @@ export interface AdoptionParts {
 }
 
 /** Resolves with the leases of the ticket's locks. Rejects with LockLostError, LockStoreError, LockClosedError, or the signal's reason. */
-export function adopt(ticket: Ticket, call: Wish, parts: AdoptionParts): Promise<StoreLease[]> {
+export function adopt(ticket: Ticket, call: Call, parts: AdoptionParts): Promise<StoreLease[]> {
   return new Promise((resolve, reject) => new Adoption(ticket, call, parts, resolve, reject).begin());
 }
 
@@ -61,7 +61,7 @@ export class Adoption implements AbortListener {
 
   constructor(
     private readonly ticket: Ticket,
-    private readonly call: Wish,
+    private readonly call: Call,
     private readonly parts: AdoptionParts,
     private readonly resolve: (leases: StoreLease[]) => void,
     private readonly reject: (reason: unknown) => void,

@@ -1,14 +1,13 @@
 /** Announces what happens to locks: as events to the application, and as log lines for operators where they should act. */
-import type { LockError, LockStoreError } from '../port/errors.js';
-import { isLockError } from '../port/errors.js';
-import { keptText, lostText, renewFailedText } from './hold-reports.js';
+import type { StoreLease } from '../lease/store-lease.js';
+import { isLockError, type LockError, type LockStoreError } from '../port/errors.js';
+import { failuresOf } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { LockEvent } from '../port/lock-events.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Finding, Report } from '../port/report.js';
-import type { GuardedLease } from '../lease/guarded-lease.js';
 import type { Hold } from './hold.js';
-import type { Wish } from './wish.js';
+import type { Call } from '../queue/call.js';
 
 /** Receives the events. While it is not observed, no events are made: LockCalls then tells the announcer of no grant and no release. */
 export interface EventSink {
@@ -22,7 +21,7 @@ export class Announcer {
     private readonly report: Report | undefined,
   ) {}
 
-  waiting({ key, call, options }: Wish): void {
+  waiting({ key, number: call, options }: Call): void {
     if (this.events.observed) this.events.next({ type: 'waiting', key, call, ...siteOf(options) });
   }
 
@@ -43,10 +42,12 @@ export class Announcer {
     if (forTheLog && !hold.isNested) this.report?.({ kind: 'lease lost', level: 'warning', message: lostText(cause.message, hold) });
   }
 
-  renewFailed(lease: GuardedLease, cause: LockStoreError, trustedForMs: number): void {
+  renewFailed(lease: StoreLease, cause: LockStoreError, trustedForMs: number): void {
     const { key, mode } = lease;
     if (this.events.observed) this.events.next({ type: 'renewFailed', key, mode, call: undefined, label: undefined, template: undefined, cause });
-    this.report?.({ kind: 'renewal failed', level: 'warning', message: renewFailedText(key, cause, trustedForMs) });
+    const { trustedUntil } = lease;
+    const isStill = (): boolean => lease.isHeld && lease.trustedUntil === trustedUntil;
+    this.report?.({ kind: 'renewal failed', level: 'warning', message: renewFailedText(key, cause, trustedForMs), isStill });
   }
 
   /** For the log alone. */
@@ -66,7 +67,7 @@ export class Announcer {
   }
 
   /** A call ended without a lock, because of `cause`; of none when its signal aborted. */
-  refused({ key, call, options }: Wish, cause: unknown, waitedMs: number): void {
+  refused({ key, number: call, options }: Call, cause: unknown, waitedMs: number): void {
     if (!this.events.observed) return;
     const common = { key, call, ...siteOf(options), waitedMs };
     if (!isLockError(cause)) this.events.next({ ...common, type: 'cancelled' });
@@ -82,4 +83,37 @@ function siteOf({ mode, label, template }: ResolvedOptions): Pick<ResolvedOption
 function factsOf(hold: Hold): ReturnType<typeof siteOf> & { key: string; call: number; fence: number; nested: boolean } {
   const { key, call, isNested: nested } = hold;
   return { ...siteOf(hold.options), key, call, nested, fence: hold.fences.get(key)! };
+}
+
+// The log lines about holds: a lease was lost, a renewal failed, a hold outlasted the shutdown.
+
+/** What a log line tells about a hold. */
+export interface ReportedHold {
+  readonly keys: readonly string[];
+  readonly heldMs: number;
+  readonly options: { readonly label?: string | undefined };
+}
+
+/** How many holds the log line about a shutdown names at most. */
+const MAX_HOLDS_NAMED = 10;
+
+export function lostText(reason: string, { heldMs, options: { label } }: ReportedHold): string {
+  return `${reason} It was held${label === undefined ? '' : ` by ${label}`} for ${Math.round(heldMs)} ms.`;
+}
+
+export function renewFailedText(key: string, cause: LockStoreError, trustedForMs: number): string {
+  const left = Math.max(0, Math.round(trustedForMs));
+  return `Lock '${key}' could not be renewed: ${failuresOf(cause)}. It stays held for another ${left} ms and is lost after that, unless a retry succeeds.`;
+}
+
+export function keptText(holds: readonly ReportedHold[], graceMs: number): string {
+  const named = holds.slice(0, MAX_HOLDS_NAMED).map(({ keys, heldMs, options: { label } }) => {
+    const whose = label === undefined ? '' : ` by ${label}`;
+    return `${keys.map((key) => `'${key}'`).join(', ')}${whose} for ${Math.round(heldMs)} ms`;
+  });
+  const more = holds.length > MAX_HOLDS_NAMED ? `; and ${holds.length - MAX_HOLDS_NAMED} more` : '';
+  return (
+    `The shutdown waited ${graceMs} ms (shutdownGraceMs), and work still goes on under ${holds.length === 1 ? 'a lock' : `${holds.length} holds`}: ` +
+    `${named.join('; ')}${more}. Their signals have aborted; the locks stay taken until their leases end.`
+  );
 }

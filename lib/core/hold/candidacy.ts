@@ -7,15 +7,16 @@
  * A term that is lost does not end `leading`: the signal of the term aborts, and this process stands again when the function
  * has ended. So the function never runs twice at a time here, even when it ignores the signal.
  */
-import type { LossListener } from '../lease/lease-guard.js';
+import type { LossListener } from '../lease/store-lease.js';
 import type { Timer } from '../port/clock.js';
-import { isLockError, LockClosedError } from '../port/errors.js';
+import { isLockError, LockClosedError, LockUsageError, messageOf } from '../port/errors.js';
 import type { Lease } from '../port/lease.js';
-import type { ElectionHost } from './election-host.js';
+import type { CallSite } from '../port/lock-options.js';
+import { resolveOptions } from '../port/resolve-options.js';
 import type { Hold } from './hold.js';
-import type { Leadership, Term, TermOptions } from './leadership.js';
-import { runInHold } from './run-in-hold.js';
-import { cannotStandText, failureText, overstayedText } from './term-reports.js';
+import { type Leadership, type LeadOptions, type Term, type TermOptions, termOptions } from './leadership.js';
+import type { LockCalls } from './lock-calls.js';
+import { runInHold } from './work.js';
 
 /** Rests do not grow beyond this, and a function that ran for longer before it failed is not failing over and over. */
 const MAX_GROWN_REST_MS = 60_000;
@@ -28,7 +29,7 @@ const JITTER = 0.25;
 /** A function that goes on for so long after its term was lost is told in the log. */
 const OVERSTAYED_MS = 1_000;
 
-export class Candidacy implements Leadership {
+class Candidacy implements Leadership {
   /** Resolves when it has stopped, its function has ended, and its lock was given back. */
   readonly ended: Promise<void>;
   private hold: Hold | undefined;
@@ -43,7 +44,7 @@ export class Candidacy implements Leadership {
     private readonly key: string,
     private readonly work: Term,
     private readonly options: TermOptions,
-    private readonly host: ElectionHost,
+    private readonly host: LockCalls,
     /** The functions of leaders that run in this process, by the key of their role. */
     private readonly atWork: Map<string, Promise<unknown>>,
   ) {
@@ -116,7 +117,7 @@ export class Candidacy implements Leadership {
     if (other) await this.pause((done) => void other.then(() => done()));
     const { signal } = this.leaving;
     signal.throwIfAborted();
-    return this.host.acquire(this.key, { ...this.options.request, signal });
+    return this.host.acquire(this.host.begin([this.key], { ...this.options.request, signal }));
   }
 
   private refused(cause: unknown): number {
@@ -209,4 +210,64 @@ function isEndOf({ signal, key }: Hold, error: unknown): boolean {
     // Nothing can be read of null, or of a Proxy that lets nobody look at it.
     return false;
   }
+}
+
+/** The candidates of one lock module: the roles that this process stands for. */
+export class Election {
+  private readonly candidates = new Set<Candidacy>();
+  /** The functions of leaders that run in this process, by the key of their role. */
+  private readonly atWork = new Map<string, Promise<unknown>>();
+
+  constructor(private readonly host: LockCalls) {}
+
+  /** Makes a candidate, which has its entry here until it has stopped and its function has ended. @throws LockUsageError */
+  stand(role: string, key: string, work: Term, given: LeadOptions & CallSite = {}): Leadership {
+    const { context, defaults } = this.host;
+    if (typeof work !== 'function') throw new LockUsageError(`lead('${role}', fn, options?): fn must be a function.`, { key });
+    const options = termOptions(given, key);
+    resolveOptions(options.request, defaults, key);
+    // A hold that surrounds this call says nothing about the terms, which outlive it.
+    const candidate = context.outside(() => new Candidacy(role, key, work, options, this.host, this.atWork));
+    this.candidates.add(candidate);
+    void candidate.ended.then(() => this.candidates.delete(candidate));
+    return candidate;
+  }
+
+  get leaderships(): readonly Leadership[] {
+    return [...this.candidates];
+  }
+
+  /** Nobody stands any more, and who leads is told so. */
+  close(): void {
+    for (const candidate of this.candidates) candidate.leave('the application shuts down');
+  }
+}
+
+// The lines of the log about terms, in the words of the one who has to do something about them.
+
+/** An error with where it came from: nobody awaits a term, so nobody else could say it. */
+export function failureText(role: string, cause: unknown, restMs: number | undefined): string {
+  const next = restMs === undefined ? 'This process does not stand for election any more.' : `This process stands for election again in ${Math.round(restMs)} ms.`;
+  return `Role '${role}': the function of the leader failed, so the term is over. ${next} ${textOf(cause)}`;
+}
+
+function cannotStandText(role: string, cause: unknown, restMs: number): string {
+  return `Role '${role}': this process cannot stand for election, and tries again in ${Math.round(restMs)} ms. ${messageOf(cause)}`;
+}
+
+function overstayedText(role: string, forMs: number): string {
+  return (
+    `Role '${role}': the term was lost ${forMs} ms ago, and its function still runs, possibly at the same time as that of the next leader. ` +
+    'This process does not stand for election again until it has ended. Let it end when the signal of the term aborts.'
+  );
+}
+
+function textOf(error: unknown): string {
+  try {
+    const { stack } = error as { readonly stack?: unknown };
+    if (typeof stack === 'string') return stack;
+  } catch {
+    // Nothing can be read of null, or of a Proxy that lets nobody look at it.
+  }
+  return messageOf(error);
 }

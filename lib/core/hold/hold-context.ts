@@ -3,26 +3,17 @@
  * `AsyncLocalStorage.run` is used, so a hold is never visible outside of the function for which it was made.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Hold } from './hold.js';
-import type { HoldPart } from './hold-part.js';
-import type { Wish } from './wish.js';
+import type { Hold, HoldPart } from './hold.js';
+import type { Around, Call, Surroundings } from '../queue/call.js';
 import { covers, type LockMode } from '../port/lock-mode.js';
 
 /** One of the holds that surround some code, and those around it. */
-export interface Frame {
+interface Frame extends Around {
   readonly hold: Hold;
   /** The next one of the same lock module. */
   readonly outer: Frame | undefined;
   /** The next one of whichever lock module. */
   readonly beyond: Frame | undefined;
-}
-
-/** The holds that surround a call. */
-export interface Surroundings {
-  /** The innermost one of this lock module. */
-  readonly around: Frame | undefined;
-  /** Whether a hold of any lock module of the process surrounds the call. */
-  readonly insideHold: boolean;
 }
 
 const NOTHING_AROUND: Surroundings = { around: undefined, insideHold: false };
@@ -42,7 +33,7 @@ export class HoldContext {
   /** Runs `fn` inside the hold, and gives it the hold: a function that closes over it would be one more for every call. */
   run<T>(hold: Hold, fn: (hold: Hold) => T): T {
     // Holds that have ended are left out: work that starts its next run from inside its last one would keep all of them in memory.
-    const beyond = innermostOfAll();
+    const beyond = storage.getStore() && innermostOfAll();
     return storage.run({ hold, outer: beyond && this.innermost(), beyond }, fn, hold);
   }
 
@@ -84,9 +75,9 @@ export class HoldContext {
   }
 
   /** Lets a call re-enter the hold of its key that surrounds it. Resolves with undefined when there is none, or it ended before. */
-  async reenter(wish: Wish): Promise<HoldPart | undefined> {
-    for (let part = this.find(wish.key)?.partOf(wish.key); part; part = this.find(wish.key)?.partOf(wish.key)) {
-      if (await part.reenter(wish)) return part;
+  async reenter(call: Call): Promise<HoldPart | undefined> {
+    for (let part = this.find(call.key)?.partOf(call.key); part; part = this.find(call.key)?.partOf(call.key)) {
+      if (await part.reenter(call)) return part;
     }
     return undefined;
   }

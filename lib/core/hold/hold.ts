@@ -5,18 +5,34 @@
  *       ├──────────┴─────▶ lost
  *       └──▶ handed off ─▶ released       its locks go to a ticket, and are not this process's from then on
  */
-import type { LossListener } from '../lease/lease-guard.js';
-import { Alarm } from '../lease/appointment.js';
-import { LockUsageError, type LockClosedError, type LockLostError } from '../port/errors.js';
-import { lostError } from '../port/hold-errors.js';
+import { Alarm } from '../lease/schedule.js';
+import { StoreLease, type LossListener } from '../lease/store-lease.js';
+import type { Watchdog } from '../lease/watchdog.js';
+import type { Clock } from '../port/clock.js';
+import { type LockClosedError, type LockLostError, LockUsageError } from '../port/errors.js';
+import { lostError, permitsError, renewalError, upgradeError } from '../port/hold-errors.js';
 import type { Lease, LeaseFacts, ReleaseEnded, ReleaseOutcome } from '../port/lease.js';
-import type { LockMode } from '../port/lock-mode.js';
-import type { ResolvedOptions } from '../port/lock-options.js';
+import { covers, type LockMode } from '../port/lock-mode.js';
+import type { LockStore } from '../port/lock-store.js';
+import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
+import { checkRenewal } from '../port/resolve-options.js';
 import type { HandOffOptions } from '../port/ticket-options.js';
-import type { HandedLease } from './handed-lease.js';
-import type { HoldHost } from './hold-host.js';
-import { HoldPart, type Taken } from './hold-part.js';
-import { releaseHold, renewHold, verifyHold } from './hold-requests.js';
+import type { Call } from '../queue/call.js';
+import { type HandedLease, handedLeaseOf } from './handed-lease.js';
+import type { HoldContext } from './hold-context.js';
+import { HOLD_ENDED, SiblingGate } from './sibling-gate.js';
+
+/** What all holds of a LockService share. */
+export interface HoldHost {
+  readonly store: LockStore;
+  readonly clock: Clock;
+  readonly watchdog: Watchdog;
+  readonly context: HoldContext;
+  readonly defaults: ResolvedDefaults;
+  lost(hold: Hold, error: LockLostError): void;
+  ended(hold: Hold, outcome: ReleaseOutcome): void;
+  handOff(hold: Hold, options: HandOffOptions | undefined): Promise<string>;
+}
 
 /** The name by which Node knows the method that says what is printed of an object. */
 const INSPECTED = Symbol.for('nodejs.util.inspect.custom');
@@ -140,8 +156,11 @@ export class Hold implements Lease, LossListener {
     return this.outcome === 'unknown' ? 'its hand-off failed' : 'this process handed it off';
   }
 
-  verify(): Promise<boolean> {
-    return verifyHold(this);
+  /** Asks the store whether it still knows all leases of the hold. @throws LockStoreError */
+  async verify(): Promise<boolean> {
+    if (this.lossNow() || this.isOver) return false;
+    const states = await Promise.all(this.keys.map((key) => this.host.store.inspect(key)));
+    return this.parts.every(({ lease }, index) => states[index]!.holders.some(({ id }) => id === lease.id));
   }
 
   run<T>(fn: () => T): T {
@@ -149,16 +168,30 @@ export class Hold implements Lease, LossListener {
     return this.runInside(() => fn());
   }
 
-  renew(leaseMs?: number): Promise<void> {
-    return renewHold(this, leaseMs);
+  /** Renews all leases of the hold now. @throws LockLostError, LockStoreError, LockUsageError for a length that cannot be */
+  async renew(leaseMs?: number): Promise<void> {
+    const { host: { watchdog, defaults }, options, parts } = this;
+    if (leaseMs !== undefined) checkRenewal(leaseMs, options.graceMs, defaults, this.key);
+    this.assertHeld();
+    for (const { key, lease } of parts) {
+      const outcome = await watchdog.renewNow(lease, leaseMs ?? lease.lengthMs);
+      if (outcome.kind === 'unknown') throw renewalError(key, outcome.cause);
+    }
+    this.assertHeld();
   }
 
   handOff(options?: HandOffOptions): Promise<string> {
     return this.host.handOff(this, options);
   }
 
+  /** Ends the hold. It waits for nested calls that are still inside, but no longer than commandTimeoutMs. */
   release(): Promise<ReleaseOutcome> {
-    return releaseHold(this);
+    const { clock, watchdog, defaults } = this.host;
+    const now = clock.now();
+    // The lease may be handed on now. If it was lost without notice, while the machine slept, it must not be.
+    this.lossNow(now);
+    const end = (done: ReleaseEnded): void => this.end(now, done);
+    return this.hasNestedCalls || this.isHandedOff ? watchdog.schedule.within(defaults.commandTimeoutMs, 'unknown', end) : new Promise(end);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -199,7 +232,7 @@ export class Hold implements Lease, LossListener {
 
   /** Whether nested calls are still inside. */
   get hasNestedCalls(): boolean {
-    for (const part of this.parts) if (!part.isEmpty) return true;
+    for (const { gate } of this.parts) if (gate && !gate.isEmpty) return true;
     return false;
   }
 
@@ -256,4 +289,168 @@ export class Hold implements Lease, LossListener {
     for (const part of this.parts) part.expire();
     this.leaseLost(lostError(this.key, `it was held longer than maxHoldMs (${this.options.maxHoldMs} ms)`));
   }
+}
+
+/** What a caller was admitted to: a lease of this process, or a part of a hold that surrounds the caller. */
+export type Taken = StoreLease | HoldPart;
+
+/**
+ * One lock of a hold, and the nested calls that re-enter the hold for this lock. Nested calls exclude each other, send nothing to
+ * the store, and may outlive the hold's own work.
+ *
+ *     open ──(end)──▶ draining, until the calls inside have ended ──▶ the lease, or the part around, is left
+ */
+export class HoldPart {
+  readonly lease: StoreLease;
+  readonly fence: number;
+  /** How this hold has the lock. A nested call may be for reading inside a hold that is for writing. */
+  readonly mode: LockMode;
+  /** The part of the hold around this one, which has the lease; undefined when this hold is not nested. */
+  readonly outer: HoldPart | undefined;
+  /** The nested calls. It is made for the first of them, because most holds have none. */
+  gate: SiblingGate | undefined;
+  private isOverdue = false;
+  private hasLeft = false;
+  /** Leaves the lease. It is set while this part waits for the nested calls inside to end. */
+  private whenDrained: (() => void) | undefined;
+
+  constructor(
+    taken: Taken,
+    readonly hold: Hold,
+  ) {
+    if (taken instanceof StoreLease) {
+      this.lease = taken;
+      this.mode = taken.mode;
+    } else {
+      this.lease = taken.lease;
+      this.outer = taken;
+      this.mode = hold.options.mode;
+    }
+    this.fence = this.outer?.fence ?? this.lease.fence;
+    if (this.outer) hold.nestsIn(this.outer.hold);
+  }
+
+  get key(): string {
+    return this.lease.key;
+  }
+
+  /** Whether it re-entered another hold of this process, so that it has no lease of its own. */
+  get isNested(): boolean {
+    return this.outer !== undefined;
+  }
+
+  get isLost(): boolean {
+    return this.lease.isLost;
+  }
+
+  /** @throws LockUsageError when a call with these options, which this hold surrounds, could never have the lock that it wants */
+  assertCovers({ mode, permits }: ResolvedOptions): void {
+    const { hold, key } = this;
+    if (hold.options.permits !== permits) throw permitsError(key, permits, hold.options.permits);
+    if (!covers(this.mode, mode)) throw upgradeError(key);
+  }
+
+  /**
+   * Lets a nested call into a hold that is open, when its siblings allow it. False when the hold ended meanwhile, so that the call must
+   * ask for the lock anew.
+   */
+  async reenter(call: Call): Promise<boolean> {
+    const { hold } = this;
+    this.assertCovers(call.options);
+    const lossBefore = hold.lossNow();
+    if (lossBefore) throw lossBefore;
+    // Whoever was just told of the loss of another lease may have ended this hold.
+    if (!hold.isOpen) return false;
+    const gate = (this.gate ??= new SiblingGate(this.lease));
+    try {
+      await new Promise<StoreLease>((resolve, reject) => {
+        call.settlesBy(resolve, reject);
+        gate.join(call);
+      });
+    } catch (reason) {
+      if (reason === HOLD_ENDED) return false;
+      throw reason;
+    }
+    const loss = hold.lossNow();
+    if (loss) this.leaveInside(call.options.mode);
+    if (loss) throw loss;
+    return true;
+  }
+
+  /** Called when a nested call ends. */
+  leaveInside(mode: LockMode): void {
+    this.gate?.leave(mode);
+    if (!this.gate || this.gate.isEmpty) this.whenDrained?.();
+  }
+
+  /** Lets no further call in, leaves the lease once the calls inside have ended, and calls `done` with how that ended. */
+  end(now: number, done: ReleaseEnded): void {
+    if (!this.gate || this.gate.isEmpty) return this.leave(now, done);
+    this.gate.close();
+    this.whenDrained = () => this.leave(this.hold.host.clock.now(), done);
+    this.letReadersIn();
+  }
+
+  /** Gives its lock, with no call inside, to a ticket: from now on the lease is not this hold's, and without other readers not this process's. */
+  giveToTicket(now: number): HandedLease {
+    const { lease, hold } = this;
+    const stays = lease.handOff(hold);
+    return handedLeaseOf(lease, now, stays);
+  }
+
+  /** Called when the hold was lost: nested calls that wait would wait for nothing. */
+  lost(error: LockLostError): void {
+    this.gate?.refuse(error);
+  }
+
+  /** Called when the hold has gone on for longer than its maxHoldMs: the lease is not kept for this hold any longer. */
+  expire(): void {
+    if (this.isOverdue || this.outer || this.hasLeft) return;
+    this.isOverdue = true;
+    this.lease.addOverdue();
+  }
+
+  private leave(now: number, done: ReleaseEnded): void {
+    const { lease, outer, hold } = this;
+    this.hasLeft = true;
+    if (!outer && this.isOverdue) lease.removeOverdue();
+    if (!outer) return lease.leave(hold, now, done);
+    lease.offLoss(hold);
+    outer.leaveInside(this.mode);
+    done(this.isLost ? 'lost' : 'released');
+  }
+
+  /** When only nested calls that read go on, the write lease becomes a read lease, so that readers of other processes need not wait. */
+  private letReadersIn(): void {
+    if (this.outer || !this.gate?.onlyReaders || this.mode === 'read') return;
+    void this.downgrade();
+  }
+
+  private async downgrade(): Promise<void> {
+    const { lease, hold } = this;
+    lease.spend();
+    try {
+      if ((await hold.host.store.downgrade(lease)) === 'downgraded') lease.downgraded();
+    } catch {
+      // After a failure it stays a write lease, which excludes more callers than it must, and is released as one.
+    }
+  }
+}
+
+const NOBODY: LossListener = { leaseLost: () => {} };
+
+export function leaseOf(taken: Taken): StoreLease {
+  return taken instanceof StoreLease ? taken : taken.lease;
+}
+
+/** Whether one of the locks was lost since the call got it. */
+export function isLost(taken: Taken | readonly Taken[]): boolean {
+  return taken instanceof Array ? taken.some((one) => one.isLost) : taken.isLost;
+}
+
+/** Gives back a lock under which no work began. `mode`: how the call wanted it. */
+export function abandon(taken: Taken, mode: LockMode, now: number, done: () => void): void {
+  if (taken instanceof StoreLease) return taken.leave(NOBODY, now, done, true);
+  taken.leaveInside(mode);
+  done();
 }

@@ -1,150 +1,196 @@
 /**
- * The way of every call for locks, from checked keys to the hold: decorators, `withLock` and `acquire` all take it. A call inside
- * a hold of the same lock re-enters that hold; every other call goes to the queue of its process (queue/local-queue.ts).
+ * The core of one lock module, and the way of every call through it, from checked keys to the hold: decorators, `withLock` and
+ * `acquire` all take it. A call inside a hold of the same lock re-enters that hold; every other call goes to the queue of its process.
  */
 import { StoreLease } from '../lease/store-lease.js';
-import type { CallSite, WithLockOptions } from '../port/lock-options.js';
-import { checkPermitsOf, resolveOptions } from '../port/resolve-options.js';
+import { Watchdog } from '../lease/watchdog.js';
+import type { Schedule } from '../lease/schedule.js';
+import type { Clock } from '../port/clock.js';
+import type { LockLostError } from '../port/errors.js';
+import type { ReleaseOutcome } from '../port/lease.js';
+import type { CallSite, ResolvedDefaults, WithLockOptions } from '../port/lock-options.js';
+import type { LockStore } from '../port/lock-store.js';
 import type { OptionList } from '../port/option-names.js';
+import type { Report } from '../port/report.js';
+import { checkPermitsOf, resolveOptions } from '../port/resolve-options.js';
 import type { Ticket } from '../port/ticket.js';
-import type { WithAdoptedOptions } from '../port/ticket-options.js';
+import type { HandOffOptions, WithAdoptedOptions } from '../port/ticket-options.js';
 import { endedBy, hasAborted, reasonOf, throwIfAborted } from '../queue/abort-signals.js';
-import type { WaitEnded } from '../queue/caller.js';
-import type { LocalQueue } from '../queue/local-queue.js';
+import { Call, type CallHost, type WaitEnded } from '../queue/call.js';
+import { LocalQueue } from '../queue/local-queue.js';
 import { adopt } from './adoption.js';
-import type { Announcer, EventSink } from './announcer.js';
-import { Hold } from './hold.js';
-import type { HoldHost } from './hold-host.js';
-import type { Taken } from './hold-part.js';
-import { runInHold } from './run-in-hold.js';
+import { Announcer, type EventSink } from './announcer.js';
+import { Election } from './candidacy.js';
+import { abandon, Hold, isLost, type HoldHost, type Taken } from './hold.js';
+import { HoldContext } from './hold-context.js';
+import { HoldersHere } from './holders-here.js';
 import { takeAll } from './several-keys.js';
-import type { ShutdownGate } from './shutdown-gate.js';
-import { abandon, isLost } from './taken.js';
-import type { Tickets } from './tickets.js';
-import type { Timeouts } from './timeouts.js';
-import type { WaitingCalls } from './waiting-calls.js';
-import { Wish, type WaitWatch } from './wish.js';
-import type { Work } from './work.js';
+import { ShutdownGate } from './shutdown-gate.js';
+import { Tickets } from './tickets.js';
+import { Timeouts } from './timeouts.js';
+import { WaitingCalls } from './waiting-calls.js';
+import { runInHold, type Work } from './work.js';
 
-/** The number of the last call in this process: events of several lock modules may be merged, so their calls share the numbers. */
-let lastCall = 0;
-
-interface LockCallsParts {
+/** What a lock module gives to its core. */
+interface LockModuleParts {
   readonly events: EventSink;
-  readonly host: HoldHost;
-  readonly queue: LocalQueue;
-  readonly shutdown: ShutdownGate;
-  readonly tickets: Tickets;
-  readonly announcer: Announcer;
-  readonly timeouts: Timeouts;
-  readonly waiting: WaitingCalls;
+  readonly store: LockStore;
+  /** The name of this process in holder ids, and that of the lock module. */
+  readonly process: string;
+  readonly instance: string;
+  readonly clock: Clock;
+  readonly defaults: ResolvedDefaults;
+  readonly report: Report | undefined;
 }
 
-export class LockCalls implements WaitWatch {
-  constructor(private readonly parts: LockCallsParts) {}
+export class LockCalls implements CallHost, HoldHost {
+  readonly store: LockStore;
+  readonly clock: Clock;
+  readonly defaults: ResolvedDefaults;
+  readonly announcer: Announcer;
+  readonly context = new HoldContext();
+  readonly watchdog: Watchdog;
+  readonly schedule: Schedule;
+  readonly shutdown: ShutdownGate;
+  readonly here: HoldersHere;
+  readonly election: Election;
+  private readonly events: EventSink;
+  private readonly queue: LocalQueue;
+  private readonly tickets: Tickets;
+  private readonly waiting: WaitingCalls;
+  private readonly timeouts: Timeouts;
+
+  constructor({ events, store, process, instance, clock, defaults, report }: LockModuleParts) {
+    const announcer = (this.announcer = new Announcer(events, report));
+    this.events = events;
+    this.store = store;
+    this.clock = clock;
+    this.defaults = defaults;
+    this.watchdog = new Watchdog(store, clock, (lease, cause) => announcer.renewFailed(lease, cause, lease.trustedUntil - clock.now()));
+    this.schedule = this.watchdog.schedule;
+    this.queue = new LocalQueue(store, clock, this.watchdog, process, defaults);
+    this.shutdown = new ShutdownGate(this.queue, this.watchdog, clock, defaults, (holds) => announcer.overstayed(holds, defaults.shutdownGraceMs));
+    this.tickets = new Tickets({ store, clock, background: this.queue.background, defaults, process, instance });
+    this.here = new HoldersHere(this.queue);
+    this.waiting = new WaitingCalls(clock);
+    this.timeouts = new Timeouts(this, this.queue, this.here, this.waiting);
+    this.election = new Election(this);
+  }
 
   /** Notes a call for these keys, which were checked. `waitMs`: overrides the option. @throws LockUsageError for options that cannot work */
-  begin(keys: readonly string[], given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): Wish {
-    const { clock, defaults, store, context } = this.parts.host;
+  begin(keys: readonly string[], given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): Call {
+    const { defaults, store, clock, context } = this;
     const resolved = given === undefined ? defaults : resolveOptions(given, defaults, keys[0], list);
     const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
     if (options.permits !== undefined) checkPermitsOf(keys, options.permits, store.capabilities);
-    throwIfAborted(options.signal);
-    return new Wish(keys, (lastCall += 1), options, clock.now(), context.surroundings(), this);
+    if (options.signal) throwIfAborted(options.signal);
+    return new Call(keys, options, clock.now(), context.surroundings(), this);
   }
 
   /** Notes a call that brings a ticket. @throws LockUsageError for options or a ticket that cannot work, before the store is asked */
-  beginAdoption(text: string, given: (WithAdoptedOptions & CallSite) | undefined, list: OptionList): Wish {
-    const ticket = this.parts.tickets.read(text);
+  beginAdoption(text: string, given: (WithAdoptedOptions & CallSite) | undefined, list: OptionList): Call {
+    const ticket = this.tickets.read(text);
     const { keys } = ticket;
-    const { clock, defaults, context } = this.parts.host;
+    const { clock, defaults, context } = this;
     const options = resolveOptions(given, { ...defaults, mode: 'write', minHoldMs: 0 }, keys[0], list);
     throwIfAborted(options.signal);
-    return new Wish(keys, (lastCall += 1), options, clock.now(), context.surroundings(), this, undefined, ticket);
+    const call = new Call(keys, options, clock.now(), context.surroundings(), this);
+    call.ticket = ticket;
+    return call;
   }
 
-  waitBegan(wish: Wish): WaitEnded | undefined {
-    this.parts.announcer.waiting(wish);
-    return this.parts.waiting.begin(wish);
+  waitBegan(call: Call): WaitEnded | undefined {
+    this.announcer.waiting(call);
+    return this.waiting.begin(call);
   }
 
   /** Resolves with the hold of the call's locks. Rejects with the reason why one of them could not be had. */
-  async acquire(wish: Wish): Promise<Hold> {
+  async acquire(call: Call): Promise<Hold> {
     try {
-      let taken = await this.take(wish, wish.since);
-      while (isLost(taken)) taken = await this.takeAnew(wish, taken);
-      return this.granted(wish, taken);
+      let taken = await this.take(call, call.since);
+      while (isLost(taken)) taken = await this.takeAnew(call, taken);
+      return this.granted(call, taken);
     } catch (reason) {
-      return this.refuse(wish, reason);
+      return this.refuse(call, reason);
     }
   }
 
   /** Runs `fn` inside the hold of the call's locks. */
-  run<T>(wish: Wish, fn: Work<T>, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
+  run<T>(call: Call, fn: Work<T>, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
     const begin = (taken: Taken | Taken[]): void => {
-      if (isLost(taken)) void this.takeAnew(wish, taken).then(begin, refuse);
-      else runInHold(this.granted(wish, taken), fn, resolve, reject);
+      if (taken instanceof StoreLease ? taken.isLost : isLost(taken)) void this.takeAnew(call, taken).then(begin, refuse);
+      else runInHold(this.granted(call, taken), fn, resolve, reject);
     };
     // Resolved with the rejection, and not rejected with its reason: so the stack of the error shows the caller.
-    const refuse = (reason: unknown): void => resolve(this.refuse(wish, reason));
-    void this.take(wish, wish.since).then(begin, refuse);
+    const refuse = (reason: unknown): void => resolve(this.refuse(call, reason));
+    void this.take(call, call.since).then(begin, refuse);
   }
 
   /**
    * Resolves with what the call got: leases, or parts of holds around it. Rejects with the reason why a lock could not be had. `now` is
    * the present instant, if it is known.
    */
-  private take(wish: Wish, now?: number): Promise<Taken | Taken[]> {
-    if (wish.ticket) return this.adopted(wish, wish.ticket);
-    if (wish.keys.length === 1) return this.takeOne(wish, now);
-    const { host, shutdown } = this.parts;
-    return takeAll(wish, { host, shutdown, take: (one) => this.takeOne(one) });
-  }
-
-  /** Called when a lock was lost after the call got it, and no work has begun under it: the call gives everything back and asks anew. */
-  private takeAnew(wish: Wish, taken: Taken | readonly Taken[]): Promise<Taken | Taken[]> {
-    const { signal, mode } = wish.options;
-    for (const one of taken instanceof Array ? taken : [taken]) abandon(one, mode, this.parts.host.clock.now(), () => {});
-    return signal && hasAborted(signal) ? Promise.reject(reasonOf(signal)) : this.take(wish);
+  take(call: Call, now?: number): Promise<Taken | Taken[]> {
+    if (call.ticket) return this.adopted(call, call.ticket);
+    return call.keys.length === 1 ? this.takeOne(call, now) : takeAll(call, this);
   }
 
   /** Gets one lock: by re-entering a hold of it that surrounds the call, else from the queue. */
-  private takeOne(wish: Wish, now?: number): Promise<Taken> {
-    const { host, shutdown, queue } = this.parts;
-    if (wish.around && host.context.find(wish.key)) return this.reenter(wish);
-    const refusal = shutdown.refusal(wish.key, wish.insideHold);
-    return refusal ? Promise.reject(refusal) : queue.acquire(wish, now);
+  takeOne(call: Call, now?: number): Promise<Taken> {
+    if (call.around && this.context.find(call.key)) return this.reenter(call);
+    const refusal = this.shutdown.refusal(call.key, call.insideHold);
+    return refusal ? Promise.reject(refusal) : this.queue.acquire(call, now);
   }
 
-  private async reenter(wish: Wish): Promise<Taken> {
-    const { context } = this.parts.host;
-    const part = await context.reenter(wish);
-    return part ?? this.takeOne(wish.inside(context.surroundings()));
+  /** A lock was lost after the call got it, and no work has begun under it: the call gives everything back and asks anew. */
+  private takeAnew(call: Call, taken: Taken | readonly Taken[]): Promise<Taken | Taken[]> {
+    const { signal, mode } = call.options;
+    for (const one of taken instanceof Array ? taken : [taken]) abandon(one, mode, this.clock.now(), () => {});
+    return signal && hasAborted(signal) ? Promise.reject(reasonOf(signal)) : this.take(call);
   }
 
-  private adopted(wish: Wish, ticket: Ticket): Promise<Taken[]> {
-    const { host: { store, clock, watchdog, defaults }, queue, shutdown } = this.parts;
-    const refusal = (key: string): Error | undefined => shutdown.refusal(key, wish.insideHold);
-    return adopt(ticket, wish, { tickets: store.tickets!, server: store.server, clock, watchdog, queue, defaults, open: shutdown.adoptions, refusal });
+  private async reenter(call: Call): Promise<Taken> {
+    const part = await this.context.reenter(call);
+    if (part) return part;
+    call.moved(this.context.surroundings());
+    return this.takeOne(call);
   }
 
-  private granted({ call, options, since, ticket }: Wish, given: Taken | Taken[]): Hold {
-    const { host, shutdown, events, announcer } = this.parts;
-    const taken = Array.isArray(given) ? given : [given];
-    shutdown.holdBegan();
+  private adopted(call: Call, ticket: Ticket): Promise<Taken[]> {
+    const { store, clock, watchdog, defaults, queue, shutdown } = this;
+    const refusal = (key: string): Error | undefined => shutdown.refusal(key, call.insideHold);
+    return adopt(ticket, call, { tickets: store.tickets!, server: store.server, clock, watchdog, queue, defaults, open: shutdown.adoptions, refusal });
+  }
+
+  private granted(call: Call, given: Taken | Taken[]): Hold {
+    const { ticket, options, since } = call;
+    const taken = given instanceof Array ? given : [given];
     const [first] = taken;
-    const hold = new Hold(host, taken, ticket && first instanceof StoreLease ? first.options : options, call);
-    if (events.observed) announcer.began(ticket ? 'adopted' : 'granted', hold, hold.startedAt - since);
+    this.shutdown.holdBegan();
+    const hold = new Hold(this, taken, ticket && first instanceof StoreLease ? first.options : options, call.number);
+    if (this.events.observed) this.announcer.began(ticket ? 'adopted' : 'granted', hold, hold.startedAt - since);
     return hold;
   }
 
   /** Emits the event of a call that got no lock, and rejects with the reason; a LockTimeoutError names the holders if the call can wait for them. */
-  private async refuse(wish: Wish, reason: unknown): Promise<never> {
-    const { waitMs, expectsBusy, signal } = wish.options;
-    const { announcer, host, timeouts } = this.parts;
+  private async refuse(call: Call, reason: unknown): Promise<never> {
+    const { waitMs, expectsBusy, signal } = call.options;
     const isCancelled = endedBy(signal, reason);
-    announcer.refused(wish, isCancelled ? undefined : reason, host.clock.now() - wish.since);
-    if (waitMs > 0 && !expectsBusy && !isCancelled) return timeouts.reject(reason);
+    this.announcer.refused(call, isCancelled ? undefined : reason, this.clock.now() - call.since);
+    if (waitMs > 0 && !expectsBusy && !isCancelled) return this.timeouts.reject(reason);
     throw reason;
+  }
+
+  lost(hold: Hold, cause: LockLostError): void {
+    this.announcer.lost(hold, cause, !this.shutdown.holdLost(hold));
+  }
+
+  ended(hold: Hold, outcome: ReleaseOutcome): void {
+    if (outcome !== 'lost') this.shutdown.holdEnded();
+    if (this.events.observed) this.announcer.released(hold, outcome);
+  }
+
+  handOff(hold: Hold, given: HandOffOptions | undefined): Promise<string> {
+    return this.tickets.handOff(hold, given);
   }
 }

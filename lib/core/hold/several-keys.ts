@@ -4,33 +4,30 @@
  */
 import { StoreLease } from '../lease/store-lease.js';
 import type { LockLostError } from '../port/errors.js';
+import type { Call } from '../queue/call.js';
 import { abortWith } from '../queue/abort-signals.js';
-import type { HoldHost } from './hold-host.js';
-import type { Taken } from './hold-part.js';
 import type { ShutdownGate } from './shutdown-gate.js';
-import { abandon, leaseOf } from './taken.js';
-import type { Wish } from './wish.js';
+import { abandon, leaseOf, type HoldHost, type Taken } from './hold.js';
 
 /** How long the call waits for the store when all locks are there, or are given back, in ms. The commands go on in the background. */
 const TOGETHER_WITHIN_MS = 500;
 /** A caller is answered within 1,000 ms after its waitMs is over. 50 ms of that are left for late timers. */
 const ANSWERED_WITHIN_MS = 950;
 
-/** What taking several locks needs of the LockService. */
-export interface Gathering {
-  readonly host: HoldHost;
+/** What taking several locks needs of the lock module. */
+export interface Gathering extends HoldHost {
   readonly shutdown: ShutdownGate;
   /** Gets one of the locks. */
-  take(wish: Wish): Promise<Taken>;
+  takeOne(call: Call): Promise<Taken>;
 }
 
 /** Takes the locks in the order of the keys, which are sorted and without duplicates. Rejects with why one of them could not be had. */
-export async function takeAll(wish: Wish, { host, shutdown, take }: Gathering): Promise<Taken[]> {
+export async function takeAll(call: Call, host: Gathering): Promise<Taken[]> {
   const taken: Taken[] = [];
   const stop = new AbortController();
-  const { keys, options, insideHold } = wish;
+  const { keys, options, insideHold } = call;
   const { signal } = options;
-  const { clock, watchdog } = host;
+  const { clock, watchdog, shutdown } = host;
   const lost = { leaseLost: (error: LockLostError) => stop.abort(error) };
   // What a hold around the call rules out is refused before the call waits for another of its locks.
   for (const key of keys) host.context.find(key)?.partOf(key)?.assertCovers(options);
@@ -39,13 +36,13 @@ export async function takeAll(wish: Wish, { host, shutdown, take }: Gathering): 
   shutdown.holdBegan();
   try {
     for (const key of keys) {
-      const one = await take(wish.forKey(key, { ...options, signal: stop.signal }, taken));
+      const one = await host.takeOne(call.forKey(key, { ...options, signal: stop.signal }, taken));
       taken.push(one);
       leaseOf(one).onLoss(lost);
       if (one instanceof StoreLease) one.gather(clock.now());
     }
     stop.signal.throwIfAborted();
-    await together(host, taken, wish.until, (one, done) => {
+    await together(host, taken, call.until, (one, done) => {
       if (!(one instanceof StoreLease)) return done();
       one.begin(options, clock.now());
       if (options.renew) done();
@@ -56,7 +53,7 @@ export async function takeAll(wish: Wish, { host, shutdown, take }: Gathering): 
     if (refusal) throw refusal;
     return taken;
   } catch (error) {
-    await together(host, taken, wish.until, (one, done) => abandon(one, options.mode, clock.now(), done));
+    await together(host, taken, call.until, (one, done) => abandon(one, options.mode, clock.now(), done));
     throw shutdown.refusal(keys[0]!, insideHold) ?? error;
   } finally {
     shutdown.holdEnded();

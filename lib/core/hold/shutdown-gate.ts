@@ -6,10 +6,10 @@ import type { Clock } from '../port/clock.js';
 import { LockClosedError } from '../port/errors.js';
 import type { Adoption } from './adoption.js';
 import type { Hold } from './hold.js';
-import type { ReasonToReject } from '../queue/caller-queue.js';
+import type { ReasonToReject } from '../queue/call.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import type { ResolvedDefaults } from '../port/lock-options.js';
-import { Alarm } from '../lease/appointment.js';
+import { Alarm } from '../lease/schedule.js';
 import type { Watchdog } from '../lease/watchdog.js';
 
 export class ShutdownGate {

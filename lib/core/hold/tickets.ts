@@ -2,8 +2,7 @@
  * Hands holds off, and reads tickets. The giver's trust ends before anything is sent. What the store answers can only be that the ticket
  * has the lock, or that nobody has it; without an answer it is asked again under the same ticket, while the lease can still be there.
  */
-import type { BackgroundRelease } from '../lease/background-release.js';
-import { requestPauses } from '../lease/backoff.js';
+import { type BackgroundRelease, requestPauses } from '../lease/background-release.js';
 import { delay, keptAlive, type Clock } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError } from '../port/hold-errors.js';

@@ -5,10 +5,7 @@
  */
 import { LockTimeoutError, type WaitFacts } from '../port/errors.js';
 import type { Clock } from '../port/clock.js';
-import type { WaitEnded } from '../queue/caller.js';
-import type { Frame } from './hold-context.js';
-import type { Taken } from './hold-part.js';
-import type { Wish } from './wish.js';
+import type { Around, Call, WaitEnded } from '../queue/call.js';
 
 /** The other calls of a circle often give up shortly after the first. Up to this long after it, in ms, their errors name the circle too. */
 const JUST_NOW_MS = 1_000;
@@ -26,8 +23,8 @@ interface Circle {
 
 interface WaitingCall {
   readonly key: string;
-  readonly around: Frame | undefined;
-  readonly taken: readonly Taken[];
+  readonly around: Around | undefined;
+  readonly taken: readonly { readonly key: string }[];
   /** The keys of the locks that the call holds, the outermost first. */
   readonly held: readonly string[];
   circle: Circle | undefined;
@@ -44,7 +41,7 @@ export class WaitingCalls {
    * Called when a call begins to wait. Returns undefined for a call that holds nothing, because it keeps no other call waiting, and
    * for one that waits for a permit, because no single holder keeps it waiting.
    */
-  begin({ key, around, taken, options }: Wish): WaitEnded | undefined {
+  begin({ key, around, taken, options }: Call): WaitEnded | undefined {
     const held = [...new Set([...keysAround(around), ...taken.map((one) => one.key)])];
     if (held.length === 0 || options.permits !== undefined) return undefined;
     const call: WaitingCall = { key, around, taken, held, circle: undefined };
@@ -99,7 +96,7 @@ export class WaitingCalls {
 }
 
 /** The keys of the locks that surround a call, the outermost first. */
-export function keysAround(around: Frame | undefined): string[] {
+export function keysAround(around: Around | undefined): string[] {
   const keys: string[] = [];
   for (let frame = around; frame; frame = frame.outer) if (!frame.hold.isOver) keys.unshift(...frame.hold.keys);
   return [...new Set(keys)];
@@ -112,12 +109,12 @@ export function keysAround(around: Frame | undefined): string[] {
 function blocks(holder: WaitingCall, waiter: WaitingCall): boolean {
   if (holder.taken.some(({ key }) => key === waiter.key)) return true;
   for (let frame = holder.around; frame; frame = frame.outer) {
-    if (frame.hold.partOf(waiter.key) && !frame.hold.isOver && !surrounds(frame, waiter)) return true;
+    if (frame.hold.keys.includes(waiter.key) && !frame.hold.isOver && !surrounds(frame, waiter)) return true;
   }
   return false;
 }
 
-function surrounds({ hold }: Frame, { around }: WaitingCall): boolean {
+function surrounds({ hold }: Around, { around }: WaitingCall): boolean {
   for (let frame = around; frame; frame = frame.outer) if (frame.hold === hold) return true;
   return false;
 }

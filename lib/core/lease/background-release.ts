@@ -8,10 +8,7 @@
 import type { Clock } from '../port/clock.js';
 import type { ReleaseEnded } from '../port/lease.js';
 import type { LockStore, ReleaseRequest } from '../port/lock-store.js';
-import { Backoff } from './backoff.js';
-import { RememberedReleases } from './remembered-releases.js';
-import { Alarm } from './appointment.js';
-import type { Schedule } from './schedule.js';
+import { Alarm, type Schedule } from './schedule.js';
 
 const FIRST_RETRY_MS = 50;
 /** The longest pause between two tries. It is short, because others may wait for the lock. */
@@ -22,7 +19,7 @@ const LONGEST_RETRY_MS = 250;
  */
 const PAUSES_GROW_ABOVE = 200;
 
-export interface DoubtfulRelease extends ReleaseRequest {
+interface DoubtfulRelease extends ReleaseRequest {
   /** The local instant until which a request for this id that got no answer may still act in the store. */
   readonly lateUntil?: number | undefined;
 }
@@ -132,4 +129,68 @@ export class BackgroundRelease {
   private pause(forMs: number): Promise<void> {
     return new Promise((resolve) => this.schedule.set(new Alarm(() => resolve()), this.clock.now() + forMs));
   }
+}
+
+/**
+ * So many of the last releases are remembered: what a replica lacks when it is promoted are the last milliseconds, in which a process
+ * releases at most some hundred locks.
+ */
+const MAX_REMEMBERED = 256;
+
+interface AnsweredRelease {
+  readonly key: string;
+  readonly id: string;
+  readonly abandoned: boolean | undefined;
+  readonly memory: string | undefined;
+  /** When the lease has ended by itself, also in a store that has it still, in clock.now() time. */
+  readonly endsAt: number;
+}
+
+/**
+ * The last releases that the store has answered. A store that loses its last writes, as a replica that is promoted, still has the
+ * leases, and their locks would stay taken until they end: so these releases are made once more.
+ */
+class RememberedReleases {
+  /** A ring: the next release takes the position of the oldest. */
+  private ring: AnsweredRelease[] = [];
+  private next = 0;
+
+  add(release: AnsweredRelease): void {
+    this.ring[this.next] = release;
+    this.next = (this.next + 1) % MAX_REMEMBERED;
+  }
+
+  /** Removes those that may be forgotten, and returns them; removes also those whose lease has ended by itself. */
+  take(now: number, mayBeForgotten: (release: AnsweredRelease) => boolean): AnsweredRelease[] {
+    const { ring, next } = this;
+    const forgotten: AnsweredRelease[] = [];
+    const known: AnsweredRelease[] = [];
+    // The oldest one comes first, so that the next release takes its position again.
+    for (const release of [...ring.slice(next), ...ring.slice(0, next)]) {
+      if (release.endsAt > now) (mayBeForgotten(release) ? forgotten : known).push(release);
+    }
+    this.ring = known;
+    this.next = known.length % MAX_REMEMBERED;
+    return forgotten;
+  }
+}
+
+/** Growing pauses between tries. Each is spread at random over its second half, so that requests that failed together return apart. */
+export class Backoff {
+  constructor(
+    private pauseMs: number,
+    private readonly longestMs: number,
+  ) {}
+
+  /** The pause before the next try, in ms. */
+  nextMs(): number {
+    const { pauseMs, longestMs } = this;
+    this.pauseMs = Math.min(longestMs, 2 * pauseMs);
+    return pauseMs * (0.5 + Math.random() / 2);
+  }
+}
+
+/** The pauses of a request that the store did not serve. They are short, so that calls are served soon after an outage. */
+export function requestPauses(): Backoff {
+  return new Backoff(20, 200);
 }

@@ -4,8 +4,7 @@
  */
 import type { Clock } from '../port/clock.js';
 import type { HeartbeatOutcome, HolderRef, LockStore } from '../port/lock-store.js';
-import { Appointment } from './appointment.js';
-import type { Schedule } from './schedule.js';
+import { Appointment, type Schedule } from './schedule.js';
 
 /** The time between two heartbeats of a waiter. The store removes a waiter after 2,500 ms without one, so two of them may get lost. */
 const HEARTBEAT_MS = 700;

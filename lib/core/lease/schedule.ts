@@ -11,8 +11,98 @@
  * When the last noted appointment is cancelled, the timer fires once more, at most SORT_AFTER_MS later, and is not set again.
  */
 import type { Clock, Timer } from '../port/clock.js';
-import { Alarm, type Appointment } from './appointment.js';
-import { AppointmentHeap } from './appointment-heap.js';
+
+/**
+ * An object that has one appointment at a time. Most are the leases, calls and requests themselves, so that none needs an object of its
+ * own. Only the schedule and its heap write its fields.
+ */
+export abstract class Appointment {
+  /** When it is due, in clock.now() time; Infinity without an appointment. */
+  at = Infinity;
+  /** Its position in the heap; -1 when it is not there. */
+  heapIndex = -1;
+  /** Its position in the list of noted appointments; -1 when it is not there. */
+  notedIndex = -1;
+  /** Does once what is due when the time has come. The appointment has been removed by then, and a new one may be made. */
+  abstract due(now: number): void;
+}
+
+/** An appointment that calls a function when it is due. */
+export class Alarm extends Appointment {
+  constructor(readonly due: (now: number) => void) {
+    super();
+  }
+}
+
+/** A binary heap of appointments: the one that is due first stands at the top, and any of them is moved or removed in logarithmic time. */
+class AppointmentHeap {
+  private readonly heap: Appointment[] = [];
+  /** When each appointment is due. Numbers in one array are compared faster than fields of objects scattered in memory. */
+  private readonly times: number[] = [];
+
+  get size(): number {
+    return this.heap.length;
+  }
+
+  get first(): Appointment | undefined {
+    return this.heap[0];
+  }
+
+  all(): readonly Appointment[] {
+    return this.heap;
+  }
+
+  add(item: Appointment, at: number): void {
+    item.at = at;
+    item.heapIndex = this.heap.length;
+    this.heap.push(item);
+    this.times.push(at);
+    this.sift(item);
+  }
+
+  /** Moves an appointment of the heap whose time has changed. */
+  moved(item: Appointment): void {
+    this.sift(item);
+  }
+
+  /** Removes an appointment that is in the heap. */
+  remove(item: Appointment): void {
+    const last = this.heap.pop()!;
+    this.times.pop();
+    if (last !== item) {
+      last.heapIndex = item.heapIndex;
+      this.sift(last);
+    }
+    item.heapIndex = -1;
+  }
+
+  /** Moves an item whose time has changed to its right position. */
+  private sift(item: Appointment): void {
+    const { heap, times } = this;
+    const { at } = item;
+    let index = item.heapIndex;
+    for (let parent = (index - 1) >> 1; index > 0 && times[parent]! > at; parent = (index - 1) >> 1) {
+      this.put(heap[parent]!, times[parent]!, index);
+      index = parent;
+    }
+    for (;;) {
+      let child = 2 * index + 1;
+      if (child >= heap.length) break;
+      const sibling = child + 1;
+      if (sibling < heap.length && times[sibling]! < times[child]!) child = sibling;
+      if (times[child]! >= at) break;
+      this.put(heap[child]!, times[child]!, index);
+      index = child;
+    }
+    this.put(item, at, index);
+  }
+
+  private put(item: Appointment, at: number, index: number): void {
+    this.heap[index] = item;
+    this.times[index] = at;
+    item.heapIndex = index;
+  }
+}
 
 /** How long new appointments stay unsorted, in ms. An appointment that is due sooner is sorted into the heap at once. */
 const SORT_AFTER_MS = 20;

@@ -2,23 +2,29 @@
  * The watchdog renews leases in batches, and declares a lease lost when its trust has ended, whether or not the store answers. There
  * is one for each lock module, and it uses the single timer of its schedule.
  *
- * A lease is due for renewal after a third of its length. A renewal without an answer is tried again until trust ends; a batch that
+ * A lease is due for renewal after a third of its length; one from the queue, which is short at first, almost at once. A renewal
+ * without an answer is tried again until trust ends; a batch that
  * fails delays no other batch.
  */
 import type { Clock } from '../port/clock.js';
 import type { LockStoreError } from '../port/errors.js';
+import { likeLength } from '../port/like-lengths.js';
 import type { Doubt, LockStore, RenewOutcome } from '../port/lock-store.js';
-import { DueLeases } from './due-leases.js';
 import { MachineSleep } from './machine-sleep.js';
-import { RenewalTimes } from './renewal-times.js';
 import { Schedule } from './schedule.js';
-import { GuardedLease } from './guarded-lease.js';
-import type { LeaseGuard } from './lease-guard.js';
+import { StoreLease, type LeaseGuard } from './store-lease.js';
 
 /** How many leases are handed to the store at a time. The store splits them into commands. */
 const LARGEST_BATCH = 250;
 /** A lease that is due within this part of its length is renewed together with those that are due now, so that batches fill up. */
 const MAX_EARLY_PART = 1 / 24;
+/**
+ * A lease that is shorter than was asked for, as one from the queue is at first, is renewed so soon after its grant, in ms. From then on
+ * an outage may last as long as for any other lease; a hold that ends before that pays nothing for it.
+ */
+const WHOLE_AFTER_MS = 30;
+/** A lease with less of its length than this is such a one: the others have lost no more than their margin and the time of the way. */
+const NEARLY_WHOLE = 3 / 4;
 /** The longest and the shortest pause before a renewal without an answer is tried again, in ms, before it is spread by half to either side. */
 const LONGEST_RETRY_MS = 500;
 const SHORTEST_RETRY_MS = 20;
@@ -44,7 +50,7 @@ export class Watchdog implements LeaseGuard {
   constructor(
     private readonly store: LockStore,
     private readonly clock: Clock,
-    private readonly renewFailed: (lease: GuardedLease, cause: LockStoreError) => void,
+    private readonly renewFailed: (lease: StoreLease, cause: LockStoreError) => void,
   ) {
     const { groupOf } = store.capabilities;
     this.times = groupOf && new RenewalTimes(groupOf);
@@ -57,15 +63,12 @@ export class Watchdog implements LeaseGuard {
   }
 
   /** Guards a lease from now on. The queue calls it in the same turn in which it learns of the grant, so no lease is ever unguarded. */
-  watch(lease: GuardedLease, now: number): void {
+  watch(lease: StoreLease, now: number): void {
+    const { leaseMs, maxHoldMs } = lease.options;
+    const thirdMs = (lease.trustedUntil - now) / 3;
+    if (thirdMs * 3 < Math.min(leaseMs, maxHoldMs) * NEARLY_WHOLE) return this.schedule.set(lease, lease.nextLook(now + Math.min(WHOLE_AFTER_MS, thirdMs)));
     // The first renewal is spread at random, so that leases that were taken together are not all due at the same time.
-    const spread = 0.7 + 0.3 * Math.random();
-    this.planRenewal(lease, now, ((lease.trustedUntil - now) / 3) * spread);
-  }
-
-  /** Stops guarding a lease. It is called before the lease is released; answers to renewals under way are ignored then. */
-  forget(lease: GuardedLease): void {
-    this.schedule.cancel(lease);
+    this.planRenewal(lease, now, thirdMs * (0.7 + 0.3 * Math.random()));
   }
 
   /**
@@ -81,7 +84,7 @@ export class Watchdog implements LeaseGuard {
    * Renews one lease now, to end `leaseMs` from now. Without `leaseMs` the renewal is only a look whether the store still has the lease: one of
    * fixed length keeps its end.
    */
-  async renewNow(lease: GuardedLease, leaseMs?: number): Promise<RenewOutcome> {
+  async renewNow(lease: StoreLease, leaseMs?: number): Promise<RenewOutcome> {
     const { replacements } = this;
     const sentAt = this.clock.now();
     const request = lease.renewal(sentAt, leaseMs);
@@ -97,7 +100,7 @@ export class Watchdog implements LeaseGuard {
   }
 
   /** Called at the time of a lease's appointment: declares the lease lost if its trust has ended, else renews it. */
-  due(lease: GuardedLease, now: number): void {
+  due(lease: StoreLease, now: number): void {
     // Whoever was just told of the loss of another lease may have released this one.
     if (!lease.isHeld) return;
     if (now >= lease.trustedUntil) return lease.endTrust();
@@ -107,8 +110,8 @@ export class Watchdog implements LeaseGuard {
   }
 
   /** All leases that are held: each of them has an appointment. */
-  private leases(): GuardedLease[] {
-    return this.schedule.all().filter((item) => item instanceof GuardedLease);
+  private leases(): StoreLease[] {
+    return this.schedule.all().filter((item) => item instanceof StoreLease);
   }
 
   /** Renews what the store may have forgotten. Resolves when each of these renewals was answered. */
@@ -120,10 +123,10 @@ export class Watchdog implements LeaseGuard {
   }
 
   /** Looks at everything that is held, in as many turns of the event loop as it takes; resolves after the last. */
-  private eachLease(look: (lease: GuardedLease, now: number) => unknown): Promise<void> {
+  private eachLease(look: (lease: StoreLease, now: number) => unknown): Promise<void> {
     const leases = this.leases();
     const { groupOf } = this.store.capabilities;
-    let sorted: GuardedLease[] = [];
+    let sorted: StoreLease[] = [];
     return new Promise((resolve) => {
       const lookAtSome = (): void => {
         const now = this.clock.now();
@@ -137,17 +140,17 @@ export class Watchdog implements LeaseGuard {
   }
 
   /** Renews a lease that the store may have forgotten, without waiting for its next renewal. */
-  private review(lease: GuardedLease, now: number, isReplaced: boolean): void {
+  private review(lease: StoreLease, now: number, isReplaced: boolean): void {
     if (!lease.isTrusted(now) || !lease.startReview(isReplaced)) return;
     this.schedule.set(lease, lease.trustedUntil);
     this.renewSoon(lease, now);
   }
 
-  private mayBeForgotten(lease: GuardedLease): boolean {
+  private mayBeForgotten(lease: StoreLease): boolean {
     return this.store.mayHaveForgotten?.(lease) === true;
   }
 
-  private renewSoon(lease: GuardedLease, now: number): void {
+  private renewSoon(lease: StoreLease, now: number): void {
     this.dueLeases.add(lease, lease.renewal(now).leaseMs);
     this.sendSoon();
   }
@@ -178,14 +181,14 @@ export class Watchdog implements LeaseGuard {
   private joinEarly(): void {
     if (this.dueLeases.isEmpty || this.times) return;
     const now = this.clock.now();
-    for (let next = this.schedule.peek(); next instanceof GuardedLease && !this.dueLeases.hasBatchOf(LARGEST_BATCH); next = this.schedule.peek()) {
+    for (let next = this.schedule.peek(); next instanceof StoreLease && !this.dueLeases.hasBatchOf(LARGEST_BATCH); next = this.schedule.peek()) {
       if (next.isRenewing || next.at > now + next.lengthMs * MAX_EARLY_PART) return;
       this.due(next, now);
       if (!next.isRenewing) return;
     }
   }
 
-  private async renewBatch(due: readonly GuardedLease[]): Promise<void> {
+  private async renewBatch(due: readonly StoreLease[]): Promise<void> {
     const batch = due.filter(({ isHeld }) => isHeld);
     if (batch.length === 0) return;
     for (const lease of batch) lease.renewalSent();
@@ -202,7 +205,7 @@ export class Watchdog implements LeaseGuard {
     });
   }
 
-  private answered(lease: GuardedLease, outcome: RenewOutcome, leaseMs: number, sentAt: number): void {
+  private answered(lease: StoreLease, outcome: RenewOutcome, leaseMs: number, sentAt: number): void {
     if (!lease.isHeld) return;
     const now = this.clock.now();
     switch (outcome.kind) {
@@ -220,21 +223,21 @@ export class Watchdog implements LeaseGuard {
     }
   }
 
-  private planRenewal(lease: GuardedLease, now: number, inMs: number): void {
+  private planRenewal(lease: StoreLease, now: number, inMs: number): void {
     const at = this.times ? this.times.next(lease, now, inMs) : now + inMs;
     this.schedule.set(lease, lease.nextLook(at));
   }
 }
 
 /** The pause before a renewal is tried again: the less trust is left, the shorter, because the store may serve again just before its end. */
-function pauseBefore({ lengthMs, trustedUntil }: GuardedLease, now: number): number {
+function pauseBefore({ lengthMs, trustedUntil }: StoreLease, now: number): number {
   return Math.max(SHORTEST_RETRY_MS, Math.min(LONGEST_RETRY_MS, lengthMs / 20, (trustedUntil - now) / 4));
 }
 
 /** Those that can share a command stand together. */
-function inGroups(leases: GuardedLease[], groupOf: ((key: string) => number) | undefined): GuardedLease[] {
+function inGroups(leases: StoreLease[], groupOf: ((key: string) => number) | undefined): StoreLease[] {
   if (!groupOf) return leases;
-  const groups = new Map<number, GuardedLease[]>();
+  const groups = new Map<number, StoreLease[]>();
   for (const lease of leases) {
     const group = groupOf(lease.key);
     const others = groups.get(group);
@@ -242,4 +245,62 @@ function inGroups(leases: GuardedLease[], groupOf: ((key: string) => number) | u
     else groups.set(group, [lease]);
   }
   return [...groups.values()].flat();
+}
+
+/**
+ * The leases that are due for renewal, sorted by length. The leases of one batch wait for the same answer, so only leases that can
+ * wait about equally long for it are put into one batch.
+ */
+export class DueLeases {
+  private readonly alike = new Map<number, StoreLease[]>();
+
+  /** Adds a lease that will be renewed to `leaseMs`. */
+  add(lease: StoreLease, leaseMs: number): void {
+    const length = likeLength(leaseMs);
+    const others = this.alike.get(length);
+    if (others) others.push(lease);
+    else this.alike.set(length, [lease]);
+  }
+
+  get isEmpty(): boolean {
+    return this.alike.size === 0;
+  }
+
+  /** Whether so many leases of one length are due. */
+  hasBatchOf(size: number): boolean {
+    for (const leases of this.alike.values()) if (leases.length >= size) return true;
+    return false;
+  }
+
+  /** Removes and returns one batch of each length, with at most `largest` leases: leases of one length do not wait for those of another. */
+  take(largest: number): readonly StoreLease[][] {
+    return [...this.alike].map(([length, leases]) => {
+      if (leases.length > largest) return leases.splice(0, largest);
+      this.alike.delete(length);
+      return leases;
+    });
+  }
+}
+
+/** A number above every result of likeLength, to make one number of a group and a length. */
+const LENGTHS_IN_A_GROUP = 64;
+
+/**
+ * Plans when leases are renewed next. Where only locks of one group can share a command (in a Cluster), a lease whose time is
+ * near is planned for the time at which others of its group are due, so that over time a group is renewed together.
+ */
+export class RenewalTimes {
+  /** When leases of one group and of like length are due next. There is at most one entry for each group and length. */
+  private readonly known = new Map<number, number>();
+
+  constructor(private readonly groupOf: (key: string) => number) {}
+
+  /** When to renew the lease: in `inMs`, or up to half of that sooner if its group is due then. */
+  next({ key, lengthMs }: StoreLease, now: number, inMs: number): number {
+    const group = this.groupOf(key) * LENGTHS_IN_A_GROUP + likeLength(lengthMs);
+    const known = this.known.get(group) ?? Infinity;
+    const at = known >= now + inMs / 2 && known <= now + inMs ? known : now + inMs;
+    this.known.set(group, at);
+    return at;
+  }
 }

@@ -25,9 +25,17 @@ export abstract class LockError extends Error {
   readonly key: string | undefined;
 
   constructor(message: string, details: LockErrorDetails = {}) {
-    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    super(oneLine(message), details.cause === undefined ? undefined : { cause: details.cause });
     this.key = details.key;
   }
+}
+
+/**
+ * The text with its control characters and line breaks written as `\u000a`: a key, a label or what a server said may have some, and who
+ * can choose a key must not be able to write lines into a log.
+ */
+export function oneLine(text: string): string {
+  return text.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 /**

@@ -1,50 +1,78 @@
 /**
- * The callers of this process that want one lock. The first of them asks the store, and its lease is handed on to the others.
+ * The queue of a key: the calls of this process that want one lock, in one line; one request to the store for the first of them; and
+ * the lease that it brings, which is handed on to the others.
  *
  *     IDLE ──▶ ASKING ──▶ HELD ──▶ hand on, hand on, … ──▶ yield (release and ask in one step) or release
- *                           └──(lost)──▶ ASKING, if a caller still waits
+ *                           └──(lost)──▶ ASKING, if a call still waits
  *
- * Only callers with like options follow each other on a lease. Readers are on one lease at the same time.
+ * Only calls with like options follow each other on a lease. Readers are on one lease at the same time. There are several leases when
+ * readers took a new one beside an earlier read lease: the readers on the earlier ones go on, and nobody joins them.
  */
-import { FenceDemand } from '../lease/fence-demand.js';
-import type { GuardedLease } from '../lease/guarded-lease.js';
-import { Alarm } from '../lease/appointment.js';
+import { Alarm } from '../lease/schedule.js';
 import { askTheSame, HAND_ON_WINDOW_MS, StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
 import type { ReleaseEnded } from '../port/lease.js';
+import type { LockMode } from '../port/lock-mode.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant } from '../port/lock-store.js';
-import type { Caller, CallerKeeper } from './caller.js';
-import { CallerLine } from './caller-line.js';
-import { LONGEST_BURST, type CallerQueue, type QueueParts, type ReasonToReject } from './caller-queue.js';
-import { KeyLeases } from './key-leases.js';
+import { CallLine, type Call, type CallKeeper, type ReasonToReject } from './call.js';
 import type { Entry } from './key-table.js';
-import { ReplacedLease } from './replaced-lease.js';
-import { refusal, refusedAtOnce, waitedInVain } from './refusal.js';
-import type { Answer, RequestListener } from './request-parts.js';
-import { StoreRequest } from './store-request.js';
+import { refusalError, refusedAtOnce, waitedInVain } from './refusal.js';
+import { StoreRequest, type Refusal, type RequestHost, type RequestListener } from './store-request.js';
 
-type LeaseCaller = Caller<StoreLease>;
+/** How many calls are admitted in a row before the event loop gets a turn, so that timers and sockets are served too. */
+const LONGEST_BURST = 64;
+/** How many fences a lease of a lock that others wanted gets at most, and one that nobody else wanted at least. */
+const FIRST_BLOCK = 256;
+const LARGEST_BLOCK = 4096;
 
-export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, RequestListener, CallerKeeper<StoreLease> {
-  private readonly line = new CallerLine<StoreLease>();
-  private readonly leases = new KeyLeases();
+const NONE: readonly StoreLease[] = [];
+
+/** What all queues of a module share. */
+export interface QueueHost extends RequestHost {
+  readonly handOn: number;
+  /** No call of the queue wants the lock or has it any more. */
+  queueIsIdle(queue: CallQueue): void;
+}
+
+/** A queue in which calls of this process wait for one lock. */
+export interface CallQueue {
+  readonly key: string;
+  /** The options that its calls share, for a queue aside from the main queue of its key (see LocalQueue); else undefined. */
+  readonly sharedOptions?: ResolvedOptions | undefined;
+  /** Queues the call, or rejects it at once when its waitMs is 0 and it cannot be served now. */
+  join(call: Call, now: number): void;
+  /** The lease that is held under this id. */
+  leaseOf(id: string): StoreLease | undefined;
+  /** The open request with this id. */
+  requestOf(id: string): StoreRequest | undefined;
+  /** Rejects every call that still waits and for whom there is a reason. */
+  rejectWaiting(reasonFor: ReasonToReject): void;
+}
+
+export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, RequestListener, CallKeeper {
+  private readonly line = new CallLine();
+  /** The lease to which calls are admitted, and the earlier ones of readers. */
+  private lease: StoreLease | undefined;
+  private earlier = NONE;
   private request: StoreRequest | undefined;
-  /** How many callers had come to the line when the request was made. */
+  /** How many calls had come to the line when the request was made. */
   private arrivalsWhenAsked = 0;
   private isResting = false;
-  /** When to look whether a caller behind a writer of this process asks the store by now; made when one first waits so. */
+  /** When to look whether a call behind a writer of this process asks the store by now; made when one first waits so. */
   private later: Alarm | undefined;
-  /** Made when callers first follow each other, because most queues have a single caller. */
-  private demand: FenceDemand | undefined;
+  /** Whether other processes waited for the lock when its last lease ended, and how many fences that had if all of them were used, else 0. */
+  private wasContended = true;
+  private usedUpFences = 0;
   hash = 0;
   chained: KeyQueue | undefined;
 
   constructor(
     readonly key: string,
-    private readonly parts: QueueParts,
-    /** The options that its callers share, for a queue aside from the main queue of its key (see LocalQueue); else undefined. */
+    private readonly host: QueueHost,
     readonly sharedOptions?: ResolvedOptions,
-  ) {}
+  ) {
+    this.lease = this.request = this.later = this.chained = undefined;
+  }
 
   /**
    * Whether a reader with these options must not wait here, because it would come after the phase of reading that it waits for: the
@@ -52,57 +80,46 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
    */
   keepsApart(options: ResolvedOptions): boolean {
     if (this.line.first?.options.mode === 'write') return true;
-    const other = this.line.first && this.line.find((caller) => caller.options.mode === 'read');
+    const other = this.line.first && this.line.find((call) => call.options.mode === 'read');
     return other ? options.minHoldMs > 0 || !askTheSame(other.options, options) : false;
   }
 
-  /** Queues the caller, or rejects it at once when its waitMs is 0 and it cannot be served now. */
-  join(caller: LeaseCaller, now: number): void {
-    if (caller.options.waitMs === 0 && !this.mayServeAtOnce(caller.options, now)) return caller.reject(refusedAtOnce(this.request, caller, this.leases.isUsed));
-    this.line.add(caller);
-    caller.startWaiting(this);
+  join(call: Call, now: number): void {
+    if (call.options.waitMs === 0 && !this.mayServeAtOnce(call.options, now)) return call.reject(refusedAtOnce(this.request, call, (this.lease?.users ?? 0) > 0));
+    this.line.add(call);
+    call.startWaiting(this);
     this.pump(now);
-    if (this.request?.asker !== caller) caller.tellWaiting();
-  }
-
-  /** Called whenever the line or a lease has changed: serves the callers that wait. `now`: the time, if it is known. */
-  pump(now?: number): void {
-    if (this.isResting) return;
-    if (this.line.size > 0) this.serve(now ?? this.parts.clock.now());
-    if (this.line.size === 0) this.tidy();
+    if (this.request?.asker !== call) call.tellWaiting();
   }
 
   leaseOf(id: string): StoreLease | undefined {
-    return this.leases.find(id);
+    return this.lease?.id === id ? this.lease : this.earlier.find((lease) => lease.id === id);
   }
 
   requestOf(id: string): StoreRequest | undefined {
     return this.request?.id === id ? this.request : undefined;
   }
 
-  heardOfWaiter(id: string): void {
-    this.leaseOf(id)?.heardOfWaiter();
-  }
-
   rejectWaiting(reasonFor: ReasonToReject): void {
     this.line.reject(reasonFor);
   }
 
-  giveUp(caller: LeaseCaller, reason: unknown): void {
-    if (!this.line.remove(caller)) return;
-    caller.reject(reason === undefined ? waitedInVain(this.request, caller) : reason);
-    // The request keeps its place in the store's queue for the next caller, unless that one would ask for something else.
+  giveUp(call: Call, reason: unknown): void {
+    if (!this.line.remove(call)) return;
+    call.reject(reason === undefined ? waitedInVain(this.request, call) : reason);
+    // The request keeps its place in the store's queue for the next call, unless that one would ask for something else.
     const { first } = this.line;
-    if (this.request?.asker === caller && !(first && askTheSame(first.options, caller.options))) this.dropRequest();
+    if (this.request?.asker === call && !(first && askTheSame(first.options, call.options))) this.dropRequest();
     this.pump();
   }
 
-  leaseLost(_error: Error, lease: GuardedLease): void {
-    this.leaseHandedOff(lease);
+  leaseLost(_error: Error, lease: StoreLease): void {
+    this.remove(lease);
+    this.pump();
   }
 
-  leaseHandedOff(lease: GuardedLease): void {
-    this.leases.remove(lease);
+  leaseHandedOff(lease: StoreLease): void {
+    this.remove(lease);
     this.pump();
   }
 
@@ -112,76 +129,102 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
 
   callerLeft(lease: StoreLease, done: ReleaseEnded): void {
     if (lease.isLost) {
-      if (lease.users === 0) this.parts.background.releaseLost(lease);
+      if (lease.users === 0) this.host.background.releaseLost(lease);
       return done('lost');
     }
     if (lease.users > 0) {
       done('released');
-      // The order matters: the caller that leaves has released in time, and only those that stay may lose the lease.
+      // The order matters: the call that leaves has released in time, and only those that stay may lose the lease.
       return lease.loseIfOverdue();
     }
-    const { line, leases, parts } = this;
-    const { first } = line;
+    const { first } = this.line;
     // Only the current lease can be handed on, and not while a request for a new one is open.
-    if (lease !== leases.current || !first || this.request || lease.owesNothing) return this.giveBack(lease, done);
+    if (lease !== this.lease || !first || this.request || lease.owesNothing) return this.giveBack(lease, done);
     // The lease is handed on in the next turn of the event loop.
     if (this.isResting) return done('released');
-    const now = parts.clock.now();
-    if (!lease.admits(first.options, now, parts.handOn, first.arrival)) return this.ask(first, now, done);
+    const now = this.host.clock.now();
+    if (!lease.admits(first.options, now, this.host.handOn, first.arrival)) return this.ask(first, now, done);
     this.admit(first, lease, now);
     this.pump(now);
     done('released');
   }
 
-  requestAnswered(answer: Answer): void {
-    const request = this.request!;
-    const { asker } = request;
+  requestGranted(request: StoreRequest, grant: Grant, now: number): void {
+    const { options, wasRefused } = request;
     this.request = undefined;
-    if (answer.kind === 'granted') this.take(request, answer.grant, answer.at);
-    else if (answer.kind !== 'gone' && this.line.remove(asker)) asker.reject(refusal(answer, asker));
-    this.pump(answer.kind === 'granted' ? answer.at : undefined);
+    const ended = this.lease ? this.takeEndedBy(grant.mode) : NONE;
+    // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
+    // to wait the phase begins with the grant; for one granted at once, when it was made.
+    const phase = wasRefused ? this.line.arrivals : this.arrivalsWhenAsked;
+    const lease = new StoreLease(request, grant, now, this, this.host.watchdog, phase);
+    if (this.lease) this.earlier = [...this.earlier, this.lease];
+    this.lease = lease;
+    this.host.watchdog.watch(lease, now);
+    if (options.mode === 'read') this.line.bringForward((call) => call.arrival <= phase && askTheSame(call.options, options));
+    // A loss calls pump(), which must find the new lease in its place, and not ask the store for one.
+    for (const one of ended) one.lose('the store granted the lock to a later request');
+    // A call that is alone needs no second look at what was judged just now.
+    const { first } = this.line;
+    if (this.line.size === 1 && first === request.asker && this.lease === lease && !this.isResting) this.admit(first, lease, now);
+    else this.pump(now);
   }
 
-  /** The request was not granted at once: callers with waitMs 0 are rejected, the others begin to wait. */
-  requestDelayed(): void {
-    const { request } = this;
-    for (const caller of this.line.all()) {
-      if (caller.options.waitMs === 0) caller.giveUp(refusedAtOnce(request, caller));
-      else caller.tellWaiting();
+  requestRefused({ asker }: StoreRequest, refusal: Refusal | undefined): void {
+    this.request = undefined;
+    if (refusal && this.line.remove(asker)) asker.reject(refusalError(refusal, asker));
+    this.pump();
+  }
+
+  /** The request was not granted at once: calls with waitMs 0 are rejected, the others begin to wait. */
+  requestDelayed(request: StoreRequest): void {
+    for (const call of this.line.all()) {
+      if (call.options.waitMs === 0) call.giveUp(refusedAtOnce(request, call));
+      else call.tellWaiting();
     }
   }
 
-  /** Admits the first callers as long as the lease at hand admits them, and asks the store for the next. */
-  private serve(now: number): void {
-    // A machine that has just woken up may get here before its timers fire. What is found then can change the line and the lease.
-    if (this.leases.current && this.leases.current.turns > 0) this.parts.watchdog.sleep.look(now);
-    for (let first = this.line.first; first && !this.isResting; first = this.line.first) {
-      const { current } = this.leases;
-      if (!current?.admits(first.options, now, this.parts.handOn, first.arrival)) return this.ask(first, now);
-      this.admit(first, current, now);
+  /**
+   * Brings the queue forward whenever the line or a lease has changed: admits the first calls as long as the lease admits them, asks the
+   * store for the next, and when no call waits gives up what nobody uses. `now`: the time, if it is known.
+   */
+  private pump(now?: number): void {
+    if (this.isResting) return;
+    if (this.line.first) {
+      now ??= this.host.clock.now();
+      // A machine that has just woken up may get here before its timers fire. What is found then can change the line and the lease.
+      if (this.lease && this.lease.turns > 0) this.host.watchdog.sleep.look(now);
+      for (let { first } = this.line; first && !this.isResting; first = this.line.first) {
+        const { lease } = this;
+        if (!lease?.admits(first.options, now, this.host.handOn, first.arrival)) return this.ask(first, now);
+        this.admit(first, lease, now);
+      }
     }
+    if (this.line.first) return;
+    if (this.request) this.dropRequest();
+    if (this.later) this.host.watchdog.schedule.cancel(this.later);
+    if (this.lease?.users === 0) this.giveBack(this.lease, () => {});
+    else if (!this.lease && this.earlier === NONE) this.host.queueIsIdle(this);
   }
 
   private mayServeAtOnce(options: ResolvedOptions, now: number): boolean {
-    const { request, parts } = this;
-    const lease = this.leases.current;
-    if (this.line.size === 0 && !request && (!lease || lease.admits(options, now, parts.handOn))) return true;
-    // Readers share: the answer to an open request serves this caller too, and the store may grant a lease beside a read lease at hand.
+    const { request, host, lease } = this;
+    if (this.line.size === 0 && !request && (!lease || lease.admits(options, now, host.handOn))) return true;
+    // Readers share: the answer to an open request serves this call too, and the store may grant a lease beside a read lease at hand.
     if (options.mode === 'write' || lease?.mode === 'write' || request?.wasRefused) return false;
-    return this.line.every((caller) => caller.options.mode === 'read');
+    return this.line.every((call) => call.options.mode === 'read');
   }
 
-  private admit(caller: LeaseCaller, lease: StoreLease, now: number): void {
-    this.line.remove(caller);
-    lease.admit(caller.options, now);
-    caller.resolve(lease);
+  private admit(call: Call, lease: StoreLease, now: number): void {
+    this.line.remove(call);
+    lease.admit(call.options, now);
+    call.serve(lease);
     if (lease.turns % LONGEST_BURST === 0 && this.line.size > 0) this.rest();
   }
 
-  /** Admits no caller before the next turn of the event loop. */
+  /** Admits no call before the next turn of the event loop. */
   private rest(): void {
     this.isResting = true;
-    this.parts.clock.nextTurn(() => {
+    this.host.clock.nextTurn(() => {
       this.isResting = false;
       this.pump();
     });
@@ -189,59 +232,57 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
 
   private giveBack(lease: StoreLease, done: ReleaseEnded): void {
     this.letGo(lease);
-    this.parts.background.releaseAndTell(lease, done);
+    this.host.background.releaseAndTell(lease, done);
     this.pump();
   }
 
   private letGo(lease: StoreLease): void {
     lease.letGo();
-    if (this.line.size > 0) this.demand ??= new FenceDemand(this.parts.handOn);
-    this.demand?.ended(lease);
-    this.leases.remove(lease);
+    // Without a call in the line nobody will ask for more fences.
+    if (this.line.first) {
+      this.wasContended = lease.contended;
+      this.usedUpFences = lease.usedUpFences;
+    }
+    if (this.lease === lease) this.lease = undefined;
+    else this.remove(lease);
   }
 
-  /** Asks the store for the first caller, unless a request does. A lease without users is given back in that step, and `replaced` hears of it. */
-  private ask(first: LeaseCaller, now: number, replaced?: ReleaseEnded): void {
-    const lease = this.leases.current;
-    // By asking, a caller takes its place in the store's queue before others that come later. Behind a writer of this process it asks
+  /** Asks the store for the first call, unless a request does. A lease without users is given back in that step, and `replacedEnded` hears of it. */
+  private ask(first: Call, now: number, replacedEnded?: ReleaseEnded): void {
+    const { lease, host } = this;
+    // By asking, a call takes its place in the store's queue before others that come later. Behind a writer of this process it asks
     // when that has held the lock for so long that the lease is not handed on any more while others wait; before that it costs nothing.
     if (lease && lease.users > 0 && lease.mode === 'write') {
-      if (!this.parts.store.capabilities.queue) return;
+      if (!host.store.capabilities.queue) return;
       const asksFrom = lease.admittedAt + HAND_ON_WINDOW_MS;
       if (now < asksFrom) return this.lookAgain(asksFrom);
     }
     if (this.request && askTheSame(this.request.options, first.options)) return;
     if (this.request) this.dropRequest();
-    const unused = lease && lease.users === 0 ? lease : undefined;
+    const unused = lease?.users === 0 ? lease : undefined;
     if (unused) this.letGo(unused);
-    const fences = this.line.size === 1 ? 1 : this.fencesFor(first.options);
     this.arrivalsWhenAsked = this.line.arrivals;
-    this.request = new StoreRequest(this.parts, first, fences, this, unused && new ReplacedLease(unused, replaced));
+    const fences = this.line.size === 1 ? 1 : this.fencesFor(first.options);
+    this.request = new StoreRequest(host, first, fences, this, unused, replacedEnded);
     this.request.ask(now);
   }
 
   private lookAgain(at: number): void {
+    const { schedule } = this.host.watchdog;
     this.later ??= new Alarm((now) => this.pump(now));
-    if (!this.parts.watchdog.schedule.has(this.later)) this.parts.watchdog.schedule.set(this.later, at);
+    if (!schedule.has(this.later)) schedule.set(this.later, at);
   }
 
-  private fencesFor(options: ResolvedOptions): number {
-    return (this.demand ??= new FenceDemand(this.parts.handOn)).of(options, this.line.size);
-  }
-
-  private take(request: StoreRequest, grant: Grant, at: number): void {
-    const { leases, parts } = this;
-    const { options, wasRefused } = request;
-    const ended = leases.count > 0 ? leases.takeEndedBy(grant.mode) : undefined;
-    // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
-    // to wait the phase begins with the grant; for one granted at once, when it was made.
-    const phase = wasRefused ? this.line.arrivals : this.arrivalsWhenAsked;
-    const lease = new StoreLease(request, grant, at, this, parts.watchdog, phase);
-    leases.add(lease);
-    parts.watchdog.watch(lease, at);
-    if (options.mode === 'read') this.line.bringForward((caller) => caller.arrival <= phase && askTheSame(caller.options, options));
-    // A loss calls pump(), which must find the new lease in its place, and not ask the store for one.
-    ended?.forEach((one) => one.lose('the store granted the lock to a later request'));
+  /**
+   * How many fences to reserve with the next lease: one for each call that is likely to follow on it. They come from the store's clock,
+   * in microseconds, and reserved ones that nobody uses must not run ahead of it. So a lease gets a large block only when the lease
+   * before used up its own: each of its fences was a turn, and a turn takes more than a microsecond.
+   */
+  private fencesFor({ mode, minHoldMs }: ResolvedOptions): number {
+    const { line: { size }, host: { handOn } } = this;
+    if (mode === 'read' || minHoldMs > 0 || handOn === 1) return 1;
+    if (this.wasContended) return Math.min(FIRST_BLOCK, Math.max(size, handOn));
+    return Math.min(LARGEST_BLOCK, Math.max(FIRST_BLOCK, 4 * this.usedUpFences));
   }
 
   private dropRequest(): void {
@@ -249,12 +290,23 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
     this.request = undefined;
   }
 
-  /** Called when no caller waits: drops the request, and gives back a lease without callers. */
-  private tidy(): void {
-    if (this.request) this.dropRequest();
-    if (this.later) this.parts.watchdog.schedule.cancel(this.later);
-    const { current } = this.leases;
-    if (this.leases.count === 0) this.parts.queueIsIdle(this);
-    else if (current && current.users === 0) this.giveBack(current, () => {});
+  /**
+   * Takes out the leases that have ended in the store, although no answer has said so: a grant to write ends all before it, and a grant
+   * to read one that wrote, because the store grants no writer beside another lease.
+   */
+  private takeEndedBy(granted: LockMode): readonly StoreLease[] {
+    const ended = [...this.earlier, this.lease!].filter(({ mode }) => granted === 'write' || mode === 'write');
+    for (const lease of ended) this.remove(lease);
+    return ended;
   }
+
+  private remove(lease: StoreLease): void {
+    if (this.lease === lease) this.lease = undefined;
+    else if (this.earlier !== NONE) this.earlier = without(this.earlier, lease);
+  }
+}
+
+function without(leases: readonly StoreLease[], lease: StoreLease): readonly StoreLease[] {
+  const others = leases.filter((one) => one !== lease);
+  return others.length === 0 ? NONE : others;
 }

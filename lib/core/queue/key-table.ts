@@ -32,14 +32,15 @@ export class KeyTable<T extends Entry<T>> {
     return entry;
   }
 
-  /** Adds an entry whose key is not in the table. */
-  add(entry: T): void {
+  /** Adds an entry whose key is not in the table, and returns it. */
+  add(entry: T): T {
     if (this.size === this.chains.length) this.spread();
     this.size += 1;
     entry.hash = hashOf(entry.key);
     const at = entry.hash & (this.chains.length - 1);
     entry.chained = this.chains[at];
     this.chains[at] = entry;
+    return entry;
   }
 
   /** Removes the entry, if it is in the table. */

@@ -1,6 +1,6 @@
 /**
- * Finds the KeyQueue of a lock, in which the callers of this process share one request to the store and one lease. A queue exists
- * as long as a caller wants or has its lock.
+ * Finds the KeyQueue of a lock, in which the calls of this process share one request to the store and one lease. A queue exists
+ * as long as a call wants or has its lock.
  */
 import { BackgroundRelease } from '../lease/background-release.js';
 import { Heartbeats } from '../lease/heartbeats.js';
@@ -10,29 +10,27 @@ import type { Clock } from '../port/clock.js';
 import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
 import type { LockStore, Wake } from '../port/lock-store.js';
 import { AdoptedLeases } from './adopted-leases.js';
-import { Caller, type CallerWish } from './caller.js';
-import type { CallerQueue, QueueParts, ReasonToReject } from './caller-queue.js';
-import { KeyQueue } from './key-queue.js';
+import type { Call, ReasonToReject } from './call.js';
+import { KeyQueue, type CallQueue, type QueueHost } from './key-queue.js';
 import { KeyTable } from './key-table.js';
 import { PermitQueue } from './permit-queue.js';
-import type { StoreRequest } from './store-request.js';
-import { MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_A_GROUP, Traffic } from './traffic.js';
+import { MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_A_GROUP, Traffic, type StoreRequest } from './store-request.js';
 
 export class LocalQueue {
   readonly background: BackgroundRelease;
   readonly adopted: AdoptedLeases;
   private readonly queues = new KeyTable<KeyQueue>();
   /**
-   * Queues aside from the main queue of a key, for callers that the store may let in together and that must not wait for each other
+   * Queues aside from the main queue of a key, for calls that the store may let in together and that must not wait for each other
    * here: each call that names an owner, because it passes the store's queue, readers that a writer in the main queue, or readers with
-   * other wishes there, would keep out of their phase of reading, and callers that want a permit.
+   * other wishes there, would keep out of their phase of reading, and calls that want a permit.
    */
-  private readonly aside = new Map<string, Set<CallerQueue>>();
-  private readonly parts: QueueParts;
+  private readonly aside = new Map<string, Set<CallQueue>>();
+  private readonly host: QueueHost;
   /** The slot group of a key, in a Cluster. */
   private readonly groupOf: ((key: string) => number) | undefined;
   /** What the queues of each slot group share. */
-  private readonly partsOfGroups = new Map<number, QueueParts>();
+  private readonly hostsOfGroups = new Map<number, QueueHost>();
   private sequence = 0;
 
   constructor(
@@ -45,7 +43,7 @@ export class LocalQueue {
     this.groupOf = store.capabilities.groupOf;
     this.background = new BackgroundRelease(store, clock, watchdog.schedule);
     this.adopted = new AdoptedLeases(watchdog, this.background);
-    this.parts = {
+    this.host = {
       store,
       clock,
       watchdog,
@@ -66,16 +64,16 @@ export class LocalQueue {
   }
 
   /** Resolves when the call is admitted to a lease. Rejects with LockTimeoutError, LockStoreError, LockUsageError or signal.reason. */
-  acquire(wish: CallerWish, now = this.parts.clock.now()): Promise<StoreLease> {
+  acquire(call: Call, now = this.host.clock.now()): Promise<StoreLease> {
     return new Promise((resolve, reject) => {
-      const caller = new Caller<StoreLease>(wish, this.parts.watchdog.schedule, resolve, reject);
-      this.queueFor(wish).join(caller, now);
+      call.settlesBy(resolve, reject);
+      this.queueFor(call).join(call, now);
     });
   }
 
   /** A holder id that no request had before. */
   nextId(): string {
-    return this.parts.nextId();
+    return this.host.nextId();
   }
 
   /** The lease of this lock that this process holds under this id. */
@@ -87,55 +85,46 @@ export class LocalQueue {
     return this.adopted.find(key, id);
   }
 
-  /** Rejects every caller that waits and for whom `reasonFor` has a reason. */
+  /** Rejects every call that waits and for whom `reasonFor` has a reason. */
   rejectWaiting(reasonFor: ReasonToReject): void {
     for (const queue of this.queues.all()) queue.rejectWaiting(reasonFor);
     for (const queues of this.aside.values()) for (const queue of queues) queue.rejectWaiting(reasonFor);
   }
 
-  private queuesOf(key: string): CallerQueue[] {
+  private queuesOf(key: string): CallQueue[] {
     const queue = this.queues.get(key);
     return [...(queue ? [queue] : []), ...(this.aside.get(key) ?? [])];
   }
 
-  private queueFor({ key, options }: CallerWish): CallerQueue {
-    const parts = this.groupOf ? this.partsOf(this.groupOf(key)) : this.parts;
-    if (options.permits !== undefined) return this.permitQueue(key, parts, options, options.permits);
-    if (options.owner !== undefined) return this.addAside(key, new KeyQueue(key, parts, options));
-    let queue = this.queues.get(key);
-    if (!queue) this.queues.add((queue = new KeyQueue(key, parts)));
-    return options.mode === 'read' && queue.keepsApart(options) ? this.queueAside(key, parts, options) : queue;
+  private queueFor({ key, options }: Call): CallQueue {
+    const host = this.groupOf ? this.hostOf(this.groupOf(key)) : this.host;
+    if (options.permits !== undefined) return this.alike(key, options) ?? this.addAside(new PermitQueue(key, host, options, options.permits));
+    if (options.owner !== undefined) return this.addAside(new KeyQueue(key, host, options));
+    const queue = this.queues.get(key) ?? this.queues.add(new KeyQueue(key, host));
+    if (options.mode === 'write' || !queue.keepsApart(options)) return queue;
+    return (options.minHoldMs === 0 && this.alike(key, options)) || this.addAside(new KeyQueue(key, host, options));
   }
 
-  private queueAside(key: string, parts: QueueParts, options: ResolvedOptions): CallerQueue {
-    const present = options.minHoldMs === 0 ? this.alike(key, options) : undefined;
-    return present ?? this.addAside(key, new KeyQueue(key, parts, options));
+  private hostOf(group: number): QueueHost {
+    let host = this.hostsOfGroups.get(group);
+    if (!host) this.hostsOfGroups.set(group, (host = { ...this.host, traffic: new Traffic(MAX_IN_FLIGHT_OF_A_GROUP) }));
+    return host;
   }
 
-  private permitQueue(key: string, parts: QueueParts, options: ResolvedOptions, permits: number): CallerQueue {
-    return this.alike(key, options) ?? this.addAside(key, new PermitQueue(key, parts, options, permits));
-  }
-
-  private partsOf(group: number): QueueParts {
-    let parts = this.partsOfGroups.get(group);
-    if (!parts) this.partsOfGroups.set(group, (parts = { ...this.parts, traffic: new Traffic(MAX_IN_FLIGHT_OF_A_GROUP) }));
-    return parts;
-  }
-
-  /** A queue aside from the main one whose callers want the same. */
-  private alike(key: string, options: ResolvedOptions): CallerQueue | undefined {
+  /** A queue aside from the main one whose calls want the same. */
+  private alike(key: string, options: ResolvedOptions): CallQueue | undefined {
     for (const queue of this.aside.get(key) ?? []) if (queue.sharedOptions && askTheSame(queue.sharedOptions, options)) return queue;
     return undefined;
   }
 
-  private addAside(key: string, queue: CallerQueue): CallerQueue {
-    const present = this.aside.get(key);
+  private addAside(queue: CallQueue): CallQueue {
+    const present = this.aside.get(queue.key);
     if (present) present.add(queue);
-    else this.aside.set(key, new Set([queue]));
+    else this.aside.set(queue.key, new Set([queue]));
     return queue;
   }
 
-  private readonly forget = (queue: CallerQueue): void => {
+  private readonly forget = (queue: CallQueue): void => {
     if (queue instanceof KeyQueue && !queue.sharedOptions) return this.queues.remove(queue);
     const others = this.aside.get(queue.key);
     if (others?.delete(queue) && others.size === 0) this.aside.delete(queue.key);
@@ -151,13 +140,12 @@ export class LocalQueue {
       case 'ask':
         return this.requestOf(key, id)?.wake();
       case 'contended':
-        for (const queue of this.queuesOf(key)) queue.heardOfWaiter(id);
-        return;
+        return lease?.heardOfWaiter();
       case 'lost':
-        return void (lease && this.parts.watchdog.renewNow(lease));
+        return void (lease && this.host.watchdog.renewNow(lease));
       case 'stray':
         // A master that lags behind, or was restored from a snapshot, grants to waiters that have gone. The lock is released for the next.
-        if (!lease && !this.requestOf(key, id)) this.background.release({ key, id, abandoned: true }, this.parts.commandTimeoutMs);
+        if (!lease && !this.requestOf(key, id)) this.background.release({ key, id, abandoned: true }, this.host.commandTimeoutMs);
     }
   }
 

@@ -1,9 +1,7 @@
 /** Makes the error of a caller that did not get its lock, from what the store answered or did not answer. */
 import { busyError, givenUpError, outageError, ownerUpgradeError, permitsError, silenceError, tooManyHoldsError } from '../port/hold-errors.js';
-import type { StoreLease } from '../lease/store-lease.js';
-import type { Caller } from './caller.js';
-import type { Answer } from './request-parts.js';
-import type { StoreRequest } from './store-request.js';
+import type { Call } from './call.js';
+import type { Refusal, StoreRequest } from './store-request.js';
 
 /**
  * When a wait is over and the store has not answered for this long, the error says that the store is silent and not that the
@@ -17,36 +15,34 @@ export function isSilence(forMs: number, waitMs: number): boolean {
   return forMs > Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost)) - 1;
 }
 
-type Refusal = Exclude<Answer, { kind: 'granted' | 'gone' }>;
-
 /** The error for an answer of the store that does not grant the lock. */
-export function refusal(answer: Refusal, { wish: { key }, options: { owner, permits, waitMs } }: Caller<StoreLease>): Error {
-  switch (answer.kind) {
+export function refusalError(refusal: Refusal, { key, options: { owner, permits, waitMs } }: Call): Error {
+  switch (refusal.kind) {
     case 'failed':
-      return givenUpError(key, waitMs, answer.error);
+      return givenUpError(key, waitMs, refusal.error);
     case 'upgrade':
       return ownerUpgradeError(key, owner);
     case 'full':
       return tooManyHoldsError(key, owner);
     case 'permits':
-      return permitsError(key, permits, answer.permits);
+      return permitsError(key, permits, refusal.permits);
     case 'busy':
       return busyError(key, waitMs);
   }
 }
 
 /**
- * The error of a caller with waitMs 0: while the store cannot be asked a LockStoreError, because the lock may not be busy at all.
+ * The error of a call with waitMs 0: while the store cannot be asked a LockStoreError, because the lock may not be busy at all.
  * `isHeldHere`: whether a call of this process is known to hold the lock.
  */
-export function refusedAtOnce(request: StoreRequest | undefined, { wish: { key }, options: { waitMs } }: Caller<StoreLease>, isHeldHere?: boolean): Error {
+export function refusedAtOnce(request: StoreRequest | undefined, { key, options: { waitMs } }: Call, isHeldHere?: boolean): Error {
   const failure = request?.lastError;
   return failure ? outageError(key, waitMs, failure) : busyError(key, waitMs, isHeldHere);
 }
 
-/** The error of a caller whose waitMs is over: a LockStoreError if the store failed or was silent, because the lock may not be busy. */
-export function waitedInVain(request: StoreRequest | undefined, caller: Caller<StoreLease>): Error {
-  const { wish: { key }, options: { waitMs, minReplicas } } = caller;
+/** The error of a call whose waitMs is over: a LockStoreError if the store failed or was silent, because the lock may not be busy. */
+export function waitedInVain(request: StoreRequest | undefined, call: Call): Error {
+  const { key, options: { waitMs, minReplicas } } = call;
   if (request && isSilence(request.silentForMs, waitMs)) return silenceError(key, waitMs, { server: request.server, minReplicas });
-  return refusedAtOnce(request, caller);
+  return refusedAtOnce(request, call);
 }

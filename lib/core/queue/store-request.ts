@@ -1,35 +1,82 @@
 /**
- * One request of this process for a lock. It asks the store, waits for a wake or for the time to ask again, and asks again, until
- * the lock is granted or refused, or no caller wants it any more.
+ * One request of this process for a lock, from the line of its queue to the store and back. It asks the store, waits for a wake or for
+ * the time to ask again, and asks again, until the lock is granted or refused, or no call wants it any more.
  *
  *     asking ──▶ granted | refused | failed
  *       │ ▲
  *       ▼ │ wake, end of the holder's lease, pause after a failure
  *     waiting ──(cancel)──▶ the id is released in the background
  *       └─────(the store no longer has its place)──▶ gone: the queue of the key makes a new request
+ *
+ * A grant is judged before it counts: with enough trust left of it work may begin; with too little it is renewed first; a grant that
+ * came too late is given back.
  */
-import { requestPauses, type Backoff } from '../lease/backoff.js';
-import type { Pulse, Waiter } from '../lease/heartbeats.js';
-import { Alarm } from '../lease/appointment.js';
-import type { StoreLease } from '../lease/store-lease.js';
+import { type BackgroundRelease, type EndingLease, requestPauses, type Backoff } from '../lease/background-release.js';
+import type { Heartbeats, Pulse, Waiter } from '../lease/heartbeats.js';
+import { Alarm } from '../lease/schedule.js';
+import type { Watchdog } from '../lease/watchdog.js';
+import type { Clock } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError, slownessError } from '../port/hold-errors.js';
-import { WAKES_COUNT_FROM_MS, type AcquireOutcome, type Grant, type HeartbeatOutcome } from '../port/lock-store.js';
-import type { Caller } from './caller.js';
-import { lengthened, verdictOn } from './grant-verdict.js';
-import type { ReplacedLease } from './replaced-lease.js';
-import { RequestFields } from './request-fields.js';
-import type { Answer, RequestListener, RequestParts } from './request-parts.js';
-import type { OutgoingRequest } from './traffic.js';
+import type { ReleaseEnded, ReleaseOutcome } from '../port/lease.js';
+import type { LockMode } from '../port/lock-mode.js';
+import type { ResolvedOptions } from '../port/lock-options.js';
+import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type HeartbeatOutcome, type LockStore } from '../port/lock-store.js';
+import type { Call } from './call.js';
 
-export class StoreRequest extends RequestFields implements OutgoingRequest, Waiter {
+/** With less trust left than this, in ms, a grant would be lost if its first renewal were slow. */
+const NEARLY_OVER_MS = 500;
+
+/** What all requests of a module share. */
+export interface RequestHost {
+  readonly store: LockStore;
+  readonly clock: Clock;
+  readonly watchdog: Watchdog;
+  readonly heartbeats: Heartbeats;
+  readonly background: BackgroundRelease;
+  readonly traffic: Traffic;
+  readonly commandTimeoutMs: number;
+  /** A holder id that was never used before. */
+  nextId(): string;
+}
+
+/** Why a request was not granted. */
+export type Refusal = Extract<AcquireAnswer, { kind: 'busy' | 'upgrade' | 'full' | 'permits' }> | { readonly kind: 'failed'; readonly error: LockStoreError };
+
+/** The queue for which a request asks. It hears one of the first two, once, unless it cancels the request before. */
+export interface RequestListener {
+  /** `now`: when this process learned of the grant. */
+  requestGranted(request: StoreRequest, grant: Grant, now: number): void;
+  /** `refusal`: undefined when the store no longer has the request's place in its queue. */
+  requestRefused(request: StoreRequest, refusal: Refusal | undefined): void;
+  /** Hears each time that the store did not grant the lock, or did not respond. */
+  requestDelayed(request: StoreRequest): void;
+}
+
+export class StoreRequest implements AcquireRequest, Waiter {
+  readonly id: string;
+  readonly key: string;
+  readonly options: ResolvedOptions;
+  readonly mode: LockMode;
+  readonly leaseMs: number;
+  readonly queue: boolean;
+  readonly minHoldMs: number;
+  readonly graceMs: number;
+  readonly owner: string | undefined;
+  readonly permits: number | undefined;
+  readonly label: string | undefined;
+  readonly minReplicas: number;
+  /** The id of {@link replaced}. */
+  replaces: string | undefined;
+  /** After when the store must not act on the request. It is set anew whenever the request is sent. */
+  notAfter = 0;
   /** When the request was sent last. */
   askedAt = 0;
   /** Whether the store has refused the request, put it into its queue, or failed: the lock was not granted at once. */
   wasRefused = false;
-  private state: 'open' | 'answered' | 'cancelled' = 'open';
   /** Why the store did not respond; undefined when the last try was answered. */
   lastError: LockStoreError | undefined;
+  private state: 'open' | 'answered' | 'cancelled' = 'open';
   /** Whether an answer is awaited, or the request is in the line of {@link Traffic} to be sent. */
   private asking = false;
   private askingSince = 0;
@@ -52,13 +99,33 @@ export class StoreRequest extends RequestFields implements OutgoingRequest, Wait
   private pulse: Pulse | undefined;
 
   constructor(
-    private readonly parts: RequestParts,
-    asker: Caller<StoreLease>,
-    fences: number,
+    private readonly host: RequestHost,
+    /** The call whose options the request carries. */
+    readonly asker: Call,
+    readonly fences: number,
     private readonly listener: RequestListener,
-    replaced: ReplacedLease | undefined,
+    /** A lease of this process that the store releases in the same command; undefined once it has. */
+    private replaced?: EndingLease | undefined,
+    /** Learns how that release ended, by the first answer or failure. Later tries release again and tell nobody. */
+    private replacedEnded?: ReleaseEnded | undefined,
+    /** Whether the permit of that lease goes to this request before those who wait. */
+    readonly handsOn = false,
   ) {
-    super(parts.nextId(), asker, fences, replaced);
+    const { options } = asker;
+    this.id = host.nextId();
+    this.key = asker.key;
+    this.options = options;
+    this.mode = options.mode;
+    this.leaseMs = Math.min(options.leaseMs, options.maxHoldMs);
+    this.queue = options.waitMs > 0;
+    this.minHoldMs = options.minHoldMs;
+    this.graceMs = options.graceMs;
+    this.owner = options.owner;
+    this.permits = options.permits;
+    this.label = options.label;
+    this.minReplicas = options.minReplicas;
+    this.replaces = replaced?.id;
+    this.lastError = this.backoff = this.bound = this.pulse = undefined;
   }
 
   /**
@@ -71,24 +138,25 @@ export class StoreRequest extends RequestFields implements OutgoingRequest, Wait
 
   /** What is asked, as messages name it. */
   get server(): string | undefined {
-    return this.parts.store.server;
+    return this.host.store.server;
   }
 
+  /** Whether it also gives a lock back: it is sent at once, because others wait for that lock. */
   get urgent(): boolean {
     return this.replaced !== undefined;
   }
 
   /** Asks the store; while an answer is awaited, asks once more after that. */
-  ask(now = this.parts.clock.now()): void {
+  ask(now = this.host.clock.now()): void {
     if (this.state !== 'open' || this.isLengthening) return;
     this.askAgain = this.asking;
     if (this.asking) return;
     this.asking = true;
     this.askingSince = now;
-    this.parts.traffic.join(this, now);
+    this.host.traffic.join(this, now);
   }
 
-  /** Ends the request, because no caller wants the lock any more: it leaves the queue, and a grant on its way is given back. */
+  /** Ends the request, because no call wants the lock any more: it leaves the queue, and a grant on its way is given back. */
   cancel(): void {
     if (this.state !== 'open') return;
     this.end('cancelled');
@@ -97,13 +165,13 @@ export class StoreRequest extends RequestFields implements OutgoingRequest, Wait
 
   /** How long the store has been silent, in ms, if it has not answered this request at all; else 0. */
   get silentForMs(): number {
-    return this.asking && !this.wasRefused ? this.parts.clock.now() - this.askingSince : 0;
+    return this.asking && !this.wasRefused ? this.host.clock.now() - this.askingSince : 0;
   }
 
   /** Follows a wake: the lock was granted, or the request should ask again. A request that the store has not made wait ignores it. */
   wake(grant?: Grant): void {
     if (this.state !== 'open' || !this.isKnownToWait) return;
-    if (grant) this.judge(grant, this.parts.clock.now() - WAKES_COUNT_FROM_MS);
+    if (grant) this.judge(grant, this.host.clock.now() - WAKES_COUNT_FROM_MS);
     else this.ask();
   }
 
@@ -122,12 +190,12 @@ export class StoreRequest extends RequestFields implements OutgoingRequest, Wait
     // The store no longer has the place. The next request gets a new id, so that late answers to this one cannot be taken for its.
     this.end('cancelled');
     this.releaseLate();
-    this.listener.requestAnswered({ kind: 'gone' });
+    this.listener.requestRefused(this, undefined);
   }
 
-  /** Sends the request to the store. False when no caller wants the lock any more. */
-  send(now = this.parts.clock.now()): boolean {
-    const { store, watchdog, commandTimeoutMs } = this.parts;
+  /** Sends the request to the store. False when no call wants the lock any more. */
+  send(now = this.host.clock.now()): boolean {
+    const { store, watchdog, commandTimeoutMs } = this.host;
     if (this.state !== 'open') return false;
     this.sent = true;
     this.askedAt = now;
@@ -141,23 +209,22 @@ export class StoreRequest extends RequestFields implements OutgoingRequest, Wait
   }
 
   private storeAnswered(outcome: AcquireOutcome | LockStoreError): void {
-    this.parts.traffic.left();
+    this.host.traffic.left();
     this.asking = false;
     const isUnknown = outcome instanceof LockStoreError;
     if (isUnknown) this.unansweredUntil = this.notAfter;
-    this.replaced?.tell(isUnknown ? 'unknown' : outcome.replacedLost ? 'lost' : 'released');
+    if (this.replacedEnded) this.tellReplaced(isUnknown ? 'unknown' : outcome.replacedLost ? 'lost' : 'released');
     if (this.state === 'answered') return;
-    if (this.state === 'open') this.heard(outcome);
+    if (this.state === 'open') isUnknown ? this.failed(outcome) : this.heard(outcome);
     // The request was cancelled meanwhile, and its release may have reached the store before it did: so it is released once more.
     else if (isUnknown || outcome.kind === 'granted' || outcome.kind === 'waiting') this.giveBack();
     if (this.askAgain) this.ask();
   }
 
-  private heard(outcome: AcquireOutcome | LockStoreError): void {
-    if (outcome instanceof LockStoreError) return this.failed(outcome);
+  private heard(outcome: AcquireOutcome): void {
     this.lastError = undefined;
     this.backoff = undefined;
-    this.replaced?.released(this.parts.background);
+    if (this.replaced) this.host.background.released(this.replaced);
     this.replaced = this.replaces = undefined;
     switch (outcome.kind) {
       case 'granted':
@@ -165,16 +232,22 @@ export class StoreRequest extends RequestFields implements OutgoingRequest, Wait
       case 'upgrade':
       case 'full':
       case 'permits':
-        return this.answer(outcome);
+        return this.refuse(outcome);
       case 'recovering':
         this.lastError = outcome.cause;
-        return this.queue ? this.wait(outcome.retryInMs) : this.answer({ kind: 'failed', error: outcome.cause });
+        return this.queue ? this.wait(outcome.retryInMs) : this.refuse({ kind: 'failed', error: outcome.cause });
       case 'waiting':
-        this.pulse = this.parts.heartbeats.start(this, this.pulse);
+        this.pulse = this.host.heartbeats.start(this, this.pulse);
         return this.wait(outcome.askAgainInMs);
       case 'busy':
-        return this.queue ? this.wait(outcome.retryInMs) : this.answer(outcome);
+        return this.queue ? this.wait(outcome.retryInMs) : this.refuse(outcome);
     }
+  }
+
+  private tellReplaced(outcome: ReleaseOutcome): void {
+    const tell = this.replacedEnded;
+    this.replacedEnded = undefined;
+    tell?.(outcome);
   }
 
   private wait(askAgainInMs: number | undefined): void {
@@ -187,7 +260,7 @@ export class StoreRequest extends RequestFields implements OutgoingRequest, Wait
     this.lastError = error;
     if (!error.retryable || !this.queue) {
       this.giveBack();
-      return this.answer({ kind: 'failed', error });
+      return this.refuse({ kind: 'failed', error });
     }
     this.backoff ??= requestPauses();
     this.askIn(this.backoff.nextMs());
@@ -196,7 +269,7 @@ export class StoreRequest extends RequestFields implements OutgoingRequest, Wait
 
   /** Takes the grant if enough trust is left of it, else renews it or asks again. Its trust counts from `countedFrom` or later. */
   private judge(grant: Grant, countedFrom: number): void {
-    const { clock, watchdog } = this.parts;
+    const { clock, watchdog } = this.host;
     const now = clock.now();
     if (watchdog.isOutdated(countedFrom, this.replacements, now)) return this.ask();
     const isFirstOfFixed = !this.options.renew && this.wasRefused;
@@ -204,55 +277,123 @@ export class StoreRequest extends RequestFields implements OutgoingRequest, Wait
       case 'over':
         return this.failed(slownessError(this.key, this.leaseMs));
       case 'short':
-        // A caller whose time is over before the renewal is answered is told of the slow store: the lock is not busy.
+        // A call whose time is over before the renewal is answered is told of the slow store: the lock is not busy.
         if (!isFirstOfFixed) this.lastError = slownessError(this.key, this.leaseMs);
         return void this.lengthen(grant);
       case 'good':
-        return this.answer({ kind: 'granted', grant, at: now });
+        return this.granted(grant, now);
     }
   }
 
+  /** Renews a grant to its whole length before work may begin under it. */
   private async lengthen(grant: Grant): Promise<void> {
     if (this.isLengthening) return;
     this.isLengthening = true;
-    const longer = await lengthened(grant, this, this.parts);
+    const { host: { store, clock, watchdog }, key, id, leaseMs, graceMs, minReplicas } = this;
+    const { replacements } = watchdog;
+    const sentAt = clock.now();
+    const [renewed] = await store.renew([{ key, id, leaseMs, graceMs, minReplicas }]);
+    const now = clock.now();
     this.isLengthening = false;
-    if (!longer) this.ask();
-    else if (this.state === 'open') this.answer({ kind: 'granted', ...longer });
+    if (renewed?.kind !== 'renewed' || watchdog.isOutdated(sentAt, replacements, now)) return this.ask();
+    if (this.state === 'open') this.granted({ ...grant, trustedUntil: renewed.trustedUntil, memory: renewed.memory ?? grant.memory }, now);
   }
 
-  private answer(answer: Answer): void {
+  private granted(grant: Grant, now: number): void {
+    if (this.pulse || this.bound) this.end('answered');
+    else this.state = 'answered';
+    this.listener.requestGranted(this, grant, now);
+  }
+
+  private refuse(refusal: Refusal): void {
     this.end('answered');
-    if (answer.kind !== 'granted') this.releaseLate();
-    this.listener.requestAnswered(answer);
+    this.releaseLate();
+    this.listener.requestRefused(this, refusal);
   }
 
   private delay(): void {
     this.wasRefused = true;
-    this.listener.requestDelayed();
+    this.listener.requestDelayed(this);
   }
 
   private askIn(delayMs: number | undefined): void {
-    const { watchdog, clock } = this.parts;
+    const { watchdog, clock } = this.host;
     if (delayMs !== undefined) watchdog.schedule.set((this.bound ??= new Alarm((now) => this.ask(now))), clock.now() + delayMs);
     else if (this.bound) watchdog.schedule.cancel(this.bound);
   }
 
   private end(state: 'answered' | 'cancelled'): void {
     this.state = state;
-    if (this.pulse) this.parts.heartbeats.stop(this.pulse);
+    if (this.pulse) this.host.heartbeats.stop(this.pulse);
     if (this.bound) this.askIn(undefined);
   }
 
   private giveBack(): void {
     const { key, id, leaseMs, minHoldMs, graceMs, unansweredUntil: lateUntil, replaced } = this;
-    const { background, commandTimeoutMs } = this.parts;
+    const { background, commandTimeoutMs } = this.host;
     if (this.sent) background.release({ key, id, abandoned: true, lateUntil }, Math.max(leaseMs, minHoldMs) + graceMs + commandTimeoutMs);
-    replaced?.giveBack(background, leaseMs + graceMs + commandTimeoutMs);
+    // The request that should release it as well is not sent again.
+    if (replaced) background.release(replaced, leaseMs + graceMs + commandTimeoutMs);
   }
 
   private releaseLate(): void {
     const { key, id, unansweredUntil: lateUntil } = this;
-    this.parts.background.releaseLate({ key, id, abandoned: true, lateUntil });
+    this.host.background.releaseLate({ key, id, abandoned: true, lateUntil });
+  }
+}
+
+/**
+ * Whether work may begin under a grant (`good`), it has to be renewed before (`short`), or its trust has ended. `isFixed`: it was made to a
+ * waiter, so it is short at first, and the watchdog does not renew its lease of fixed length.
+ */
+export function verdictOn({ trustedUntil }: Grant, now: number, leaseMs: number, isFixed: boolean): 'good' | 'short' | 'over' {
+  const leftMs = trustedUntil - now;
+  if (leftMs <= 0) return 'over';
+  return isFixed || leftMs < Math.min(NEARLY_OVER_MS, leaseMs / 2) ? 'short' : 'good';
+}
+
+/** Enough requests to keep a Redis busy over a slow network, and few enough to be answered long before commandTimeoutMs is over. */
+export const MAX_IN_FLIGHT = 2_000;
+/**
+ * As many as one command takes. In a Cluster each slot group has a line of its own, because a master that does not answer must hold up
+ * no request to the others; all groups together have as many in flight as one Redis.
+ */
+export const MAX_IN_FLIGHT_OF_A_GROUP = 8;
+
+/** Sends itself, and calls {@link Traffic.left} with its answer. */
+interface OutgoingRequest {
+  readonly urgent: boolean;
+  send(now?: number): boolean;
+}
+
+/**
+ * Bounds how many requests are in flight. If a crowd of requests were sent in one moment, each answer would be late, each request
+ * would be sent again, and none would be answered in time. So further requests wait in a line, first come, first sent.
+ */
+export class Traffic {
+  private inFlight = 0;
+  private line: (OutgoingRequest | undefined)[] = [];
+  /** The index of the first request in the line. Removing the first element of a long array would move all others. */
+  private first = 0;
+
+  constructor(private readonly most: number) {}
+
+  /** Sends the request now, or once others have been answered. */
+  join(request: OutgoingRequest, now: number): void {
+    if (this.inFlight >= this.most && !request.urgent) this.line.push(request);
+    else if (request.send(now)) this.inFlight += 1;
+  }
+
+  /** Notes that a request was answered or has failed: the next in the line are sent. */
+  left(): void {
+    this.inFlight -= 1;
+    while (this.inFlight < this.most && this.first < this.line.length) {
+      const request = this.line[this.first]!;
+      this.line[this.first++] = undefined;
+      if (request.send()) this.inFlight += 1;
+    }
+    if (this.first === 0 || this.first < this.line.length) return;
+    this.line = [];
+    this.first = 0;
   }
 }

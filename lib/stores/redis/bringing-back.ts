@@ -5,21 +5,19 @@
 import type { HeldLease, RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import type { Clock } from '../../core/port/clock.js';
 import { inBatches } from '../wire/batches.js';
-import type { ScriptCall } from '../wire/errand.js';
+import type { ScriptCall, ScriptRunner } from '../wire/script-runner.js';
 import { listOf, sharing } from '../wire/lock-reply.js';
 import {
   addBringBack, bringBack, bringBackHeadSize, bringBackSize, readBringBack, readBringBackHead, type BringBackArgs, type BringBackReply, type ScriptArgument,
 } from '../wire/lua.generated.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
-import type { ScriptRunner } from '../wire/script-runner.js';
 import { LONG_AGO, trustOf } from '../wire/server-clock.js';
 import { isTryAgain, storeFailure } from '../wire/store-failure.js';
 import { failedLock } from './failed-lock.js';
-import { FewAtATime } from './few-at-a-time.js';
+import { FewAtATime, type Renewals } from './renewals.js';
 import type { Memories } from './memories.js';
 import type { Recovery } from './recovery.js';
 import type { Releases } from './releases.js';
-import type { Renewals } from './renewals.js';
 import type { Trust } from './trust.js';
 
 /** How many leases one command brings back at most. Each costs a server 13 to 40 µs, and all other commands wait meanwhile. */

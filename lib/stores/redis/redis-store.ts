@@ -134,10 +134,11 @@ export class RedisStore implements LockStore {
 
   async open(): Promise<void> {
     const { options, connections, runner, keys, channel, format, recovery } = this;
+    const deadline = options.clock.now() + options.bootTimeoutMs;
     try {
       const facts = await probe({ options, connections, runner, keys, channel, format, memories: recovery });
       this.summary = redisSummary(options, connections, facts);
-      await recovery.recovered(options.bootTimeoutMs);
+      await recovery.recovered(deadline - options.clock.now());
       warnOfBlindness(this.memories, connections.node, options.recoveryMs, options.report);
       this.acquiring.needsListener = await canTellWhoListens(runner, connections, keys.channel(options.process), options.report);
       this.outage.watch();

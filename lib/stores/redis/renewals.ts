@@ -7,17 +7,14 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import { inBatches } from '../wire/batches.js';
-import type { ScriptCall } from '../wire/errand.js';
-import { failedLock } from './failed-lock.js';
-import { FewAtATime } from './few-at-a-time.js';
-import { GatheredRenewals } from './gathered-renewals.js';
 import { listOf, MAX_RENEWED_TOGETHER, renewOutcomes, runsOf } from '../wire/lock-reply.js';
 import { readRenewHead, renewCall } from '../wire/lua.generated.js';
-import type { Memories } from './memories.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
-import type { ScriptReply, ScriptRunner } from '../wire/script-runner.js';
+import type { ScriptCall, ScriptReply, ScriptRunner } from '../wire/script-runner.js';
 import { trustOf } from '../wire/server-clock.js';
 import { isTryAgain, storeFailure } from '../wire/store-failure.js';
+import { failedLock } from './failed-lock.js';
+import type { Memories } from './memories.js';
 import type { Trust } from './trust.js';
 
 /** How many commands are out to a server at most: enough to keep it busy. */
@@ -110,5 +107,107 @@ export class Renewals {
 
   private failure(error: unknown, key: string | undefined): LockStoreError {
     return storeFailure(error, { what: 'renew', key, node: this.parts.node });
+  }
+}
+
+interface Gathered {
+  readonly requests: readonly RenewRequest[];
+  readonly resolve: (outcomes: readonly RenewOutcome[]) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Gathers renewals that replicas must acknowledge. A connection that waits for replicas can do nothing else meanwhile. So one
+ * command is sent at a time, and all renewals that come before its answer are sent together with the next: each waits for the
+ * replicas at most twice.
+ */
+export class GatheredRenewals {
+  /** The renewals to send next, by the name under which they may share a command. An entry exists while a command is open. */
+  private readonly waiting = new Map<string, Gathered[]>();
+
+  /** `send` gets at most `largest` requests, or the requests of one call of {@link renew}, however many they are. */
+  constructor(
+    private readonly send: (requests: readonly RenewRequest[]) => Promise<readonly RenewOutcome[]>,
+    private readonly largest: number,
+  ) {}
+
+  /** Renews leases that may share a command with others of the name `together`. Outcomes are in order; rejects as `send` does. */
+  renew(together: string, requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    return new Promise((resolve, reject) => {
+      const one: Gathered = { requests, resolve, reject };
+      const waiting = this.waiting.get(together);
+      if (waiting !== undefined) return void waiting.push(one);
+      this.waiting.set(together, [one]);
+      // All renewals of this turn of the event loop go together already.
+      process.nextTick(() => void this.sendAll(together));
+    });
+  }
+
+  private async sendAll(together: string): Promise<void> {
+    for (let waiting = this.waiting.get(together); waiting !== undefined && waiting.length > 0; waiting = this.waiting.get(together)) {
+      await this.sendSome(waiting.splice(0, this.fitting(waiting)));
+    }
+    this.waiting.delete(together);
+  }
+
+  /** How many of the waiting calls fit into one command: at least one. */
+  private fitting(waiting: readonly Gathered[]): number {
+    let size = 0;
+    const tooMany = waiting.findIndex(({ requests }) => (size += requests.length) > this.largest);
+    return tooMany < 0 ? waiting.length : Math.max(1, tooMany);
+  }
+
+  private async sendSome(some: readonly Gathered[]): Promise<void> {
+    try {
+      const outcomes = await this.send(some.flatMap(({ requests }) => requests));
+      let at = 0;
+      for (const { requests, resolve } of some) resolve(outcomes.slice(at, (at += requests.length)));
+    } catch (error) {
+      if (some.length > 1 && isTryAgain(error)) for (const one of some) await this.sendSome([one]);
+      else for (const { reject } of some) reject(error);
+    }
+  }
+}
+
+/**
+ * Lets only a few commands wait for their answers at a time, for each server. A process that holds a hundred thousand leases sends
+ * hundreds of commands after a new connection. Sent all at once, the last of them would wait longer than their timeout for the
+ * first, and be sent again while the server still works on what nobody awaits any more.
+ */
+export class FewAtATime {
+  /** How many commands are out, by server. An entry exists while there are any. */
+  private readonly out = new Map<number, number>();
+  /** What starts the commands that have to wait, by server. An entry exists while there are any. */
+  private readonly waiting = new Map<number, (() => void)[]>();
+
+  constructor(private readonly most: number) {}
+
+  /** Runs `send` when fewer than the most are out to this server, and resolves or rejects as it does. */
+  async run<T>(source: number, send: () => Promise<T>): Promise<T> {
+    const out = this.out.get(source) ?? 0;
+    if (out < this.most) this.out.set(source, out + 1);
+    else await new Promise<void>((start) => this.lineOf(source).push(start));
+    try {
+      return await send();
+    } finally {
+      this.ended(source);
+    }
+  }
+
+  private lineOf(source: number): (() => void)[] {
+    let line = this.waiting.get(source);
+    if (line === undefined) this.waiting.set(source, (line = []));
+    return line;
+  }
+
+  /** The next command takes the place of the one that has ended. */
+  private ended(source: number): void {
+    const line = this.waiting.get(source);
+    const next = line?.shift();
+    if (line?.length === 0) this.waiting.delete(source);
+    if (next !== undefined) return next();
+    const out = this.out.get(source)! - 1;
+    if (out === 0) this.out.delete(source);
+    else this.out.set(source, out);
   }
 }

@@ -36,7 +36,7 @@ export class Trust {
   }
 
   /** The grant from an answer, made by the server with this memory (memories.ts). */
-  answered(group: number, grant: ServerGrant, { sentAt, serverNow }: Exchange, memory: string | undefined): Grant {
+  answered(group: number, grant: ServerGrant, { sentAt, serverNow }: Pick<Exchange, 'sentAt' | 'serverNow'>, memory: string | undefined): Grant {
     const { fence, fences, mode, end, contended } = grant;
     this.floors.saw(group, fence + fences - 1);
     const leftMs = end - serverNow;

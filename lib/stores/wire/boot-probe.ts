@@ -9,7 +9,7 @@ import type { Report } from '../../core/port/report.js';
 import { rightsError } from './access-rule.js';
 import type { Connections } from './connections.js';
 import { acquireCall, downgradeCall, forceReleaseCall, heartbeatCall, inspectCall, releaseCall, renewCall, type BuiltCall } from './lua.generated.js';
-import { connected } from './first-connection.js';
+import { boundedBoot, connected, nodeOfCluster } from './first-connection.js';
 import { UNKNOWN_MEMORY, type RedisKeys } from './redis-keys.js';
 import type { ScriptRunner } from './script-runner.js';
 import { factsOf, type ServerFacts } from './server-facts.js';
@@ -47,9 +47,13 @@ const GROUPS_BY_DIGITS = [0, 10, 100];
  * Resolves when the server can be used, with what it says of its set-up, or with undefined when the user may not ask. Rejects with
  * LockStoreError, or with the error that the server replied.
  */
-export async function probe(probed: Probed): Promise<ServerFacts | undefined> {
+export function probe(probed: Probed): Promise<ServerFacts | undefined> {
+  const { connections, options } = probed;
+  return boundedBoot(connections, options.clock, options.bootTimeoutMs, () => probeUntil(options.clock.now() + options.bootTimeoutMs, probed));
+}
+
+async function probeUntil(deadline: number, probed: Probed): Promise<ServerFacts | undefined> {
   const { connections, options, keys } = probed;
-  const deadline = options.clock.now() + options.bootTimeoutMs;
   try {
     await connected(connections, options.clock, options.bootTimeoutMs);
     while (!(await isFit(probed, deadline))) await delay(options.clock, PROBES_AGAIN_AFTER_MS);
@@ -67,6 +71,8 @@ async function isFit(probed: Probed, deadline: number): Promise<boolean> {
     await check(probed);
     return true;
   } catch (error) {
+    const misplaced = error instanceof LockStoreError ? nodeOfCluster(probed.connections, error) : undefined;
+    if (misplaced !== undefined) throw misplaced;
     if (error instanceof LockStoreError && error.retryable && probed.options.clock.now() + PROBES_AGAIN_AFTER_MS < deadline) return false;
     throw error;
   }

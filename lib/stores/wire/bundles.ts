@@ -6,10 +6,8 @@
  * A bundle that the server refuses as a whole is sent again request by request, which the scripts allow.
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import type { Line } from './awaited-answers.js';
-import type { Errand } from './errand.js';
+import type { Errand, Line, ScriptReply, ScriptRunner } from './script-runner.js';
 import type { LuaScript, ScriptArgument } from './lua.generated.js';
-import type { ScriptReply, ScriptRunner } from './script-runner.js';
 import { isReply, isTryAgain } from './store-failure.js';
 
 /** How many requests one command has at most. With more, server and process would wait for each other instead of working side by side. */

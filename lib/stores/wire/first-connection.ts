@@ -1,7 +1,7 @@
 /**
  * Waits at boot for the first connection. An error that does not go away by waiting, such as a wrong password, rejects at once.
  */
-import type { Clock } from '../../core/port/clock.js';
+import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Connections } from './connections.js';
 import { speaksPlain } from './speaks-plain.js';
@@ -45,6 +45,22 @@ export async function connected(connections: Connections, clock: Clock, withinMs
   });
 }
 
+/**
+ * Runs what a store does at boot. Rejects with LockStoreError when that takes longer than `withinMs`, also while a command is under way that
+ * nobody answers: so `bootTimeoutMs` is a bound.
+ */
+export async function boundedBoot<T>(connections: Connections, clock: Clock, withinMs: number, open: () => Promise<T>): Promise<T> {
+  let timer: Timer | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = clock.setTimer(() => reject(unreachable(connections, withinMs)), withinMs);
+  });
+  try {
+    return await Promise.race([open(), late]);
+  } finally {
+    if (timer !== undefined) clock.clearTimer(timer);
+  }
+}
+
 /** Whether TLS is configured, and the server, if its address is known, answers without TLS. */
 async function answersPlain({ addressWithTls: address }: Connections, clock: Clock): Promise<boolean> {
   return address !== undefined && speaksPlain(address.host, address.port, clock);
@@ -60,6 +76,13 @@ function refused(node: string, error: Error): LockStoreError {
   const reason = reasonOf(error);
   const message = `Locks: ${node} refused the connection: ${reason}. Check user, password and database of the 'redis' option.`;
   return new LockStoreError(message, { cause: causeOf(error), nodes: [{ node, reason }], retryable: false });
+}
+
+/** The error of a node of a Cluster that was given as one Redis: it leads to other nodes, to which such a connection cannot go. */
+export function nodeOfCluster({ node, isCluster }: Connections, error: LockStoreError): LockStoreError | undefined {
+  if (isCluster || !error.nodes.some(({ reason }) => /\b(MOVED|CROSSSLOT|CLUSTERDOWN)\b/.test(reason))) return undefined;
+  const message = `Locks: ${node} is a node of a Cluster, and redis names one Redis. Give { cluster: [...] } with some of its nodes, or a client of a Cluster.`;
+  return new LockStoreError(message, { cause: error, nodes: error.nodes, retryable: false });
 }
 
 function withoutTls(node: string, error: Error): LockStoreError {

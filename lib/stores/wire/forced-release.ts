@@ -2,12 +2,11 @@
  * Takes a lock away from its holders on one server. It takes the lock from whoever has it when it acts, so it acts in time or not at
  * all: a copy that the network held up would take it from a later holder, after its caller was told that it had failed.
  */
-import type { ScriptCall } from './errand.js';
+import type { ScriptCall, ScriptReply } from './script-runner.js';
 import { inTime, type Timed } from './in-time.js';
 import { listOf } from './lock-reply.js';
 import { forceReleaseCall, readForceRelease, type ForceReleaseArgs } from './lua.generated.js';
 import type { LockKeys } from './redis-keys.js';
-import type { ScriptReply } from './script-runner.js';
 
 interface ForcedRelease extends Omit<ForceReleaseArgs, 'notAfter'> {
   readonly on: LockKeys;

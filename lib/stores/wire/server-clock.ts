@@ -29,6 +29,8 @@ export interface Exchange {
 const USABLE_MS = 60_000;
 /** A sample that is younger than this, in ms, is replaced only by one that allows more trust. */
 const KEEP_MS = 2_000;
+/** So long after an answer was observed, in ms, the commonest answers need not be, which spares each of them a look at the clock. */
+const FRESH_MS = 100;
 
 /**
  * The limit of a request (`notAfter` in server time) while the server's time is not known: after a minute of silence, or on a new
@@ -39,6 +41,8 @@ export const LONG_AGO = 1;
 
 export class ServerClock {
   private readonly samples = new Map<number, Exchange>();
+  /** When the last answer of each source was observed. */
+  private readonly observedAt = new Map<number, number>();
   /** The last sample of any source. It serves sources without one, because the masters of a Cluster have nearly the same time. */
   private latest: Exchange | undefined;
   /** For each source whose clock was seen to jump: until when no grant from a message is trusted. */
@@ -47,6 +51,7 @@ export class ServerClock {
   observe(source: number, exchange: Exchange): void {
     const { sentAt, receivedAt, serverNow } = exchange;
     const known = this.samples.get(source);
+    this.observedAt.set(source, receivedAt);
     if (known !== undefined) {
       const margin = marginOf(receivedAt - known.sentAt);
       const ahead = serverNow - receivedAt > known.serverNow + 1 - known.sentAt + margin;
@@ -58,9 +63,15 @@ export class ServerClock {
     this.samples.set(source, exchange);
   }
 
+  /** Whether an answer of this source was observed so shortly before that another one would say nothing new. */
+  isFresh(source: number, now: number): boolean {
+    return now - (this.observedAt.get(source) ?? -Infinity) < FRESH_MS;
+  }
+
   /** Forgets everything, because another server may answer next. */
   reset(): void {
     this.samples.clear();
+    this.observedAt.clear();
     this.latest = undefined;
     this.jumpedUntil.clear();
   }

@@ -6,7 +6,7 @@ import type { AdoptOutcome, AdoptRequest } from '../../../lib/core/port/ticket-s
 import { LocalQueue } from '../../../lib/core/queue/local-queue.js';
 import { Watchdog } from '../../../lib/core/lease/watchdog.js';
 import { adopt, type AdoptionParts } from '../../../lib/core/hold/adoption.js';
-import { Wish } from '../../../lib/core/hold/wish.js';
+import { Call } from '../../../lib/core/queue/call.js';
 import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
 import { Fleet, gate, type Wire } from '../../support/locks.js';
 
@@ -343,9 +343,9 @@ describe('An adoption that has ended', () => {
     const tickets = { ...store.tickets, adopt: async () => gone() };
     const parts: AdoptionParts = { tickets, clock, watchdog, queue, defaults, open: new Set(), refusal: () => undefined };
     const { signal } = new AbortController();
-    const wish = new Wish(['k'], 1, { ...defaults, signal }, clock.now(), { around: undefined, insideHold: false }, { waitBegan: () => undefined });
+    const call = new Call(['k'], { ...defaults, signal }, clock.now(), { around: undefined, insideHold: false }, { schedule: watchdog.schedule, waitBegan: () => undefined });
     const ticket = { home: tickets.home, instance: 'default', keys: ['k'], process: 'q', secret: 's', until: 0 };
-    const adopting = adopt(ticket, wish, parts);
+    const adopting = adopt(ticket, call, parts);
     expect([parts.open.size, watchdog.schedule.size, getEventListeners(signal, 'abort').length]).toEqual([1, 1, 1]);
     await expect(adopting).rejects.toBeInstanceOf(LockLostError);
     expect([parts.open.size, watchdog.schedule.size, getEventListeners(signal, 'abort').length]).toEqual([0, 0, 0]);

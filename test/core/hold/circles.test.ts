@@ -2,9 +2,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockTimeoutError, type WaitFacts } from '../../../lib/core/port/errors.js';
 import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
-import type { Frame } from '../../../lib/core/hold/hold-context.js';
 import { WaitingCalls } from '../../../lib/core/hold/waiting-calls.js';
-import { Wish } from '../../../lib/core/hold/wish.js';
+import { Schedule } from '../../../lib/core/lease/schedule.js';
+import { Call } from '../../../lib/core/queue/call.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { Fleet, gate } from '../../support/locks.js';
 
@@ -18,11 +18,9 @@ interface Waits {
 function setUp(): Waits {
   const clock = new FakeClock();
   const waiting = new WaitingCalls(clock);
-  let calls = 0;
   const waits = (held: readonly string[], key: string): (() => WaitFacts) => {
-    const hold = { isOver: false, keys: held, partOf: (one: string) => (held.includes(one) ? {} : undefined) };
-    const around = { hold, outer: undefined, beyond: undefined } as unknown as Frame;
-    const ended = waiting.begin(new Wish([key], (calls += 1), resolveDefaults(), clock.now(), { around, insideHold: true }, { waitBegan: () => undefined }));
+    const around = { hold: { isOver: false, keys: held }, outer: undefined };
+    const ended = waiting.begin(new Call([key], resolveDefaults(), clock.now(), { around, insideHold: true }, { schedule: new Schedule(clock), waitBegan: () => undefined }));
     return () => {
       const error = new LockTimeoutError('busy', { key, waitMs: 0 });
       ended?.(error);

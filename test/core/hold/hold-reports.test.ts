@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import { keptText, lostText, renewFailedText, type ReportedHold } from '../../../lib/core/hold/hold-reports.js';
+import { keptText, lostText, renewFailedText, type ReportedHold } from '../../../lib/core/hold/announcer.js';
 
 const hold = (key: string, label?: string): ReportedHold => ({ keys: [key], heldMs: 1_234.4, options: { label } });
 

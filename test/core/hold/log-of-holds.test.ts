@@ -39,6 +39,19 @@ describe('The log', () => {
     await lease.release();
   });
 
+  it.each(['is renewed', 'is released'])('tells of a renewal that failed only for as long as it is so: until the lease %s', async (end) => {
+    const { clock, locks, wire, log } = setUp();
+    const lease = await locks.acquire('k', { leaseMs: 9_000 });
+    wire.cut = true;
+    await clock.advance(3_100);
+    wire.cut = false;
+    const [failed] = log;
+    expect(failed?.isStill?.()).toBe(true);
+    await clock.runUntil<unknown>(end === 'is renewed' ? lease.renew() : lease.release());
+    expect(failed?.isStill?.()).toBe(false);
+    if (end === 'is renewed') await clock.runUntil(lease.release());
+  });
+
   it('tells of each lease that is lost after the grace of an announced shutdown, while calls are still served', async () => {
     const { clock, locks, log, other } = setUp();
     locks.announceShutdown();

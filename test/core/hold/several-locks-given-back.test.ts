@@ -4,10 +4,9 @@ import { delay } from '../../../lib/core/port/clock.js';
 import { LockClosedError } from '../../../lib/core/port/errors.js';
 import type { WithLockOptions } from '../../../lib/core/port/lock-options.js';
 import { resolveDefaults, resolveOptions } from '../../../lib/core/port/resolve-options.js';
-import { isLost } from '../../../lib/core/hold/taken.js';
-import type { Taken } from '../../../lib/core/hold/hold-part.js';
+import { isLost, type Taken } from '../../../lib/core/hold/hold.js';
 import { takeAll, type Gathering } from '../../../lib/core/hold/several-keys.js';
-import { Wish } from '../../../lib/core/hold/wish.js';
+import { Call } from '../../../lib/core/queue/call.js';
 import { Schedule } from '../../../lib/core/lease/schedule.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { leaseWith } from '../../support/leases.js';
@@ -87,18 +86,19 @@ function gathering(given: WithLockOptions = {}, atLast: () => void = () => {}) {
   const leases = [leaseWith(), leaseWith()];
   const options = resolveOptions(given, resolveDefaults());
   const renewNow = jest.fn(async () => {});
-  const host = { clock, watchdog: { schedule: new Schedule(clock), renewNow }, context: { find: () => undefined } } as unknown as Gathering['host'];
-  const shutdown = { holdBegan: () => {}, holdEnded: () => {}, refusal: () => undefined } as unknown as Gathering['shutdown'];
-  const wish = new Wish(['a', 'b'], 1, options, clock.now(), { around: undefined, insideHold: false }, { waitBegan: () => undefined });
+  const watchdog = { schedule: new Schedule(clock), renewNow };
+  const shutdown = { holdBegan: () => {}, holdEnded: () => {}, refusal: () => undefined };
+  const call = new Call(['a', 'b'], options, clock.now(), { around: undefined, insideHold: false }, { schedule: watchdog.schedule, waitBegan: () => undefined });
   let entered = 0;
-  const take = async (): Promise<Taken> => {
+  const takeOne = async (): Promise<Taken> => {
     const lease = leases[entered]!;
     entered += 1;
     lease.admit(options, clock.now());
     if (entered === leases.length) atLast();
     return lease;
   };
-  return { leases, renewNow, taking: clock.runUntil(takeAll(wish, { host, shutdown, take })) };
+  const host = { clock, watchdog, context: { find: () => undefined }, shutdown, takeOne } as unknown as Gathering;
+  return { leases, renewNow, taking: clock.runUntil(takeAll(call, host)) };
 }
 
 describe('Locks that a call has got', () => {

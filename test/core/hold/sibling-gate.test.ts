@@ -1,20 +1,26 @@
 import { describe, expect, it } from '@jest/globals';
-import { SiblingGate } from '../../../lib/core/hold/sibling-gate.js';
+import { HOLD_ENDED, SiblingGate } from '../../../lib/core/hold/sibling-gate.js';
 import { Schedule } from '../../../lib/core/lease/schedule.js';
 import { resolveDefaults, resolveOptions } from '../../../lib/core/port/resolve-options.js';
 import type { LockOptions } from '../../../lib/core/port/lock-options.js';
-import { Caller } from '../../../lib/core/queue/caller.js';
+import type { StoreLease } from '../../../lib/core/lease/store-lease.js';
+import { Call } from '../../../lib/core/queue/call.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
 /** A gate, and what the calls that come to it are told: whether they are inside, or why not. */
 function setUp() {
   const clock = new FakeClock({ now: 0 });
-  const gate = new SiblingGate();
+  const gate = new SiblingGate({} as StoreLease);
   const told: string[] = [];
   const come = (name: string, options: LockOptions = {}): void => {
     const resolved = resolveOptions({ waitMs: 5_000, ...options }, resolveDefaults());
-    const wish = { key: 'k', options: resolved, until: clock.now() + resolved.waitMs, insideHold: true, waitBegan: () => void told.push(`${name} waits`) };
-    gate.join(new Caller<boolean>(wish, new Schedule(clock), (inside) => told.push(`${name} ${inside ? 'is inside' : 'comes too late'}`), (reason) => told.push(`${name}: ${(reason as Error).name}`)));
+    const host = { schedule: new Schedule(clock), waitBegan: () => void told.push(`${name} waits`) };
+    const call = new Call(['k'], resolved, clock.now(), { around: undefined, insideHold: true }, host);
+    call.settlesBy(
+      () => told.push(`${name} is inside`),
+      (reason) => told.push(reason === HOLD_ENDED ? `${name} comes too late` : `${name}: ${(reason as Error).name}`),
+    );
+    gate.join(call);
   };
   return { clock, gate, told, come };
 }

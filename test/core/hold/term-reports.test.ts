@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { failureText } from '../../../lib/core/hold/term-reports.js';
+import { failureText } from '../../../lib/core/hold/candidacy.js';
 
 describe('The log line about a function of a leader that failed', () => {
   const withStack = Object.assign(new Error('disk full'), { stack: 'Error: disk full\n    at writeIndex' });

@@ -1,6 +1,6 @@
 /** What the error of a wait that was in vain tells of the holders and of the caller. */
 import { describe, expect, it } from '@jest/globals';
-import { waitedStory } from '../../../lib/core/hold/waited-story.js';
+import { waitedStory } from '../../../lib/core/hold/timeouts.js';
 import type { BusyHolder } from '../../../lib/core/port/errors.js';
 
 const holder = (facts: Partial<BusyHolder> = {}): BusyHolder => ({ process: 'p1', fence: 7, isHere: false, ...facts });

@@ -1,8 +1,8 @@
 /** What is remembered of calls that wait while they hold locks, and what it costs to look through them. */
 import { describe, expect, it, jest } from '@jest/globals';
-import type { Frame } from '../../../lib/core/hold/hold-context.js';
+import { Schedule } from '../../../lib/core/lease/schedule.js';
 import { WaitingCalls } from '../../../lib/core/hold/waiting-calls.js';
-import { Wish } from '../../../lib/core/hold/wish.js';
+import { Call } from '../../../lib/core/queue/call.js';
 import { resolveDefaults, resolveOptions } from '../../../lib/core/port/resolve-options.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { Fleet } from '../../support/locks.js';
@@ -26,14 +26,17 @@ describe('A call that waits', () => {
   });
 
   it('is compared with a hundred of the calls that hold the lock, however many there are', () => {
-    const waiting = new WaitingCalls(new FakeClock());
-    const partOf = jest.fn(() => undefined);
-    const around = { hold: { isOver: false, keys: ['k'], partOf } } as unknown as Frame;
-    const options = resolveOptions({}, resolveDefaults());
-    const begin = (call: number): unknown => waiting.begin(new Wish(['k'], call, options, 0, { around, insideHold: true }, { waitBegan: () => undefined }));
-    for (let call = 1; call <= 1_000; call += 1) begin(call);
-    partOf.mockClear();
-    begin(1_001);
-    expect(partOf).toHaveBeenCalledTimes(100);
+    const clock = new FakeClock();
+    const waiting = new WaitingCalls(clock);
+    const keys = jest.fn(() => ['k']);
+    const hold = Object.defineProperty({ keys: [], isOver: false }, 'keys', { get: keys });
+    const around = { hold, outer: undefined };
+    const host = { schedule: new Schedule(clock), waitBegan: () => undefined };
+    const begin = (): unknown => waiting.begin(new Call(['k'], resolveOptions({}, resolveDefaults()), 0, { around, insideHold: true }, host));
+    for (let call = 1; call <= 1_000; call += 1) begin();
+    keys.mockClear();
+    begin();
+    // Once for its own locks.
+    expect(keys).toHaveBeenCalledTimes(1 + 100);
   });
 });

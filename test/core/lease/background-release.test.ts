@@ -3,7 +3,6 @@ import { BackgroundRelease, type EndingLease } from '../../../lib/core/lease/bac
 import { Schedule } from '../../../lib/core/lease/schedule.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { Doubt, ReleaseRequest } from '../../../lib/core/port/lock-store.js';
-import { ReplacedLease } from '../../../lib/core/queue/replaced-lease.js';
 import { MemoryStore } from '../../../lib/stores/memory/memory-store.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { StoreAround } from '../../support/store-around.js';
@@ -275,7 +274,7 @@ describe('A release in the background', () => {
 
     it('also when it was the part of a request', async () => {
       const { clock, store, background } = setUp();
-      new ReplacedLease(lease(-Infinity), () => undefined).released(background);
+      background.released(lease(-Infinity));
       store.doubt('replaced');
       await clock.settle();
       expect(asked(store)).toEqual(['k p.1']);

@@ -1,11 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { Backoff } from '../../../lib/core/lease/backoff.js';
-import { DueLeases } from '../../../lib/core/lease/due-leases.js';
-import type { GuardedLease } from '../../../lib/core/lease/guarded-lease.js';
-import { RenewalTimes } from '../../../lib/core/lease/renewal-times.js';
+import { Backoff } from '../../../lib/core/lease/background-release.js';
+import { DueLeases, RenewalTimes } from '../../../lib/core/lease/watchdog.js';
+import type { StoreLease } from '../../../lib/core/lease/store-lease.js';
 import { leaseWith } from '../../support/leases.js';
 
-const lasting = (leaseMs: number): GuardedLease => leaseWith({ leaseMs });
+const lasting = (leaseMs: number): StoreLease => leaseWith({ leaseMs });
 
 describe('The renewals of a group', () => {
   it('take place together: a lease is renewed up to half of its pause sooner when others of its group and length are due', () => {

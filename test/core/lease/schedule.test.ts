@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Alarm } from '../../../lib/core/lease/appointment.js';
-import { Schedule } from '../../../lib/core/lease/schedule.js';
+import { Alarm, Schedule } from '../../../lib/core/lease/schedule.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
 describe('The schedule', () => {

@@ -8,6 +8,14 @@ describe('An error of this library', () => {
     expect('cause' in new LockStoreError('The store failed.')).toBe(false);
   });
 
+  it('writes a line break in a key, a label or an answer of a server as text, so that nobody can write lines into a log; its key is as it was', () => {
+    const key = 'a\r\nERROR all is lost\u2028\u001b]0;';
+    const error = new LockTimeoutError(`Lock '${key}' is busy.`, { key, waitMs: 0 });
+    expect(error.message).toBe(String.raw`Lock 'a\u000d\u000aERROR all is lost\u2028\u001b]0;' is busy.`);
+    expect(error.key).toBe(key);
+    expect(String(error.stack).split('\n').filter((line) => line.startsWith('ERROR'))).toEqual([]);
+  });
+
   it('of a wait of which nothing more is known names no holders and no locks of the caller', () => {
     expect(new LockTimeoutError(`Lock 'k' is busy.`, { key: 'k', waitMs: 0 })).toMatchObject({ key: 'k', waitMs: 0, holders: [], held: [], cycle: undefined });
   });

@@ -7,7 +7,7 @@ import { Fleet, gate } from '../../support/locks.js';
 
 /** What a LockService has inside, as far as a test looks at it. */
 interface LockCallsInside {
-  readonly parts: { readonly host: { readonly watchdog: { readonly schedule: { readonly size: number } } } };
+  readonly watchdog: { readonly schedule: { readonly size: number } };
 }
 
 /** A process whose writer holds the lock, and does something `inside`, and two others. `calls` notes who is served when. */
@@ -113,7 +113,7 @@ describe('A caller behind a writer of its own process', () => {
     expect(await ends()).toEqual(['first', 'second']);
     // One more request for fences, and the release of the last lease.
     expect(here.wire.commands - before).toBeLessThanOrEqual(2);
-    const { calls: { parts: { host: { watchdog } } } } = here.locks as unknown as { calls: LockCallsInside };
+    const { calls: { watchdog } } = here.locks as unknown as { calls: LockCallsInside };
     expect(watchdog.schedule.size).toBe(0);
   });
 });

@@ -15,7 +15,7 @@ function waitsOf(locks: LockService): (number | undefined)[] {
   return told;
 }
 
-const sizeOf = (locks: LockService): number => (locks as unknown as { calls: { parts: { queue: { size: number } } } }).calls.parts.queue.size;
+const sizeOf = (locks: LockService): number => (locks as unknown as { calls: { queue: { size: number } } }).calls.queue.size;
 
 describe('A caller in line for a permit', () => {
   it('is served by the request of another that is answered first, and the other waits on in its stead', async () => {

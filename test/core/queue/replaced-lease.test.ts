@@ -1,7 +1,5 @@
 /** A lease that ends in the same step of the store in which the next caller is granted: what its holder is told. */
 import { describe, expect, it } from '@jest/globals';
-import type { EndingLease } from '../../../lib/core/lease/background-release.js';
-import { ReplacedLease } from '../../../lib/core/queue/replaced-lease.js';
 import { Fleet, gate } from '../../support/locks.js';
 
 describe('A turn that is passed on through the store', () => {
@@ -38,13 +36,6 @@ describe('A turn that is passed on through the store', () => {
     expect(await hold.release()).toBe('unknown');
     wire.deaf = false;
     expect(await (await fleet.clock.runUntil(next)).release()).toBe('released');
-  });
-
-  it('is told by the first answer, and not by those to later tries', () => {
-    const told: string[] = [];
-    const replaced = new ReplacedLease({} as EndingLease, (outcome) => told.push(outcome));
-    for (const outcome of ['unknown', 'released'] as const) replaced.tell(outcome);
-    expect(told).toEqual(['unknown']);
   });
 
   it('is told also when the next caller gives up before the answer', async () => {

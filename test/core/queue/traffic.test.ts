@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import { Traffic } from '../../../lib/core/queue/traffic.js';
+import { Traffic } from '../../../lib/core/queue/store-request.js';
 import { Fleet, gate } from '../../support/locks.js';
 
 const MOST = 2_000;

@@ -1,6 +1,6 @@
 /** How many commands a process has out to a server when it has hundreds to send. */
 import { describe, expect, it } from '@jest/globals';
-import { FewAtATime } from '../../../lib/stores/redis/few-at-a-time.js';
+import { FewAtATime } from '../../../lib/stores/redis/renewals.js';
 import { gate } from '../../support/locks.js';
 
 describe('Commands that are sent a few at a time', () => {

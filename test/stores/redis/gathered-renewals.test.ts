@@ -1,7 +1,7 @@
 /** Renewals that wait for replicas: which of them go together, and what each of them is answered. */
 import { describe, expect, it } from '@jest/globals';
 import type { RenewOutcome, RenewRequest } from '../../../lib/core/port/lock-store.js';
-import { GatheredRenewals } from '../../../lib/stores/redis/gathered-renewals.js';
+import { GatheredRenewals } from '../../../lib/stores/redis/renewals.js';
 import { gate } from '../../support/locks.js';
 
 /** A server whose answers a test gives by hand. Each lease is answered by its own id. */

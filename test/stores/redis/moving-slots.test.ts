@@ -7,7 +7,7 @@ import { startCluster, type RedisCluster } from '../../support/redis-cluster.js'
 import { closeStores, makeRedisStore } from '../../support/redis-store.js';
 
 const keys = new RedisKeys('lock');
-const LEASE_MS = 1_500;
+const LEASE_MS = 3_000;
 
 let cluster: RedisCluster;
 let services: LockService[];
@@ -38,7 +38,7 @@ function ofOneGroup(count: number): string[] {
 /** So many leases pass. */
 async function pass(leases: number): Promise<void> {
   const until = performance.now() + leases * LEASE_MS;
-  await eventually(() => expect(performance.now()).toBeGreaterThan(until), (leases + 1) * LEASE_MS);
+  await eventually(() => expect(performance.now()).toBeGreaterThan(until));
 }
 
 describe('A slot that moves to a master without slots', () => {

@@ -1,9 +1,8 @@
 /** Releases of one Redis, without a server: what they say to it, and what becomes of the places of their ids. */
 import { describe, expect, it } from '@jest/globals';
 import type { ReleaseRequest } from '../../../lib/core/port/lock-store.js';
-import type { BundledRelease } from '../../../lib/stores/redis/bundled-release.js';
+import { type BundledRelease, Releases, type ReleasesParts } from '../../../lib/stores/redis/releases.js';
 import { Places } from '../../../lib/stores/redis/places.js';
-import { Releases, type ReleasesParts } from '../../../lib/stores/redis/releases.js';
 import { Spots } from '../../../lib/stores/redis/spots.js';
 import { Trust } from '../../../lib/stores/redis/trust.js';
 import { release } from '../../../lib/stores/wire/lua.generated.js';

@@ -97,7 +97,7 @@ describe('a network that fails', () => {
   it('a connection that has gone silent is given up before commandTimeoutMs is over, so that service resumes within 2 s', async () => {
     const patient = await openRedisStore(proxy.url, 'q', { commandTimeoutMs: 2_000 });
     proxy.freezePresent();
-    expect(await resumes(patient)).toBeLessThan(1_900);
+    await within(1_900, () => resumes(patient));
   });
 
   it('when a reply is lost, the same request again is the same grant, and a release of it frees the lock', async () => {
@@ -290,7 +290,7 @@ describe('a push connection that fails', () => {
         const granted = wakes.some((wake) => wake.id === ask.id);
         const [outcome] = granted ? [undefined] : await store.heartbeat([ask]);
         expect(granted || outcome?.kind === 'granted').toBe(true);
-      }, 1_000);
+      });
       await store.release(ask);
     }
   });

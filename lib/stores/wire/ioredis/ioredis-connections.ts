@@ -19,6 +19,10 @@ export interface IoredisPackage {
   readonly Cluster: typeof Cluster;
 }
 
+const NAMELESS =
+  "its nodes do not name their hosts (cluster-preferred-endpoint-type is unknown-endpoint), which ioredis cannot use; give the option client: 'redis', " +
+  'or a Cluster client of node-redis';
+
 /** `ioredis` may be left out for a client of the application, which is copied. */
 export function byIoredis(target: RedisTarget, ioredis?: IoredisPackage): Connect {
   return (timeoutMs, clock) => new IoredisConnections(target, ioredis, timeoutMs, clock);
@@ -50,8 +54,29 @@ export class IoredisConnections implements Connections {
     this.commands = connection;
     this.isCluster = isCluster(this.client);
     this.node = describe(this.client);
+    if (isCluster(this.client)) this.noteNamelessNodes(this.client);
     connection.onError((error) => (this.lastError = error));
     connection.onOpen(() => (this.lastError = undefined));
+  }
+
+  /**
+   * Finds out why a Cluster that has answered is given up: ioredis says nothing when its nodes do not name their hosts, which it takes for a
+   * Cluster without nodes.
+   */
+  private noteNamelessNodes(client: Cluster): void {
+    client.once('+node', (node: Redis) => {
+      client.once('close', () => {
+        if (this.closed || this.lastError !== undefined) return;
+        const asked = node.duplicate({ retryStrategy: null, maxRetriesPerRequest: 0 });
+        asked.on('error', () => {});
+        const ranges = asked.call('CLUSTER', 'SLOTS') as Promise<readonly (readonly unknown[])[]>;
+        const heard = (all: readonly (readonly unknown[])[]): void => {
+          const hosts = all.flatMap(([, , ...nodes]) => nodes.map((one) => (Array.isArray(one) ? (one[0] as unknown) : undefined)));
+          if (hosts.length > 0 && !hosts.some(Boolean)) this.lastError ??= new Error(NAMELESS);
+        };
+        void ranges.then(heard, () => {}).finally(() => asked.disconnect());
+      });
+    });
   }
 
   replicated(): IoredisConnection {

@@ -1,0 +1,246 @@
+/**
+ * A call for a lock: what is wanted, until when, what surrounds the call, and how it is settled. While it waits it stands in a line,
+ * and it is settled once: by a lease, by the end of its waitMs, by its signal, or by an error. A call for several locks waits
+ * for them by a call for each.
+ */
+import { Appointment, type Schedule } from '../lease/schedule.js';
+import type { StoreLease } from '../lease/store-lease.js';
+import type { ResolvedOptions } from '../port/lock-options.js';
+import type { Ticket } from '../port/ticket.js';
+import { endedBy, offAbort, onAbort, reasonOf, type AbortListener } from './abort-signals.js';
+
+/** How long a call with waitMs 0, or an adoption with a shorter one, waits for the store's first answer, in ms. */
+export const ANSWER_WITHIN_MS = 800;
+
+/** A hold that surrounds a call, and those around it, as far as calls that wait are concerned. */
+export interface Around {
+  readonly hold: { readonly keys: readonly string[]; readonly isOver: boolean };
+  readonly outer: Around | undefined;
+}
+
+/** The holds that surround a call. */
+export interface Surroundings {
+  /** The innermost one of this lock module. */
+  readonly around: Around | undefined;
+  /** Whether a hold of any lock module of the process surrounds the call. Then it is still served during a shutdown, because that hold may need it. */
+  readonly insideHold: boolean;
+}
+
+/** Hears when a wait has ended, with the error if that ended it: not for a call that got the lock, and for one whose signal aborted. */
+export type WaitEnded = (reason?: unknown) => void;
+
+/** What all calls of a lock module share. */
+export interface CallHost {
+  readonly schedule: Schedule;
+  /** Hears once of each call that is not served at once. Returns the function to call when its wait ends, if it wants to know. */
+  waitBegan(call: Call): WaitEnded | undefined;
+}
+
+/** The queue in which a call waits. */
+export interface CallKeeper {
+  /**
+   * The call's waitMs is over (`reason` is undefined), or its signal aborted with this reason, which may be null. It may have left the
+   * queue before; then nothing happens.
+   */
+  giveUp(call: Call, reason: unknown): void;
+}
+
+/** Why a call for this lock is refused although it waits; undefined when it goes on waiting. */
+export type ReasonToReject = (key: string, insideHold: boolean) => Error | undefined;
+
+const NOTHING: readonly { readonly key: string }[] = [];
+
+/** The number of the last call in this process: events of several lock modules may be merged, so their calls share the numbers. */
+let lastNumber = 0;
+
+export class Call extends Appointment implements AbortListener, Surroundings {
+  /** The lock that it waits for; of several the first. */
+  readonly key: string;
+  /** The local instant at which its waitMs is over. A call that wants several locks has the same instant for all of them. */
+  readonly until: number;
+  /** Its number in this process. A call for one of several locks has that of the whole call. */
+  number: number;
+  around: Around | undefined;
+  insideHold: boolean;
+  /** The locks that the same call has already, if it wants several. */
+  taken = NOTHING;
+  /** The ticket that the call brings, when it adopts a hold. */
+  ticket: Ticket | undefined;
+  /** Its number among all calls that ever came to its line, and its neighbours there. Only the line writes these fields. */
+  arrival = 0;
+  before: Call | undefined;
+  after: Call | undefined;
+  private told = false;
+  private settled = false;
+  private waitEnded: WaitEnded | undefined;
+  private keeper: CallKeeper | undefined;
+  private onServed: ((lease: StoreLease) => void) | undefined;
+  private onRejected: ((reason: unknown) => void) | undefined;
+
+  constructor(
+    /** The keys, which were checked. */
+    readonly keys: readonly string[],
+    readonly options: ResolvedOptions,
+    /** When the call was made, in clock.now() time. */
+    readonly since: number,
+    { around, insideHold }: Surroundings,
+    private readonly host: CallHost,
+    number?: number,
+  ) {
+    super();
+    this.number = number ?? (lastNumber += 1);
+    this.key = keys[0]!;
+    this.until = since + options.waitMs;
+    this.around = around;
+    this.insideHold = insideHold;
+    this.ticket = this.before = this.after = this.waitEnded = this.keeper = this.onServed = this.onRejected = undefined;
+  }
+
+  /** The call for one of several locks, when the same call has these already. */
+  forKey(key: string, options: ResolvedOptions, taken: readonly { readonly key: string }[]): Call {
+    const one = new Call([key], options, this.since, this, this.host, this.number);
+    one.taken = taken;
+    return one;
+  }
+
+  /** Notes that other holds are around the call by now, because one of them has ended. */
+  moved({ around, insideHold }: Surroundings): void {
+    this.around = around;
+    this.insideHold = insideHold;
+  }
+
+  /** From now on it can be settled: one of these is called once. A call that was settled may have to be settled anew. */
+  settlesBy(served: (lease: StoreLease) => void, rejected: (reason: unknown) => void): void {
+    this.told = this.settled = false;
+    this.waitEnded = this.keeper = undefined;
+    this.arrival = 0;
+    this.onServed = served;
+    this.onRejected = rejected;
+  }
+
+  /** From now on the keeper hears when the time of this call is over, or its signal aborts. */
+  startWaiting(keeper: CallKeeper): void {
+    const { host: { schedule }, until, options: { waitMs, signal } } = this;
+    this.keeper = keeper;
+    schedule.waitBegins();
+    schedule.set(this, waitMs === 0 ? until + ANSWER_WITHIN_MS : until);
+    if (signal) onAbort(signal, this);
+  }
+
+  /** The time to wait is over. */
+  due(): void {
+    this.giveUp(undefined);
+  }
+
+  /** The signal of the call has aborted. */
+  aborted(): void {
+    this.giveUp(reasonOf(this.options.signal!));
+  }
+
+  /** Leaves the queue in which it waits, and is rejected with this reason; without one because its waitMs is over. */
+  giveUp(reason: unknown): void {
+    this.keeper!.giveUp(this, reason);
+  }
+
+  /** Reports, once, that this call was not served at once. */
+  tellWaiting(): void {
+    if (this.told || this.settled) return;
+    this.told = true;
+    this.waitEnded = this.host.waitBegan(this);
+    // Who listens to the event may have ended the wait before this call returned.
+    if (this.settled) this.waitEnded?.();
+  }
+
+  serve(lease: StoreLease): void {
+    this.stopWaiting();
+    this.waitEnded?.();
+    this.onServed!(lease);
+  }
+
+  reject(reason: unknown): void {
+    this.stopWaiting();
+    this.waitEnded?.(endedBy(this.options.signal, reason) ? undefined : reason);
+    this.onRejected!(reason);
+  }
+
+  private stopWaiting(): void {
+    const { host: { schedule }, options: { signal } } = this;
+    this.settled = true;
+    if (this.keeper !== undefined) schedule.waitEnds();
+    schedule.cancel(this);
+    if (signal) offAbort(signal, this);
+  }
+}
+
+/** The calls that wait for one lock, in the order in which they came: a linked list, so that a call can leave from anywhere. */
+export class CallLine {
+  /** How many calls are in the line, how many have ever come, and which is first. Only the line itself writes these fields. */
+  size = 0;
+  arrivals = 0;
+  first: Call | undefined;
+  private last: Call | undefined;
+
+  /** Puts the call at the end. A call that stood in the line before keeps its arrival. */
+  add(call: Call): void {
+    if (call.arrival === 0) call.arrival = this.arrivals += 1;
+    this.size += 1;
+    call.before = this.last;
+    if (this.last) this.last.after = call;
+    else this.first = call;
+    this.last = call;
+  }
+
+  has(call: Call): boolean {
+    return call.before !== undefined || this.first === call;
+  }
+
+  /** Removes the call. False when it was not in the line. */
+  remove(call: Call): boolean {
+    const { before, after } = call;
+    if (!before && this.first !== call) return false;
+    if (before) before.after = after;
+    else this.first = after;
+    if (after) after.before = before;
+    else this.last = before;
+    call.before = call.after = undefined;
+    this.size -= 1;
+    return true;
+  }
+
+  /** A copy of the line: calls may come and go while it is walked over. */
+  all(): Call[] {
+    const calls: Call[] = [];
+    for (let call = this.first; call; call = call.after) calls.push(call);
+    return calls;
+  }
+
+  /** Rejects every call for whom there is a reason. */
+  reject(reasonFor: ReasonToReject): void {
+    for (const call of this.all()) {
+      const reason = reasonFor(call.key, call.insideHold);
+      if (reason) call.giveUp(reason);
+    }
+  }
+
+  /** Moves the calls for which `goesFirst` is true to the front. Among these, and among the others, the order stays. */
+  bringForward(goesFirst: (call: Call) => boolean): void {
+    const calls = this.all();
+    const others = calls.filter((call) => !goesFirst(call));
+    if (others.length === 0) return;
+    for (const call of others) {
+      this.remove(call);
+      this.add(call);
+    }
+  }
+
+  find(test: (call: Call) => boolean): Call | undefined {
+    let call = this.first;
+    while (call && !test(call)) call = call.after;
+    return call;
+  }
+
+  every(test: (call: Call) => boolean): boolean {
+    for (let call = this.first; call; call = call.after) if (!test(call)) return false;
+    return true;
+  }
+}

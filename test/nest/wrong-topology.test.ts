@@ -1,0 +1,63 @@
+/** A Cluster, or a server, that is given in a way that cannot work: the boot says at once what it is and what to give instead. */
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+import { LockModule, LockService, type RedisTarget } from '../../lib/index.js';
+import { startCluster, type RedisCluster } from '../support/redis-cluster.js';
+import { startRedis } from '../support/redis-server.js';
+import { WireFormat } from '../../lib/stores/wire/wire-format.js';
+import { startAlone } from './application.js';
+
+let cluster: RedisCluster;
+let nameless: RedisCluster;
+
+beforeAll(async () => {
+  Logger.overrideLogger(false);
+  [cluster, nameless] = await Promise.all([startCluster(), startCluster({ args: ['--cluster-preferred-endpoint-type', 'unknown-endpoint'] })]);
+}, 120_000);
+afterAll(() => Promise.all([cluster?.stop(), nameless?.stop()]));
+
+const boot = (redis: RedisTarget, client: 'ioredis' | 'redis', bootTimeoutMs = 6_000) => startAlone({ imports: [LockModule.forRoot({ redis, client, bootTimeoutMs })] });
+
+describe.each(['ioredis', 'redis'] as const)('by %s', (client) => {
+  it('a node of a Cluster that is given as one Redis is told to be one at once', async () => {
+    const { port, url } = cluster.masters[1]!;
+    await expect(boot(url, client)).rejects.toMatchObject({
+      code: 'LOCK_STORE',
+      retryable: false,
+      message: `Locks: 127.0.0.1:${port} is a node of a Cluster, and redis names one Redis. Give { cluster: [...] } with some of its nodes, or a client of a Cluster.`,
+    });
+  });
+});
+
+describe('a Cluster whose nodes do not name their hosts', () => {
+  const target = () => ({ cluster: nameless.masters.map(({ url }) => url) });
+
+  it('cannot be used by ioredis, and the error says why and what can', async () => {
+    await expect(boot(target(), 'ioredis')).rejects.toMatchObject({
+      code: 'LOCK_STORE',
+      message:
+        'Locks: the Cluster could not be reached within 6000 ms: its nodes do not name their hosts (cluster-preferred-endpoint-type is unknown-endpoint), which ' +
+        "ioredis cannot use; give the option client: 'redis', or a Cluster client of node-redis. Check the 'redis' option and that the server runs.",
+    });
+  });
+
+  it('can be used by node-redis', async () => {
+    const app = await boot(target(), 'redis');
+    await expect(app.get(LockService).withLock('k', () => 'done')).resolves.toBe('done');
+  });
+});
+
+describe('bootTimeoutMs', () => {
+  it.each(['ioredis', 'redis'] as const)('is a bound, also for a server that falls silent in the middle of the boot, by %s', async (client) => {
+    const redis = await startRedis();
+    const connectedFirst = jest.spyOn(WireFormat.prototype, 'claim').mockImplementation(() => new Promise(() => undefined));
+    try {
+      const refused = boot(redis.url, client, 700).catch((error: unknown) => error);
+      expect(await refused).toMatchObject({ code: 'LOCK_STORE', message: expect.stringContaining('could not be reached within 700 ms: no answer') });
+      expect(connectedFirst).toHaveBeenCalledTimes(1);
+    } finally {
+      connectedFirst.mockRestore();
+      await redis.stop();
+    }
+  });
+});
