@@ -10,10 +10,10 @@ import { isNodeRedis } from '../stores/wire/node-redis/node-redis-target.js';
 import type { ClusterTarget } from '../stores/wire/redis-target.js';
 import { urlProblem } from '../stores/wire/server-url.js';
 
-const targetNames: NamesOf<ClusterTarget> = { cluster: true, options: true };
+const targetNames: NamesOf<ClusterTarget> = { cluster: true, options: true, credentials: true };
 
 const REDIS: OptionList = {
-  names: { ...redisNames, cluster: true },
+  names: { ...redisNames, cluster: true, url: true, credentials: true, sentinelCredentials: true },
   example: `{ host: 'localhost', port: 6379 }`,
   nullable: true,
 };
@@ -33,8 +33,25 @@ export function targetProblem(name: string, target: unknown): string | undefined
   if (isForeignClient(target)) {
     return `${name} is a client that locks cannot use; give the URL, a client of ioredis (new Redis(), new Cluster()), or one of node-redis (createClient(), createCluster(), createSentinel())`;
   }
-  if ('url' in target) return `${name} has no option url; give the URL itself as ${name}`;
-  return namesProblem(name, target) ?? addressProblem(name, target) ?? hostsProblem(name, hostsOf(target)) ?? numbersProblem(name, target);
+  const problem = namesProblem(name, target) ?? loginProblem(name, target);
+  if (problem !== undefined) return problem;
+  return ('url' in target ? urlOptionProblem(name, target, target.url) : addressProblem(name, target)) ?? hostsProblem(name, hostsOf(target)) ?? numbersProblem(name, target);
+}
+
+/** A login, or a promise of one, in place of the function would be the same for all connections. */
+function loginProblem(name: string, target: object): string | undefined {
+  for (const given of ['credentials', 'sentinelCredentials']) {
+    const type = typeof Reflect.get(target, given);
+    if (type !== 'function' && type !== 'undefined') return `expected ${name}.${given} to be a function that returns { username?, password } or a promise of it, got ${type}`;
+  }
+  return undefined;
+}
+
+function urlOptionProblem(name: string, target: object, url: unknown): string | undefined {
+  const beside = ['host', 'port', 'path', 'sentinels'].find((option) => option in target);
+  if (beside !== undefined) return `${name} has url and ${beside}; give one of them`;
+  if (typeof url !== 'string' || url.trim() === '') return `expected ${name}.url to be a URL, got ${show(url)}; ${LOOK_WHERE}`;
+  return textProblem(`${name}.url`, url);
 }
 
 /** A serverless database is often given by an HTTP endpoint, which has neither connections nor messages. */

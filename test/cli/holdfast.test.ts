@@ -66,15 +66,15 @@ describe('holdfast list', () => {
     await hold('price:7', { mode: 'read', label: undefined });
     const { code, out, err } = await ask('list');
     expect(out).toMatch(/^KEY +MODE +HELD BY +LEFT +WAITING$/m);
-    expect(out).toMatch(/^order:1 +write +OrderService\.pay on web-1:12 +5\d s +1$/m);
-    expect(out).toMatch(/^price:7 +read +unnamed work on web-1:12 +5\d s +-$/m);
+    expect(out).toMatch(/^order:1 +write +OrderService\.pay on web-1:12 +\d\d s +1$/m);
+    expect(out).toMatch(/^price:7 +read +unnamed work on web-1:12 +\d\d s +-$/m);
     expect(err).toBe('2 locks\n');
     expect(code).toBe(0);
   });
 
   it('tells how many permits are in use of how many, and inspect names who has them', async () => {
     for (const label of ['MailService.send', 'MailService.retry']) await hold('smtp', { permits: 5, label });
-    expect((await ask('list')).out).toMatch(/^smtp +write +2 of 5 in use: MailService\.send on web-1:12 \(\+1\) +5\d s +-$/m);
+    expect((await ask('list')).out).toMatch(/^smtp +write +2 of 5 in use: MailService\.send on web-1:12 \(\+1\) +\d\d s +-$/m);
     const { out } = await ask('inspect', 'smtp');
     expect(out).toMatch(/^smtp: 2 of 5 permits in use\n {2}MailService\.send on web-1:12\n[^]* {2}MailService\.retry on web-1:12/);
     expect(out).not.toContain('owner');
@@ -82,7 +82,7 @@ describe('holdfast list', () => {
 
   it('tells of a hold in its grace when the lock is free unless it is released, and so does inspect', async () => {
     await hold('order:1', { leaseMs: 20_000, graceMs: 30_000 });
-    expect((await ask('inspect', 'order:1')).out).toMatch(/lease ends in 1\d s unless renewed, then taken for 30 s more unless released, fence/);
+    expect((await ask('inspect', 'order:1')).out).toMatch(/lease ends in \d+ s unless renewed, then taken for 30 s more unless released, fence/);
     await hold('order:2', { leaseMs: 100, graceMs: 50_000 });
     await eventually(async () => expect((await store.inspect('order:2')).holders).toMatchObject([{ remainingMs: 0 }]));
     expect((await ask('list')).out).toMatch(/^order:2 +write +free in \d\d s unless released: OrderService\.pay on web-1:12 +- +-$/m);
@@ -206,7 +206,7 @@ describe('holdfast leader', () => {
     const fence = await hold('leader:indexer', { label: 'IndexService.index' });
     await wait('leader:indexer', 'IndexService.index');
     const { code, out } = await ask('leader', 'indexer');
-    expect(out).toMatch(/^indexer: led by\n {2}IndexService\.index on web-1:12\n {4}since about \d.*lease ends in 5\d s unless renewed, fence \d{16}\nstands for election/);
+    expect(out).toMatch(/^indexer: led by\n {2}IndexService\.index on web-1:12\n {4}since about \d.*lease ends in \d\d s unless renewed, fence \d{16}\nstands for election/);
     expect(out).toMatch(/^ {2}1\. IndexService\.index on web-2:34$/m);
     expect(code).toBe(0);
     expect(JSON.parse((await ask('leader', 'indexer', '--json')).out)).toMatchObject({ role: 'indexer', leader: { fence }, candidates: [{ label: 'IndexService.index' }] });

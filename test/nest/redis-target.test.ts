@@ -31,7 +31,23 @@ describe('The option redis', () => {
     expect(problem({ cluster: ['https://a'] })).toMatch(/^redis\.cluster is an HTTP endpoint/);
     expect(problem('redis://a/http://b')).not.toMatch(/HTTP endpoint/);
     expect(problem('mysql://a')).toMatch(/^redis starts with neither/);
-    expect(problem({ host, url: 'redis://a' })).toBe('redis has no option url; give the URL itself as redis');
+    expect(problem({ url: 'https://a' })).toMatch(/^redis\.url is an HTTP endpoint/);
+  });
+
+  it('may have its address as a URL among other options, but not beside another address', () => {
+    expect(problem({ url: 'redis://a', db: 3, credentials: nothing })).toBeUndefined();
+    expect(problem({ url: undefined })).toBe(`expected redis.url to be a URL, got undefined; ${LOOK}`);
+    expect(problem({ url: ' ' })).toMatch(/^expected redis\.url to be a URL/);
+    expect(problem({ url: 'mysql://a' })).toMatch(/^redis\.url starts with neither/);
+    expect(problem({ url: 'redis://a', db: -1 })).toMatch(/^expected redis\.db/);
+    for (const beside of ['host', 'port', 'path', 'sentinels']) expect(problem({ url: 'redis://a', [beside]: 'b' })).toBe(`redis has url and ${beside}; give one of them`);
+  });
+
+  it.each<[string, object]>([['credentials', { host }], ['credentials', { cluster: [host] }], ['sentinelCredentials', { sentinels: [{ host }], name: 'main' }]])('has %s as a function only: a login would be the same for all connections', (name, target) => {
+    expect(problem({ ...target, [name]: nothing })).toBeUndefined();
+    for (const [given, type] of [[{ password: 'hunter2' }, 'object'], ['hunter2', 'string'], [Promise.resolve(), 'object']]) {
+      expect(problem({ ...target, [name]: given })).toBe(`expected redis.${name} to be a function that returns { username?, password } or a promise of it, got ${type}`);
+    }
   });
 });
 

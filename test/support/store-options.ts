@@ -5,7 +5,7 @@ export const USUAL_OPTIONS = {
   prefix: 'lock',
   maxLeaseMs: 60_000,
   commandTimeoutMs: 2_000,
-  bootTimeoutMs: 5_000,
+  bootTimeoutMs: 30_000,
   clock: systemClock,
   report: (): void => {},
 } as const;

@@ -269,7 +269,7 @@ export class Hold implements Lease, LossListener {
     if (this.partsLeft === 0) this.finish(this.worst);
   };
 
-  /** Called once, when all of its locks were given up. */
+  /** Ends it, once, when all of its locks were given up. */
   finish(outcome: ReleaseOutcome): void {
     if (this.overdue) this.host.watchdog.schedule.cancel(this.overdue);
     this.around?.forEach((hold) => (hold.inside -= 1));
@@ -377,7 +377,7 @@ export class HoldPart {
     return true;
   }
 
-  /** Called when a nested call ends. */
+  /** Notes that a nested call has ended. */
   leaveInside(mode: LockMode): void {
     this.gate?.leave(mode);
     if (!this.gate || this.gate.isEmpty) this.whenDrained?.();
@@ -398,12 +398,12 @@ export class HoldPart {
     return handedLeaseOf(lease, now, stays);
   }
 
-  /** Called when the hold was lost: nested calls that wait would wait for nothing. */
+  /** Refuses the nested calls that wait, because the hold was lost: they would wait for nothing. */
   lost(error: LockLostError): void {
     this.gate?.refuse(error);
   }
 
-  /** Called when the hold has gone on for longer than its maxHoldMs: the lease is not kept for this hold any longer. */
+  /** Notes that the hold has gone on for longer than its maxHoldMs: the lease is not kept for this hold any longer. */
   expire(): void {
     if (this.isOverdue || this.outer || this.hasLeft) return;
     this.isOverdue = true;

@@ -31,7 +31,7 @@ export class ShutdownGate {
     private readonly watchdog: Watchdog,
     private readonly clock: Clock,
     private readonly defaults: ResolvedDefaults,
-    /** Called with the holds that went on for longer than the grace, the longest first. */
+    /** Receives the holds that went on for longer than the grace, the longest first. */
     private readonly overstayed: (holds: readonly Hold[]) => void,
   ) {}
 
@@ -44,13 +44,13 @@ export class ShutdownGate {
     this.holds += 1;
   }
 
-  /** Called when a hold was released or lost: the shutdown does not wait for it any more. */
+  /** Notes that a hold was released or lost: the shutdown does not wait for it any more. */
   holdEnded(): void {
     this.holds -= 1;
     if (this.holds === 0) for (const tell of this.whenAllEnded.splice(0)) tell();
   }
 
-  /** Called when a hold was lost. True when the end of the grace caused it, so that it is logged together with the others. */
+  /** Notes that a hold was lost. True when the end of the grace caused it, so that it is logged together with the others. */
   holdLost(hold: Hold): boolean {
     this.holdEnded();
     if (this.overstaying && !hold.isNested) this.overstaying.push(hold);

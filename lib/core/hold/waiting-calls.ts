@@ -38,7 +38,7 @@ export class WaitingCalls {
   constructor(private readonly clock: Clock) {}
 
   /**
-   * Called when a call begins to wait. Returns undefined for a call that holds nothing, because it keeps no other call waiting, and
+   * Notes a call that begins to wait. Returns undefined for a call that holds nothing, because it keeps no other call waiting, and
    * for one that waits for a permit, because no single holder keeps it waiting.
    */
   begin({ key, around, taken, options }: Call): WaitEnded | undefined {

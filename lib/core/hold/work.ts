@@ -44,7 +44,7 @@ export function runInHold<T>(
   const settle = (loss: LockLostError | undefined, work: WorkOutcome): void => {
     if (loss && hold.options.onLost === 'throw') reject(withOutcome(loss, work));
     else if (work.status === 'rejected') reject(work.reason);
-    else if (isObservable(work.value)) reject(observableError(hold.key));
+    else if (typeof work.value === 'object' && isObservable(work.value)) reject(observableError(hold.key));
     else resolve(work.value as T);
   };
   const ended = (work: WorkOutcome): void => {

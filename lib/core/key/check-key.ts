@@ -19,7 +19,7 @@ export function checkKey(key: string, site = 'Lock key'): string {
   if (typeof key !== 'string') throw new LockKeyError(`${site}: expected a text such as 'order:7', got ${show(key)}.`);
   if (key === '') throw new LockKeyError(`${site}: a key must not be empty. Name what is locked, such as 'order:7'.`);
   if (LONE_SURROGATE.test(key)) throw new LockKeyError(`${site}: the key holds half a surrogate pair. Correct what cut its text in two.`);
-  checkLength(key, site);
+  if (key.length * 3 > LONGEST_KEY_BYTES) checkLength(key, site);
   if ((key.includes('undefined') || key.includes('[object ')) && FORGOTTEN_PART.test(key)) {
     throw new LockKeyError(`${site}: the key '${key}' was made of a value that is missing or is no id. Correct what made it.`, { key });
   }

@@ -74,7 +74,7 @@ export class BackgroundRelease {
     );
   }
 
-  /** Called when the store has answered the release of a lease. */
+  /** Notes that the store has answered the release of a lease. */
   released(lease: EndingLease): void {
     const { key, id, abandoned, memory, askedAt = this.clock.now(), storeLengthMs } = lease;
     this.remembered.add({ key, id, abandoned, memory, endsAt: askedAt + storeLengthMs });
@@ -82,7 +82,7 @@ export class BackgroundRelease {
   }
 
   /**
-   * Called once an id was released. If a request for it could still act in the store when that release was sent (at `askedAt`, by
+   * Notes that an id was released. If a request for it could still act in the store when that release was sent (at `askedAt`, by
    * default now), releases it again: also when it can act no more by now, because it may have acted behind the release.
    */
   releaseLate(request: DoubtfulRelease): void {

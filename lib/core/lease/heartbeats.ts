@@ -13,7 +13,7 @@ const LARGEST_BATCH = 250;
 
 /** A request of this process that waits in the store's queue. */
 export interface Waiter extends HolderRef {
-  /** Called with the store's answer to each heartbeat of this waiter. */
+  /** Receives the store's answer to each heartbeat of this waiter. */
   heartbeatAnswered(outcome: HeartbeatOutcome): void;
 }
 

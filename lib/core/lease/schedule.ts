@@ -120,7 +120,7 @@ export class Schedule {
 
   constructor(
     private readonly clock: Clock,
-    /** Called whenever the timer has fired, before any appointment is called: the watchdog looks for a sleep of the machine then. */
+    /** Runs whenever the timer has fired, before any appointment: the watchdog looks for a sleep of the machine then. */
     private readonly beforeDue: (now: number) => void = () => {},
   ) {}
 

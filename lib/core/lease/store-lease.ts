@@ -80,7 +80,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
   mode: LockMode;
   /** Local instant until which nobody else holds the lock, as far as this process may believe. */
   trustedUntil: number;
-  /** Whether others wait for the lock, as far as this process has heard. */
+  /** True when others wait for the lock, as far as this process has heard. */
   contended: boolean;
   /** When the store last said whether others wait for the lock, in clock.now() time. */
   heardAt: number;
@@ -88,15 +88,15 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
   memory: string | undefined;
   /** Local instant until which a request of this process that got no answer may still act for it in the store. */
   lateUntil: number;
-  /** Whether the store said that it does not know the lease, so that it need not be released any more. */
+  /** True once the store said that it does not know the lease, so that it need not be released any more. */
   goneFromStore = false;
   /** No renewal reaches beyond this instant. */
   private renewUntil = Infinity;
-  /** Whether its caller wants several locks and does not have all of them yet: until then it is renewed, whatever the options say. */
+  /** True while its caller wants several locks and does not have all of them: until then it is renewed, whatever the options say. */
   private isGathered = false;
-  /** Whether the last renewal got no answer: then the store is asked again, also about a lease of fixed length. */
+  /** True when the last renewal got no answer: then the store is asked again, also about a lease of fixed length. */
   private isUnanswered = false;
-  /** Whether a renewal has been started and not been answered yet, and whether the store may have forgotten the lease meanwhile. */
+  /** A renewal has been started and not been answered yet (`yes`); the store may have forgotten the lease meanwhile (`in doubt`). */
   private renewing: 'no' | 'yes' | 'in doubt' = 'no';
   private state: 'held' | 'released' | 'lost' = 'held';
   private loss: LockLostError | undefined;
@@ -113,16 +113,16 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
   askedAt: number | undefined;
   /** How long the store may keep it without a further request, in ms, its grace included. */
   storeLengthMs: number;
-  /** Whether the work of its last caller never began, or it never had one: then the lock need not stay taken for minHoldMs. */
+  /** True when the work of its last caller never began, or it never had one: then the lock need not stay taken for minHoldMs. */
   abandoned = true;
   /** The holder id of the ticket that was adopted to get this lease; undefined for a lease that was granted to a request. */
   readonly ticketId: string | undefined;
   /** How many of the callers on the lease have held it for longer than their maxHoldMs. */
   private overdueUsers = 0;
-  /** Whether no further caller may be put on it, because its end (minHoldMs) or its mode (a downgrade) belongs to one hold. */
+  /** True when no further caller may be put on it, because its end (minHoldMs) or its mode (a downgrade) belongs to one hold. */
   private isSpent = false;
   private nextFence: number;
-  /** Whether all callers have the same fence. The mode that was asked for decides it, because for a read lease only one was reserved. */
+  /** True when all callers have the same fence. The mode that was asked for decides it, because for a read lease only one was reserved. */
   private readonly sharesFence: boolean;
 
   constructor(
@@ -189,12 +189,12 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     return this.state === 'lost';
   }
 
-  /** Whether a renewal has been started and not been answered yet. */
+  /** True while a renewal has been started and not been answered yet. */
   get isRenewing(): boolean {
     return this.renewing !== 'no';
   }
 
-  /** Whether the watchdog keeps it alive; false for a lease of fixed length. */
+  /** True when the watchdog keeps it alive; false for a lease of fixed length. */
   get renews(): boolean {
     return this.isGathered || this.options.renew;
   }
@@ -240,7 +240,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     return starts;
   }
 
-  /** Called when the renewal is really sent. Doubts from before that moment are settled by its answer. */
+  /** Notes that the renewal is really sent. Doubts from before that moment are settled by its answer. */
   renewalSent(): void {
     this.renewing = 'yes';
   }
@@ -420,7 +420,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     if (this.overdueUsers > 0 && this.overdueUsers === this.users) this.lose('it was held longer than maxHoldMs');
   }
 
-  /** Called for one of several locks that a caller wants: until {@link begin} the lease is renewed, whatever the options say. */
+  /** Keeps one of several locks that a caller wants: until {@link begin} the lease is renewed, whatever the options say. */
   gather(now: number): void {
     if ((this.options.renew && this.renewUntil === Infinity) || !this.isHeld) return;
     // With other callers on it the lease is one that readers share, which is renewed anyhow.

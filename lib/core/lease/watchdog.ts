@@ -42,7 +42,7 @@ export class Watchdog implements LeaseGuard {
   /** Undefined where all leases can share a command, so that each is renewed at its own time. */
   private readonly times: RenewalTimes | undefined;
   private sending = false;
-  /** Called when no lease is due any more. */
+  /** Those who wait until no lease is due any more. */
   private readonly whenAllAreSent: (() => void)[] = [];
   /** The batches that are not answered yet. */
   private readonly batches = new Set<Promise<void>>();
@@ -99,7 +99,7 @@ export class Watchdog implements LeaseGuard {
     for (const lease of this.leases()) lease.lose(reason);
   }
 
-  /** Called at the time of a lease's appointment: declares the lease lost if its trust has ended, else renews it. */
+  /** Does what is due at the time of a lease's appointment: declares the lease lost if its trust has ended, else renews it. */
   due(lease: StoreLease, now: number): void {
     // Whoever was just told of the loss of another lease may have released this one.
     if (!lease.isHeld) return;

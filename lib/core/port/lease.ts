@@ -12,7 +12,7 @@ import type { HandOffOptions } from './ticket-options.js';
 /** How a release ended. `lost`: the lease had ended before. `unknown`: the store did not answer; the release is repeated later. */
 export type ReleaseOutcome = 'released' | 'lost' | 'unknown';
 
-/** Called once with the outcome of a release. */
+/** Receives the outcome of a release, once. */
 export type ReleaseEnded = (outcome: ReleaseOutcome) => void;
 
 /** The hold of one lock, or of several locks that were taken together. */

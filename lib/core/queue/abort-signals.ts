@@ -23,7 +23,7 @@ class Watch {
     }
   }
 
-  /** Called by the signal when it aborts. It is a function, because not every signal takes an object. */
+  /** The signal calls this when it aborts. It is a function, because not every signal takes an object. */
   private readonly abort = (): void => {
     for (const listener of this.listeners) listener.aborted();
   };

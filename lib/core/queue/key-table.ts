@@ -26,17 +26,18 @@ export class KeyTable<T extends Entry<T>> {
   /** How many entries there are. Only the table itself writes it. */
   size = 0;
 
-  get(key: string): T | undefined {
-    let entry = this.chains[hashOf(key) & (this.chains.length - 1)];
+  /** `hash`: that of the key. */
+  get(key: string, hash = hashOf(key)): T | undefined {
+    let entry = this.chains[hash & (this.chains.length - 1)];
     while (entry !== undefined && entry.key !== key) entry = entry.chained;
     return entry;
   }
 
-  /** Adds an entry whose key is not in the table, and returns it. */
-  add(entry: T): T {
+  /** Adds an entry whose key, with this hash, is not in the table, and returns it. */
+  add(entry: T, hash = hashOf(entry.key)): T {
     if (this.size === this.chains.length) this.spread();
     this.size += 1;
-    entry.hash = hashOf(entry.key);
+    entry.hash = hash;
     const at = entry.hash & (this.chains.length - 1);
     entry.chained = this.chains[at];
     this.chains[at] = entry;
@@ -69,7 +70,7 @@ export class KeyTable<T extends Entry<T>> {
     const all = this.all();
     this.chains = chainsOf(2 * all.length);
     this.size = 0;
-    for (const entry of all) this.add(entry);
+    for (const entry of all) this.add(entry, entry.hash);
   }
 }
 
@@ -78,7 +79,7 @@ function chainsOf<T>(count: number): (T | undefined)[] {
 }
 
 /** FNV-1a of its UTF-16. */
-function hashOf(key: string): number {
+export function hashOf(key: string): number {
   let hash = START;
   for (let i = 0; i < key.length; i++) hash = Math.imul(hash ^ key.charCodeAt(i), PRIME);
   return hash ^ (hash >>> 15);

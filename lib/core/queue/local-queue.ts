@@ -12,7 +12,7 @@ import type { LockStore, Wake } from '../port/lock-store.js';
 import { AdoptedLeases } from './adopted-leases.js';
 import type { Call, ReasonToReject } from './call.js';
 import { KeyQueue, type CallQueue, type QueueHost } from './key-queue.js';
-import { KeyTable } from './key-table.js';
+import { hashOf, KeyTable } from './key-table.js';
 import { PermitQueue } from './permit-queue.js';
 import { MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_A_GROUP, Traffic, type StoreRequest } from './store-request.js';
 
@@ -100,7 +100,8 @@ export class LocalQueue {
     const host = this.groupOf ? this.hostOf(this.groupOf(key)) : this.host;
     if (options.permits !== undefined) return this.alike(key, options) ?? this.addAside(new PermitQueue(key, host, options, options.permits));
     if (options.owner !== undefined) return this.addAside(new KeyQueue(key, host, options));
-    const queue = this.queues.get(key) ?? this.queues.add(new KeyQueue(key, host));
+    const hash = hashOf(key);
+    const queue = this.queues.get(key, hash) ?? this.queues.add(new KeyQueue(key, host), hash);
     if (options.mode === 'write' || !queue.keepsApart(options)) return queue;
     return (options.minHoldMs === 0 && this.alike(key, options)) || this.addAside(new KeyQueue(key, host, options));
   }

@@ -150,7 +150,7 @@ export class PermitQueue implements CallQueue, LeaseKeeper, RequestListener, Cal
     return requests.find(({ asker }) => asker === call) ?? requests[0];
   }
 
-  /** Asks for calls for whom nothing is asked yet. Called whenever the line or a place has changed. */
+  /** Asks for the calls for whom nothing is asked yet, whenever the line or a place has changed. */
   private pump(): void {
     while (this.hasUncovered) this.ask(this.nextAsker, this.host.clock.now());
     if (this.line.size + this.asking.size + this.held.size === 0) this.host.queueIsIdle(this);

@@ -20,6 +20,7 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../../core/port/lock-store.js';
+import { ticketsOf, type TicketStore } from '../../core/port/ticket-store.js';
 import { Acquiring } from './acquiring.js';
 import { probe } from '../wire/boot-probe.js';
 import { DamagedLocks } from '../wire/damaged-locks.js';
@@ -46,7 +47,6 @@ import { ToldHolds } from './told-holds.js';
 import { storeFailure } from '../wire/store-failure.js';
 import { takeTrialLock, trialOf } from '../wire/trial-lock.js';
 import { forceRelease } from './force-release.js';
-import { RedisTickets } from './tickets.js';
 import { Trust } from './trust.js';
 import { canTellWhoListens } from './who-listens.js';
 import { WakeChannel, type WakeListener } from '../wire/wake-channel.js';
@@ -73,7 +73,7 @@ const ANY_MASTER = -1;
 
 export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
-  readonly tickets: RedisTickets;
+  readonly tickets: TicketStore;
   readonly acquire: (request: AcquireRequest) => Promise<AcquireOutcome>;
   readonly release: (request: ReleaseRequest) => Promise<'released' | 'lost'>;
   readonly forceRelease: (key: string, fence?: number) => Promise<boolean>;
@@ -125,7 +125,7 @@ export class RedisStore implements LockStore {
     this.acquiring = new Acquiring({ ...parts, renewals });
     this.acquire = this.acquiring.acquire;
     this.forceRelease = (key, fence) => forceRelease(key, fence, parts);
-    this.tickets = new RedisTickets({ ...parts, renewals });
+    this.tickets = ticketsOf(this, `redis ${prefix}`);
     this.pushedGrants = new PushedGrants({ ...parts, acquiring: this.acquiring, tell: (wake) => this.listener(wake) });
     this.heartbeats = new HeartbeatCommands({ ...parts, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), [keys.channel(process), keys.channelOfAll], clock, timeoutMs, this.messages());

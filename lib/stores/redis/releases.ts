@@ -73,6 +73,6 @@ export class BundledRelease implements BundledRequest, ReleaseArgs {
   }
 
   answered(reply: ScriptReply): void {
-    this.resolve(releaseOutcome(reply));
+    this.resolve(reply === 1 ? 'released' : releaseOutcome(reply));
   }
 }

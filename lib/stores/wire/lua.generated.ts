@@ -787,7 +787,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: '1d113864ba933c38485e40d8b81589b29d342051',
+  sha1: '31a9614aa0ed4d7194344816b99f12f3b48d43a4',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -834,8 +834,8 @@ ${sharedStandIn}
 ${sharedBesideOthers}
 ${sharedRefusal}
 local function requestOf(n)
-  local mode, queue, needsListener, plain, handsOn, notAfter, floor, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, longestMs, recoveryMs, replaces, told = string.match(args[n], '^(.)(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', handsOn = handsOn == '1', notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), longestMs = tonumber(longestMs), recoveryMs = tonumber(recoveryMs), replaces = replaces, told = told }
+  local mode, queue, needsListener, plain, takes, notAfter, floor, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, longestMs, recoveryMs, replaces, told = string.match(args[n], '^(.)(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', takes = takes, notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), longestMs = tonumber(longestMs), recoveryMs = tonumber(recoveryMs), replaces = replaces, told = told }
 end
 local function answer(lock, request)
   local id, mode, owner = request.id, request.mode, request.owner
@@ -868,8 +868,40 @@ local function answer(lock, request)
   joinQueue(lock, request)
   return 2
 end
+local function takeOver(lock, request)
+  local holder, position = holderOf(lock, request.replaces)
+  if not holder then return nil end
+  local heir = {}
+  for field, value in pairs(holder) do heir[field] = value end
+  heir.id, heir.ending = request.id, math.max(now + request.leaseMs, holder.minEnd)
+  if request.takes == 't' then
+    if math.min(request.minHoldMs, leaseEnd(holder)) < now then return nil end
+    if lock.recoversForMs > 0 then return nil, lock.recoversForMs end
+    holder.owner = '-'
+    local shared = heir.owner ~= '-' and lock.mode ~= 'p' and fenceToShare(lock, heir.owner, lock.memory)
+    heir.fence, heir.fences = shared or nextFence(lock.fenceKey, nowUs, math.max(lock.floor, holder.fence + holder.fences - 1), 1), 1
+    heir.label, heir.graceMs, heir.ending = request.label, request.graceMs, heir.ending + request.graceMs
+  else
+    heir.graceMs = heir.ending - now - request.leaseMs
+  end
+  lock.holders[request.takes == 'b' and #lock.holders + 1 or position] = heir
+  lock.frees = true
+  return heir
+end
+local function takeHold(lock, request)
+  settle(lock)
+  local holder, recoversForMs = holderOf(lock, request.id), nil
+  if not holder then holder, recoversForMs = takeOver(lock, request) end
+  closeLock(lock)
+  if recoversForMs then return { 7, now, recoversForMs } end
+  if not holder then return { 0, now, lock.memory } end
+  return {
+    9, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, lock.memory,
+    lock.mode == 'p' and '-' or holder.owner, lock.permits, math.max(0, holder.minEnd - now),
+  }
+end
 local function replaceLease(lock, request)
-  local handsOn = request.handsOn and lock.permits == permitsOf(request) and holderOf(lock, request.replaces) and not holderOf(lock, request.id)
+  local handsOn = request.takes == 'p' and lock.permits == permitsOf(request) and holderOf(lock, request.replaces) and not holderOf(lock, request.id)
   local there = leave(lock, request.replaces, request.replaces == request.id)
   if handsOn and #lock.holders < lock.permits and recoveryOf(lock) == 0 then
     takeOut(lock, request.id)
@@ -886,6 +918,7 @@ local function grantOrPlace(request)
   if reply then return reply end
   local lock = parseLock(text, request)
   lock.memory, lock.recoversForMs = memory, recoversForMs
+  if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
   local more = (replaces == '-' or replaceLease(lock, request) or hasForgotten) and 0 or 10
   lock.asking[request.id], lock.standsIn = true, request.told ~= '-' and standIn(lock, request)
   settle(lock)
@@ -928,8 +961,8 @@ export interface AcquireArgs {
   readonly needsListener: boolean;
   /** Whether it wants one fence, owes no minHoldMs, has no grace and replaces nothing. */
   readonly plain: boolean;
-  /** Whether the permit of the id to replace goes to it before those who wait. */
-  readonly handsOn: boolean;
+  /** What it gets from the id to replace: its permit, before those who wait; or all of its hold, as a ticket in its place or beside it; or that of a ticket; or nothing. */
+  readonly takes: 'nothing' | 'permit' | 'hold' | 'beside' | 'ticket';
   /** Server time in ms after which nothing is done. */
   readonly notAfter: number;
   /** The highest fence that the caller has seen in the slot group. */
@@ -946,7 +979,7 @@ export interface AcquireArgs {
   readonly label?: string | undefined;
   /** How many to reserve. */
   readonly fences: number;
-  /** How long the lock stays taken at least. */
+  /** How long the lock stays taken at least; of who takes a ticket the last server time in ms at which that can be taken. */
   readonly minHoldMs: number;
   /** How long the lock stays taken after a lease that ended without a release. */
   readonly graceMs: number;
@@ -963,7 +996,7 @@ export interface AcquireArgs {
 /** Puts one more request into a call of acquire.lua. */
 export function addAcquire(keys: string[], args: ScriptArgument[], on: AcquireKeys, request: AcquireArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(`${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0}${request.handsOn ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'} ${request.told ?? '-'}`);
+  args.push(`${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0}${request.takes[0]} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'} ${request.told ?? '-'}`);
 }
 
 /** A call of acquire.lua for one request. */
@@ -976,6 +1009,8 @@ export function acquireCall(on: AcquireKeys, request: AcquireArgs): BuiltCall {
 
 /** What acquire.lua answers. */
 export type AcquireReply =
+  /** The id from which it takes the hold is not there. */
+  | { readonly kind: 'gone'; readonly now: number; readonly memory: string }
   /** The end is that of the lease, without its grace; contended when others wait; memory where the caller did not know it. */
   | { readonly kind: 'granted'; readonly now: number; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean; readonly memory: string | undefined }
   /** leftMs is the time until the present hold ends, or -1 when others come first; holds says who holds it, and for how long (stand-in.lua). */
@@ -991,11 +1026,15 @@ export type AcquireReply =
   /** leftMs is the time until something new is granted, for the server may have forgotten who has the lock. */
   | { readonly kind: 'recovering'; readonly now: number; readonly leftMs: number }
   /** Those who hold or wait name so many permits, or 0 for none, and this request does not. */
-  | { readonly kind: 'permits'; readonly now: number; readonly permits: number };
+  | { readonly kind: 'permits'; readonly now: number; readonly permits: number }
+  /** As granted, and what was taken with the hold; permits that the lock has, or 0; minHoldMs is what is left of it. */
+  | { readonly kind: 'taken'; readonly now: number; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean; readonly memory: string; readonly owner: string | undefined; readonly permits: number; readonly minHoldMs: number };
 
 /** Reads the answer of acquire.lua that begins with its code at `at`. @throws Error */
 export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at])): AcquireReply {
   switch (code) {
+    case 0:
+      return { kind: 'gone', now: Number(reply[at + 1]), memory: String(reply[at + 2]) };
     case 1:
       return { kind: 'granted', now: Number(reply[at + 1]), fence: Number(reply[at + 2]), fences: Number(reply[at + 3]), mode: Number(reply[at + 4]) === 1 ? 'write' : 'read', end: Number(reply[at + 5]), contended: Number(reply[at + 6]) === 1, memory: reply[at + 7] === undefined ? undefined : String(reply[at + 7]) };
     case 2:
@@ -1012,6 +1051,8 @@ export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at]))
       return { kind: 'recovering', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
     case 8:
       return { kind: 'permits', now: Number(reply[at + 1]), permits: Number(reply[at + 2]) };
+    case 9:
+      return { kind: 'taken', now: Number(reply[at + 1]), fence: Number(reply[at + 2]), fences: Number(reply[at + 3]), mode: Number(reply[at + 4]) === 1 ? 'write' : 'read', end: Number(reply[at + 5]), contended: Number(reply[at + 6]) === 1, memory: String(reply[at + 7]), owner: fromField(reply[at + 8]), permits: Number(reply[at + 9]), minHoldMs: Number(reply[at + 10]) };
     default:
       throw unexpected(reply);
   }
@@ -1065,136 +1106,6 @@ export function readAdmit(code: unknown): 'admitted' | 'refused' {
     default:
       throw unexpected(code);
   }
-}
-
-export const adopt = {
-  name: 'adopt',
-  sha1: 'ba35da799b540856bf82d79c2e1ed46c4af6ef08',
-  source: `local keys = KEYS
-local ticketId, ticketEnd, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV, (#ARGV - 8) / 3
-${sharedServerTime}
-${sharedLimits}
-${sharedNextFence}
-${sharedMemory}
-${sharedLockRecord}
-${sharedListening}
-${sharedQueue}
-${sharedSettle}
-${sharedCloseLock}
-local function requestOf(n)
-  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n + 6], floor = tonumber(args[3 * n + 7]), known = args[3 * n + 8] }
-end
-if now > notAfter then return { 'late', now, 0, '' } end
-local holds, gone, recoversForMs = {}, 0, 0
-for n = 1, count do
-  local hold = requestOf(n)
-  local memory, leftMs = readMemory(hold.fenceKey, hold.known, hold.floor, recoveryMs)
-  hold.longestMs = longestMs
-  local lock = parseLock(redis.call('GET', hold.lockKey) or '', hold)
-  lock.memory, lock.recoversForMs = memory, leftMs
-  settle(lock)
-  hold.memory, hold.lock, hold.ticket, hold.adopted = memory, lock, holderOf(lock, ticketId), holderOf(lock, hold.id)
-  if not hold.adopted then
-    if gone == 0 and (not hold.ticket or math.min(ticketEnd, leaseEnd(hold.ticket)) < now) then gone = n end
-    recoversForMs = math.max(recoversForMs, leftMs)
-  end
-  holds[n] = hold
-end
-local function sharedFence(lock, ticket)
-  if ticket.owner == '-' or lock.mode == 'p' then return nil end
-  for _, holder in ipairs(lock.holders) do
-    if holder ~= ticket and holder.owner == ticket.owner and not isReleased(holder) then return holder.fence end
-  end
-end
-local function adopt(hold)
-  local lock, holder = hold.lock, hold.ticket
-  local floor = math.max(lock.floor, holder.fence + holder.fences - 1)
-  holder.fence, holder.fences = sharedFence(lock, holder) or nextFence(lock.fenceKey, nowUs, floor, 1), 1
-  holder.id, holder.label, holder.graceMs = hold.id, label, graceMs
-  holder.ending = math.max(now + leaseMs, holder.minEnd) + graceMs
-  hold.adopted = holder
-end
-local function answer()
-  if gone > 0 then return { 'gone', now, gone, holds[gone].memory } end
-  if recoversForMs > 0 then return { 'recovering', now, recoversForMs, holds[1].memory } end
-  local reply = { 'adopted', now, 0, holds[1].memory }
-  for _, hold in ipairs(holds) do
-    if not hold.adopted then adopt(hold) end
-    local lock, holder = hold.lock, hold.adopted
-    local mode, owner = lock.mode == 'r' and 0 or 1, lock.mode == 'p' and '-' or holder.owner
-    for _, field in ipairs({ holder.fence, mode, leaseEnd(holder), math.max(0, holder.minEnd - now), lock.queued and 1 or 0, owner, lock.permits, hold.memory }) do
-      reply[#reply + 1] = field
-    end
-  end
-  return reply
-end
-local reply = answer()
-for _, hold in ipairs(holds) do closeLock(hold.lock) end
-return reply`,
-} as const satisfies LuaScript;
-
-/** The Redis keys of a call of adopt.lua. */
-export interface AdoptKeys {
-  /** One for each lock. */
-  readonly keys: readonly { readonly lockKey: string; readonly queueKey: string; readonly fenceKey: string }[];
-}
-
-/** What is said in a call of adopt.lua. */
-export interface AdoptArgs {
-  /** The id that stands for the ticket. */
-  readonly ticketId: string;
-  /** The last server time in ms at which the ticket can be adopted, as the hand-off told it. */
-  readonly ticketEnd: number;
-  /** Server time in ms after which nothing is done. */
-  readonly notAfter: number;
-  /** How long they may hold without a renewal. */
-  readonly leaseMs: number;
-  /** How long the lock stays taken after a lease that ended without a release. */
-  readonly graceMs: number;
-  /** What an operator reads. */
-  readonly label?: string | undefined;
-  /** The longest lease that can be. */
-  readonly longestMs: number;
-  /** How long nothing new is granted after the server forgot. */
-  readonly recoveryMs: number;
-  /** One for each lock. */
-  readonly holds: readonly { readonly id: string; readonly floor: number; readonly known: string }[];
-}
-
-export function adoptCall(on: AdoptKeys, request: AdoptArgs): BuiltCall {
-  return { script: adopt, keys: [...on.keys.flatMap((each) => [each.lockKey, each.queueKey, each.fenceKey])], args: [request.ticketId, request.ticketEnd, request.notAfter, request.leaseMs, request.graceMs, request.label === undefined ? '-' : toField(request.label), request.longestMs, request.recoveryMs, ...request.holds.flatMap((each) => [each.id, each.floor, each.known])] };
-}
-
-/** outcome is adopted, gone, late (it came after notAfter) or recovering; detail is the number of the lock that is gone, from 1, or for how many ms the server recovers; memory is that of the slot group of the lock that is gone, else of the first lock. */
-export interface AdoptHead {
-  readonly outcome: string;
-  readonly now: number;
-  readonly detail: number;
-  readonly memory: string;
-}
-
-export const adoptHeadSize = 4;
-
-export function readAdoptHead(reply: ReplyItems, at = 0): AdoptHead {
-  return { outcome: String(reply[at]), now: Number(reply[at + 1]), detail: Number(reply[at + 2]), memory: String(reply[at + 3]) };
-}
-
-/** The end is that of the lease, without its grace; minHoldMs is what is left of it; contended when others wait; permits that the lock has, or 0. */
-export interface AdoptHold {
-  readonly fence: number;
-  readonly mode: LockMode;
-  readonly end: number;
-  readonly minHoldMs: number;
-  readonly contended: boolean;
-  readonly owner: string | undefined;
-  readonly permits: number;
-  readonly memory: string;
-}
-
-export const adoptHoldSize = 8;
-
-export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
-  return { fence: Number(reply[at]), mode: Number(reply[at + 1]) === 1 ? 'write' : 'read', end: Number(reply[at + 2]), minHoldMs: Number(reply[at + 3]), contended: Number(reply[at + 4]) === 1, owner: fromField(reply[at + 5]), permits: Number(reply[at + 6]), memory: String(reply[at + 7]) };
 }
 
 export const bringBack = {
@@ -1716,95 +1627,6 @@ export const greetMemorySize = 6;
 
 export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
   return { whole: Number(reply[at]) === 1, leftMs: Number(reply[at + 1]), runId: String(reply[at + 2]), since: Number(reply[at + 3]), now: Number(reply[at + 4]), hasVoted: Number(reply[at + 5]) === 1 };
-}
-
-export const handOff = {
-  name: 'hand-off',
-  sha1: 'd98a62c7c8e41367b95304da7f0903382d3cc0ec',
-  source: `local keys = KEYS
-local ticketId, withinMs, notAfter, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV, (#ARGV - 3) / 2
-${sharedServerTime}
-${sharedLimits}
-${sharedLockRecord}
-${sharedListening}
-${sharedCloseLock}
-local function requestOf(n)
-  return { lockKey = keys[2 * n - 1], queueKey = keys[2 * n], id = args[2 * n + 2], stays = args[2 * n + 3] == '1' }
-end
-if now > notAfter then return { 3, now } end
-local holds, lost, last = {}, 0, now + withinMs
-for n = 1, count do
-  local hold = requestOf(n)
-  hold.lock = parseLock(redis.call('GET', hold.lockKey) or '', hold)
-  hold.ticket = holderOf(hold.lock, ticketId)
-  hold.holder, hold.position = holderOf(hold.lock, hold.id)
-  if lost == 0 and not hold.ticket and not hold.holder then lost = n end
-  if hold.ticket then last = leaseEnd(hold.ticket) end
-  holds[n] = hold
-end
-if lost > 0 then return { 2, now, lost } end
-local function handOff(hold)
-  local lock, ticket = hold.lock, {}
-  for field, value in pairs(hold.holder) do ticket[field] = value end
-  ticket.id, ticket.ending = ticketId, math.max(last, ticket.minEnd)
-  ticket.graceMs = ticket.ending - last
-  if hold.stays then
-    lock.holders[#lock.holders + 1] = ticket
-  else
-    lock.holders[hold.position] = ticket
-  end
-  lock.frees = true
-  closeLock(lock)
-end
-for _, hold in ipairs(holds) do
-  if not hold.ticket then handOff(hold) end
-end
-return { 1, now, last }`,
-} as const satisfies LuaScript;
-
-/** The Redis keys of a call of hand-off.lua. */
-export interface HandOffKeys {
-  /** One for each hold. */
-  readonly keys: readonly { readonly lockKey: string; readonly queueKey: string }[];
-}
-
-/** What is said in a call of hand-off.lua. */
-export interface HandOffArgs {
-  /** The id that stands for the ticket. */
-  readonly ticketId: string;
-  /** How long it can be adopted. */
-  readonly withinMs: number;
-  /** Server time in ms after which nothing is done. */
-  readonly notAfter: number;
-  /** One for each hold. */
-  readonly holds: readonly { readonly id: string; readonly stays: boolean }[];
-}
-
-export function handOffCall(on: HandOffKeys, request: HandOffArgs): BuiltCall {
-  return { script: handOff, keys: [...on.keys.flatMap((each) => [each.lockKey, each.queueKey])], args: [request.ticketId, request.withinMs, request.notAfter, ...request.holds.flatMap((each) => [each.id, each.stays ? 1 : 0])] };
-}
-
-/** What hand-off.lua answers. */
-export type HandOffReply =
-  /** The last server time in ms at which the ticket can be adopted. */
-  | { readonly kind: 'handed off'; readonly now: number; readonly until: number }
-  /** Which hold is not there, counted from 1; nothing was done for any. */
-  | { readonly kind: 'lost'; readonly now: number; readonly position: number }
-  /** After notAfter: nothing was done. */
-  | { readonly kind: 'late'; readonly now: number };
-
-/** Reads the answer of hand-off.lua that begins with its code at `at`. @throws Error */
-export function readHandOff(reply: ReplyItems, at = 0, code = Number(reply[at])): HandOffReply {
-  switch (code) {
-    case 1:
-      return { kind: 'handed off', now: Number(reply[at + 1]), until: Number(reply[at + 2]) };
-    case 2:
-      return { kind: 'lost', now: Number(reply[at + 1]), position: Number(reply[at + 2]) };
-    case 3:
-      return { kind: 'late', now: Number(reply[at + 1]) };
-    default:
-      throw unexpected(reply);
-  }
 }
 
 export const heartbeat = {

@@ -3,6 +3,7 @@
  * only the package that it uses.
  */
 import type { clusterNames, redisNames } from './ioredis/option-names.js';
+import type { Credentials } from './login.js';
 
 /** A package of Redis clients. */
 export type ClientPackage = 'ioredis' | 'redis';
@@ -11,7 +12,17 @@ export type ClientPackage = 'ioredis' | 'redis';
 export type RedisTarget = string | ServerOptions | ClusterTarget | ExistingClient;
 
 /** Where a server is, and how to log in, in the words of ioredis. They mean the same for both packages. */
-export interface ServerOptions extends OtherOptions {
+export interface ServerOptions extends NodeOptions {
+  /** The address as a URL. What it leaves open is taken from the options beside it. */
+  readonly url?: string | undefined;
+  /** Asked for the login of each connection before it is made: for secrets that rotate, and tokens that end. */
+  readonly credentials?: Credentials | undefined;
+  /** The same for the connections to Sentinels. */
+  readonly sentinelCredentials?: Credentials | undefined;
+}
+
+/** The same for the nodes of a Cluster. */
+interface NodeOptions extends OtherOptions {
   readonly host?: string | undefined;
   readonly port?: number | undefined;
   /** Of a Unix socket. */
@@ -40,11 +51,13 @@ type OtherOptions = { readonly [Name in Exclude<keyof typeof redisNames, Known>]
 export interface ClusterTarget {
   readonly cluster: readonly ClusterNode[];
   readonly options?: ClusterSettings | undefined;
+  /** Asked for the login of each connection to a node before it is made. */
+  readonly credentials?: Credentials | undefined;
 }
 
 type ClusterNode = string | number | { readonly host?: string | undefined; readonly port?: number | undefined };
 
-type ClusterSettings = { readonly redisOptions?: ServerOptions | undefined } & { readonly [Name in Exclude<keyof typeof clusterNames, 'redisOptions'>]?: unknown };
+type ClusterSettings = { readonly redisOptions?: NodeOptions | undefined } & { readonly [Name in Exclude<keyof typeof clusterNames, 'redisOptions'>]?: unknown };
 
 /** A client of the application: of ioredis, or what createClient, createCluster and createSentinel of node-redis make. */
 export interface ExistingClient {

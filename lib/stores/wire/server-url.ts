@@ -21,6 +21,16 @@ export function serverOfUrl(text: string): ServerOptions {
   };
 }
 
+/** The server of options that may have a URL. What it says wins over the options beside it. */
+export function serverOf({ url, ...options }: ServerOptions): ServerOptions {
+  return url === undefined ? options : { ...options, ...said(serverOfUrl(url)) };
+}
+
+/** Without what a URL leaves open, which would hide the same among the options beside it. */
+export function said(server: ServerOptions): ServerOptions {
+  return Object.fromEntries(Object.entries(server).filter(([, value]) => value !== undefined));
+}
+
 /**
  * What is wrong with the text of a URL, as the end of a sentence; undefined when both packages of clients read the same server and
  * database in it. The sentence does not repeat the text, because a password may stand in it.

@@ -68,18 +68,18 @@ describe('A request for a lock', () => {
     trust.floors.saw(spot.group, 77);
     const limit = Math.floor(NOW + 60_000 - 600);
     expect(to).toEqual([[acquire, SOURCE]]);
-    expect(said(one)).toBe(`w1110 ${limit} ${'77'.padStart(16, '0')} ${MEMORY} 2500 p.1 o me 1 0 0 60000 400 - -`);
+    expect(said(one)).toBe(`w111n ${limit} ${'77'.padStart(16, '0')} ${MEMORY} 2500 p.1 o me 1 0 0 60000 400 - -`);
     expect([one.key, one.lockKey, one.sharesLock, one.askedAt]).toEqual(['k', spot.lockKey, false, 1_000]);
   });
 
   it.each<[Partial<AcquireRequest>, string]>([
-    [{ mode: 'read', queue: false }, 'r0010 1 0 0'],
-    [{ fences: 3 }, 'w1000 3 0 0'],
-    [{ minHoldMs: 20.5 }, 'w1000 1 20 0'],
-    [{ minHoldMs: 0.5 }, 'w1010 1 0 0'],
-    [{ graceMs: 30 }, 'w1000 1 0 30'],
-    [{ permits: 4 }, 'p1010 1 0 0'],
-    [{ replaces: 'p.0', handsOn: true }, 'w1001 1 0 0 p.0'],
+    [{ mode: 'read', queue: false }, 'r001n 1 0 0'],
+    [{ fences: 3 }, 'w100n 3 0 0'],
+    [{ minHoldMs: 20.5 }, 'w100n 1 20 0'],
+    [{ minHoldMs: 0.5 }, 'w101n 1 0 0'],
+    [{ graceMs: 30 }, 'w100n 1 0 30'],
+    [{ permits: 4 }, 'p101n 1 0 0'],
+    [{ replaces: 'p.0', handsOn: true }, 'w100p 1 0 0 p.0'],
   ])('says that it wants more than the plain: %j', (how, words) => {
     const [flags, , , , , , owner, , fences, minHoldMs, graceMs, , , replaces] = said(stage().ask(how).one).split(' ');
     expect([flags, fences, minHoldMs, graceMs, ...(replaces === '-' ? [] : [replaces])].join(' ')).toBe(words);
@@ -150,7 +150,7 @@ describe('An answer to a request for a lock', () => {
     expect(() => one.answered([5, NOW], 1_000)).toThrow(LockStoreError);
     const { ask, sent, clock } = stage({ isTimeKnown: false });
     const asked = ask({ notAfter: 1_050 });
-    expect(said(asked.one)).toMatch(/^w1010 0{12}1 /);
+    expect(said(asked.one)).toMatch(/^w101n 0{12}1 /);
     clock.block(10);
     asked.one.answered([5, NOW + 10], 1_000);
     expect(sent).toHaveLength(2);

@@ -11,7 +11,8 @@ import type { Cluster, Redis } from 'ioredis';
 import type { Clock, Timer } from '../../../core/port/clock.js';
 import { CONNECTION_NAME, connectingMs, type ConnectionState } from '../connections.js';
 import { isReply } from '../store-failure.js';
-import type { Needs } from './connection-options.js';
+import { setsLogin, type SetLogin } from './connection-login.js';
+import { isCluster, type Needs } from './connection-options.js';
 
 type Client = Redis | Cluster;
 
@@ -79,6 +80,13 @@ export class ConnectionGuards {
         return stream;
       };
     });
+  }
+
+  /** Sets the login before each connection of the client, and of the nodes of a Cluster. */
+  setLogins(client: Client, setLogin: SetLogin): void {
+    const complain = (error: Error): void => void client.emit('error', error);
+    if (isCluster(client)) client.on('+node', (node: Redis) => setsLogin(node, setLogin, this.needs, complain));
+    else setsLogin(client, setLogin, this.needs, complain);
   }
 
   close(): void {
@@ -170,10 +178,6 @@ export function nameWhenReady(client: Redis): void {
 /** Gives the connection a name, so that operators find it in CLIENT LIST. */
 function name(client: Redis): Promise<unknown> {
   return client.client('SETNAME', CONNECTION_NAME);
-}
-
-export function isCluster(client: Client): client is Cluster {
-  return 'isCluster' in client && client.isCluster === true;
 }
 
 /** Whether anything came from the server on the connection, which has ended. */

@@ -6,7 +6,7 @@
  * the end of the connection for an answer. A connection that is accepted and closed is `ready` then, on a closed socket; its next
  * attempt to connect is refused ("already connecting/connected"), and it never connects again.
  */
-import type { ClusterOptions, RedisOptions } from 'ioredis';
+import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis';
 import type { Clock } from '../../../core/port/clock.js';
 import { connectTimeoutOf, NO_MASTER, reconnectPause } from '../connections.js';
 
@@ -17,6 +17,10 @@ export interface Needs {
   readonly timeoutMs: number;
   /** Whether the store was closed, so that no connection is made any more. */
   isClosed(): boolean;
+}
+
+export function isCluster(client: Redis | Cluster): client is Cluster {
+  return 'isCluster' in client && client.isCluster === true;
 }
 
 const NEXT_ROUND_MS = 10;

@@ -2,7 +2,8 @@
 import type { Cluster, Redis } from 'ioredis';
 import type { Connection, ConnectionState, EvalAndWait } from '../connections.js';
 import { redirectOf } from './cluster-redirect.js';
-import { isCluster, OPEN } from './connection-guards.js';
+import { OPEN } from './connection-guards.js';
+import { isCluster } from './connection-options.js';
 
 export type RedisClient = Redis | Cluster;
 

@@ -5,11 +5,14 @@
 import type { Cluster, ClusterNode, ClusterOptions, Redis, RedisOptions } from 'ioredis';
 import type { Clock } from '../../../core/port/clock.js';
 import { LockUsageError } from '../../../core/port/errors.js';
-import type { ClusterTarget, RedisTarget } from '../redis-target.js';
+import { loginFrom } from '../login.js';
+import type { ClusterTarget, RedisTarget, ServerOptions } from '../redis-target.js';
+import { serverOf } from '../server-url.js';
 import { patienceOf, type Address, type Connect, type Connection, type Connections, type Sender, type Subscriber } from '../connections.js';
-import { ConnectionGuards, isCluster, NODE_MOVED } from './connection-guards.js';
-import { forcedClusterOptions, forcedOptions, type Needs } from './connection-options.js';
 import { slotOf } from '../key-slot.js';
+import { ConnectionGuards, NODE_MOVED } from './connection-guards.js';
+import { askedFor, asItStandsIn, type SetLogin } from './connection-login.js';
+import { forcedClusterOptions, forcedOptions, isCluster, type Needs } from './connection-options.js';
 import { IoredisConnection, type RedisClient } from './ioredis-connection.js';
 import { IoredisSubscriber } from './ioredis-subscriber.js';
 
@@ -136,7 +139,10 @@ export class IoredisConnections implements Connections {
   }
 
   private connect(patienceMs: number): IoredisConnection {
+    const { target, needs } = this;
     const client = this.made(patienceMs);
+    const setLogin = isIoredis(target) ? asItStandsIn(target) : loginOf(target as OwnTarget, needs);
+    if (setLogin !== undefined) this.guards.setLogins(client, setLogin);
     return new IoredisConnection(client, isCluster(client) ? this.guards.watchCluster(client) : this.guards.watch(client));
   }
 
@@ -146,11 +152,24 @@ export class IoredisConnections implements Connections {
     if (ioredis === undefined) throw new Error('ioredis was not loaded');
     if (typeof target === 'string') return copyOf(clientOf(target, ioredis), needs, patienceMs);
     if (isClusterTarget(target)) {
-      return new ioredis.Cluster([...target.cluster] as ClusterNode[], forcedClusterOptions((target.options ?? {}) as ClusterOptions, needs, patienceMs));
+      const { cluster, options = {}, credentials } = target;
+      // The answer of a node is waited for from before its login was asked for.
+      const slotsRefreshTimeout = credentials === undefined ? {} : { slotsRefreshTimeout: 2 * needs.timeoutMs };
+      return new ioredis.Cluster([...cluster] as ClusterNode[], { ...forcedClusterOptions(options as ClusterOptions, needs, patienceMs), ...slotsRefreshTimeout });
     }
-    const options = target as RedisOptions;
+    const { credentials, sentinelCredentials, ...given } = serverOf(target as ServerOptions);
+    const options = given as RedisOptions;
     return new ioredis.Redis({ ...options, ...forcedOptions(options, needs) });
   }
+}
+
+/** A target that is no client of the application. */
+type OwnTarget = string | ServerOptions | ClusterTarget;
+
+function loginOf(target: OwnTarget, needs: Needs): SetLogin | undefined {
+  if (typeof target === 'string') return undefined;
+  const { credentials, sentinelCredentials } = 'cluster' in target ? { ...target, sentinelCredentials: undefined } : target;
+  return askedFor(loginFrom('credentials', credentials), loginFrom('sentinelCredentials', sentinelCredentials), needs);
 }
 
 function copyOf(client: RedisClient, needs: Needs, patienceMs: number): RedisClient {

@@ -263,8 +263,8 @@ export class ClusterConnection implements Connection {
   private async askRoot(root: ClientSource): Promise<readonly Range[]> {
     const live = new LiveConnection(root, this.needs);
     try {
-      await live.open();
-      return await this.ask(root, { send: (words) => live.client.sendCommand(words) });
+      const client = await live.open();
+      return await this.ask(root, { send: (words) => client.sendCommand(words) });
     } finally {
       live.end();
     }

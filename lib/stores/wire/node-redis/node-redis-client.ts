@@ -3,7 +3,8 @@
  * connecting to its end, and such a client never reconnects: what it does then differs between versions, and it cannot be told to
  * leave a server that has stopped answering.
  */
-import { connectTimeoutOf, type Address } from '../connections.js';
+import type { Address } from '../connections.js';
+import type { AskLogin } from '../login.js';
 
 /** Options of createClient. Those that are not named here are passed on. */
 export interface ClientOptions {
@@ -46,6 +47,8 @@ export interface NodeRedisPackage {
 export interface ClientSource {
   /** The options that the user gave. */
   readonly given: ClientOptions;
+  /** Asked for the login of each connection, if the user gave a function for it. */
+  readonly login?: AskLogin | undefined;
   readonly make: CreateClient;
 }
 
@@ -61,8 +64,8 @@ export function mapped(map: AddressMap): (address: Address) => SocketOptions {
   return ({ host, port }) => (typeof map === 'function' ? map(`${host}:${port}`) : map?.[`${host}:${port}`]) ?? { host, port };
 }
 
-/** The options that are forced on the client of one connection. The connection ends when `signal` aborts. */
-export function forcedOptions({ socket, ...given }: ClientOptions, timeoutMs: number, signal: AbortSignal): ClientOptions {
+/** The options that are forced on the client of one connection, which may take `connectMs`. It ends when `signal` aborts. */
+export function forcedOptions({ socket, ...given }: ClientOptions, connectMs: number, signal: AbortSignal): ClientOptions {
   return {
     ...given,
     url: undefined,
@@ -85,7 +88,7 @@ export function forcedOptions({ socket, ...given }: ClientOptions, timeoutMs: nu
     socket: {
       ...socket,
       reconnectStrategy: false,
-      connectTimeout: connectTimeoutOf(timeoutMs, socket?.connectTimeout),
+      connectTimeout: Math.min(socket?.connectTimeout || Infinity, connectMs),
       socketTimeout: undefined,
       signal,
     },

@@ -26,7 +26,7 @@ const TIMEOUT = /^Connection timeout$/;
 
 /** One client of node-redis, from connecting to its end. */
 export class LiveConnection {
-  readonly client: NodeRedisClient;
+  private client: NodeRedisClient | undefined;
   private readonly socket = new AbortController();
   private isOpen = false;
   private hasEnded = false;
@@ -34,24 +34,28 @@ export class LiveConnection {
   private reason: Error | undefined;
 
   constructor(
-    source: ClientSource,
+    private readonly source: ClientSource,
     private readonly needs: Needs,
     /** Called once, when the connection has ended after it was open. */
     private readonly ended: (error: Error) => void = () => {},
-  ) {
-    this.client = source.make(forcedOptions(source.given, needs.timeoutMs, this.socket.signal));
-  }
+    /** How long the server may take for each step of connecting, in ms. */
+    private readonly stepMs = connectingMs(needs.timeoutMs),
+  ) {}
 
   /** Rejects with what the client or the server says. A server that accepts connections and answers nothing is given up. */
-  async open(): Promise<void> {
-    const { client, needs: { clock, timeoutMs } } = this;
+  async open(): Promise<NodeRedisClient> {
+    const { source, stepMs, needs: { clock, timeoutMs } } = this;
+    const login = await source.login?.(clock, timeoutMs);
+    if (this.hasEnded) throw this.reason ?? new Error('the connection was closed');
+    const client = source.make(forcedOptions({ ...source.given, ...login }, stepMs, this.socket.signal));
+    this.client = client;
     client.on('error', (error) => {
       if (!this.isOpen) this.reason ??= error;
       else this.finish(error);
     });
     const timers = new Set<Timer>();
     client.on('connect', () => {
-      timers.add(clock.setTimer(() => this.end(new Error('connect ETIMEDOUT')), connectingMs(timeoutMs)));
+      timers.add(clock.setTimer(() => this.end(new Error('connect ETIMEDOUT')), stepMs));
     });
     try {
       await client.connect();
@@ -61,6 +65,7 @@ export class LiveConnection {
       });
       if (this.hasEnded) throw new Error('the connection was closed');
       this.isOpen = true;
+      return client;
     } catch (error) {
       const reason = this.reason ?? error;
       this.end();
@@ -83,7 +88,7 @@ export class LiveConnection {
     if (this.isOpen) this.ended(error);
     this.socket.abort();
     try {
-      this.client.destroy();
+      this.client?.destroy();
     } catch {
       // Version 5 throws when the socket has ended already.
     }
@@ -113,6 +118,8 @@ export class NodeRedisConnection implements Connection {
   /** The source of the server that the present connection leads to. */
   source: ClientSource | undefined;
   private live: LiveConnection | undefined;
+  /** The client of a connection that is open. */
+  private client: NodeRedisClient | undefined;
   private readonly events = new EventEmitter().setMaxListeners(0);
   private starting: Promise<void> | undefined;
   private pause: Timer | undefined;
@@ -133,10 +140,10 @@ export class NodeRedisConnection implements Connection {
 
   /** Commands that are sent in one turn of the event loop follow each other without another in between. */
   send(words: string[]): Promise<unknown> {
-    const { live, silence } = this;
-    if (!this.state.isOpen || live === undefined) return Promise.reject(new Error(NOT_CONNECTED));
+    const { client, silence } = this;
+    if (client === undefined) return Promise.reject(new Error(NOT_CONNECTED));
     silence?.asked();
-    const sent = live.client.sendCommand(words);
+    const sent = client.sendCommand(words);
     sent.then(silence?.heard, this.refused);
     return sent;
   }
@@ -190,7 +197,7 @@ export class NodeRedisConnection implements Connection {
       const live = new LiveConnection(source, this.needs, (error) => this.live === live && this.lost(error, reconnectPause(true)));
       this.live = live;
       this.source = source;
-      await live.open();
+      this.client = await live.open();
       this.state.isOpen = true;
       this.needsNoProcess();
       this.events.emit('open');
@@ -203,6 +210,7 @@ export class NodeRedisConnection implements Connection {
   private lost(error: Error, retryMs: number): void {
     const { clock } = this.needs;
     this.live = undefined;
+    this.client = undefined;
     this.state.isOpen = false;
     this.silence?.reset();
     if (!this.closed) {
@@ -286,11 +294,11 @@ export class NodeRedisSubscriber implements Subscriber {
       if (this.closed) throw new Error('the connection was closed');
       const live = new LiveConnection(source, this.needs, () => this.ended());
       this.live = live;
-      await live.open();
-      const isTold = flushed !== undefined && (await askForFlushes((...command) => live.client.sendCommand(command)));
+      const client = await live.open();
+      const isTold = flushed !== undefined && (await askForFlushes((...command) => client.sendCommand(command)));
       // It is a subscription of its own, because a user may lack the right to this channel only.
-      if (isTold) live.client.subscribe([FLUSHES], flushed).catch(() => undefined);
-      await live.client.subscribe([...channels], hear);
+      if (isTold) client.subscribe([FLUSHES], flushed).catch(() => undefined);
+      await client.subscribe([...channels], hear);
     } catch (error) {
       this.ended();
       throw error;

@@ -5,7 +5,8 @@
 import { LockUsageError } from '../../../core/port/errors.js';
 import type { Address } from '../connections.js';
 import type { ClusterTarget, ServerOptions } from '../redis-target.js';
-import { serverOfUrl } from '../server-url.js';
+import { loginFrom } from '../login.js';
+import { said, serverOf, serverOfUrl } from '../server-url.js';
 import type { ClusterEntry } from './cluster-connection.js';
 import { at, mapped, type AddressMap, type ClientOptions, type ClientSource, type CreateClient, type NodeRedisClient, type SocketOptions } from './node-redis-client.js';
 import type { Locate, Needs } from './node-redis-connection.js';
@@ -28,19 +29,21 @@ const SENTINEL_PORT = 26_379;
 
 /** @throws LockUsageError for an option that only ioredis has */
 export function targetOf(target: string | ServerOptions | ClusterTarget, make: CreateClient): NodeRedisTarget {
-  if (typeof target === 'string') return ofServer({ given: optionsOf(serverOfUrl(target)), make });
+  if (typeof target === 'string') return targetOf({ url: target }, make);
   if ('cluster' in target) return ofCluster(target, make);
   refuseForeign(target);
-  const { sentinels, name = 'mymaster', natMap, tls, sentinelTLS, enableTLSForSentinelMode, ...rest } = target;
-  if (sentinels == null) return ofServer({ given: optionsOf(target), make });
+  const { credentials, sentinelCredentials, ...server } = serverOf(target);
+  const login = loginFrom('credentials', credentials);
+  const { sentinels, name = 'mymaster', natMap, tls, sentinelTLS, enableTLSForSentinelMode, ...rest } = server;
+  if (sentinels == null) return ofServer({ given: optionsOf(server), login, make });
   const { sentinelUsername, sentinelPassword, connectTimeout, family } = rest;
-  const login = { username: sentinelUsername ?? undefined, password: sentinelPassword ?? undefined };
+  const fixed = { username: sentinelUsername ?? undefined, password: sentinelPassword ?? undefined };
   const tlsOfSentinels = typeof sentinelTLS === 'object' && sentinelTLS !== null ? sentinelTLS : undefined;
   return ofSentinel({
     name,
     sentinels: sentinels.map(({ host = 'localhost', port = SENTINEL_PORT }) => ({ host, port })),
-    ofSentinels: { given: optionsOf({ ...login, connectTimeout, family, tls: tlsOfSentinels }), make },
-    ofMaster: { given: optionsOf({ ...rest, tls: enableTLSForSentinelMode === true ? tls : undefined }), make },
+    ofSentinels: { given: optionsOf({ ...fixed, connectTimeout, family, tls: tlsOfSentinels }), login: loginFrom('sentinelCredentials', sentinelCredentials), make },
+    ofMaster: { given: optionsOf({ ...rest, tls: enableTLSForSentinelMode === true ? tls : undefined }), login, make },
     map: mapped(natMap as AddressMap),
   });
 }
@@ -55,20 +58,15 @@ function ofSentinel(entry: SentinelEntry): MasterTarget {
   return { node: `the master '${entry.name}' of Sentinel`, locate: (needs) => guidedBy(entry, needs) };
 }
 
-function ofCluster({ cluster, options = {} }: ClusterTarget, make: CreateClient): NodeRedisTarget {
+function ofCluster({ cluster, options = {}, credentials }: ClusterTarget, make: CreateClient): NodeRedisTarget {
   const { redisOptions = {}, natMap, ...rest } = options;
   refuseForeign(rest);
   refuseForeign(redisOptions);
   const named = cluster.map((node) => said(typeof node === 'string' ? serverOfUrl(node) : typeof node === 'number' ? { port: node } : node));
-  const sourceOf = (server: ServerOptions): ClientSource => ({ given: optionsOf({ ...redisOptions, ...server }), make });
+  const sourceOf = (server: ServerOptions): ClientSource => ({ given: optionsOf({ ...redisOptions, ...server }), login: loginFrom('credentials', credentials), make });
   // The login and TLS of a URL hold for all nodes, because the Cluster names the others by their addresses only.
   const { host, port, ...login } = named[0]!;
   return { cluster: { roots: named.map(sourceOf), ofNodes: sourceOf(login), map: mapped((natMap ?? redisOptions.natMap) as AddressMap) } };
-}
-
-/** Without what a URL leaves open, which would hide the same among the options for all nodes. */
-function said(server: ServerOptions): ServerOptions {
-  return Object.fromEntries(Object.entries(server).filter(([, value]) => value !== undefined));
 }
 
 function refuseForeign(options: object): void {

@@ -5,6 +5,7 @@
  * createSentinel() of node-redis is not used: it waits without end for a Sentinel that is frozen, though others would answer
  * (docs/maintainers/decisions.md).
  */
+import type { Timer } from '../../../core/port/clock.js';
 import { messageOf } from '../../../core/port/errors.js';
 import type { Address } from '../connections.js';
 import { at, type ClientSource, type SocketOptions } from './node-redis-client.js';
@@ -41,18 +42,19 @@ export function guidedBy({ name, sentinels, ofSentinels, ofMaster, map }: Sentin
   };
 }
 
-async function ask(sentinel: ClientSource, name: string, { clock, timeoutMs }: Needs): Promise<{ master: Address; others: readonly Address[] }> {
-  const live = new LiveConnection(sentinel, { clock, timeoutMs: Math.min(timeoutMs, ANSWERS_WITHIN_MS) });
-  const timer = clock.setTimer(() => live.end(new Error('connect ETIMEDOUT')), 2 * ANSWERS_WITHIN_MS);
+async function ask(sentinel: ClientSource, name: string, needs: Needs): Promise<{ master: Address; others: readonly Address[] }> {
+  const live = new LiveConnection(sentinel, needs, undefined, ANSWERS_WITHIN_MS);
+  let timer: Timer | undefined;
   try {
-    await live.open();
-    const found = await live.client.sendCommand(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name]);
+    const client = await live.open();
+    timer = needs.clock.setTimer(() => live.end(), ANSWERS_WITHIN_MS);
+    const found = await client.sendCommand(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name]);
     const { host, port } = sentinel.given.socket ?? {};
     if (!Array.isArray(found)) throw new Error(`the Sentinel ${host}:${port} does not know it`);
-    const others = await live.client.sendCommand(['SENTINEL', 'SENTINELS', name]).catch(() => []);
+    const others = await client.sendCommand(['SENTINEL', 'SENTINELS', name]).catch(() => []);
     return { master: { host: String(found[0]), port: Number(found[1]) }, others: addressesIn(others) };
   } finally {
-    clock.clearTimer(timer);
+    if (timer !== undefined) needs.clock.clearTimer(timer);
     live.end();
   }
 }
