@@ -81,7 +81,7 @@ const list = [
   ['lib/core/key/check-key.ts', 'if (key.length * 3 <=', 'It saves counting the bytes of a short key.', '3', '3 * 1000'],
   ['lib/core/key/check-key.ts', 'if (key.length * 3 <=', 'It saves counting the bytes of a short key.', undefined, 'false'],
   ['lib/core/key/check-key.ts', 'if (key.length * 3 <=', 'It saves counting the bytes of a short key.', undefined, 'key.length * 3 < LONGEST_KEY_BYTES'],
-  ['lib/core/key/key-escape.ts', 'return (text) => (first.test(text)', 'It saves looking for each escape in a value that needs none.', undefined, 'true'],
+  ['lib/core/key/key-frame.ts', 'return (text) => (first.test(text)', 'It saves looking for each escape in a value that needs none.', undefined, 'true'],
   ['lib/core/key/key-template.ts', 'for (let at = 0; at < template.length;', 'The character behind the end is an empty text.', undefined, 'at <= template.length'],
   ['lib/core/key/key-value.ts', "if (value.includes('[object ')", 'It saves the regular expression for most values.', undefined, 'OBJECT_TEXT.test(value)'],
   ['lib/core/key/key-value.ts', "if ('then' in value", 'The first half is for the compiler: a property that is not there is no function.', undefined, "typeof value.then === 'function'"],

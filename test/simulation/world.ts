@@ -281,6 +281,10 @@ export class World implements Recorder {
     this.forced?.renewed(id, sentAt);
   }
 
+  wasTold(process: SimProcess, key: string, sentAt: number): void {
+    if (this.plan.topology !== 'redlock' && this.plan.recoveryMs > 0) this.witness.wasTold(process, key, sentAt);
+  }
+
   private forcedReleases(): ForcedReleases {
     const { plan: { faults, fancy, leasesMs }, servers, history, time } = this;
     const isPrompt = fancy === 0 && faults.every((fault) => TELLING.has(fault));

@@ -25,6 +25,7 @@ import type { Place, Places } from './places.js';
 import type { Recovery } from './recovery.js';
 import type { Renewals } from './renewals.js';
 import type { Spot, Spots } from './spots.js';
+import type { ToldHolds } from './told-holds.js';
 import type { Trust } from './trust.js';
 
 export interface AcquiringParts {
@@ -39,6 +40,7 @@ export interface AcquiringParts {
   readonly recoveryMs: number;
   readonly memories: Memories;
   readonly recovery: Recovery;
+  readonly toldHolds: ToldHolds;
 }
 
 export class Acquiring {
@@ -136,7 +138,7 @@ export class BundledAcquire implements BundledRequest {
 
   addTo(keys: string[], args: ScriptArgument[]): void {
     const { needsListener, parts } = this.acquiring;
-    const { trust, memories, maxLeaseMs, recoveryMs } = parts;
+    const { trust, memories, toldHolds, maxLeaseMs, recoveryMs } = parts;
     const { group } = this.spot;
     const { id, leaseMs, fences, queue, label, replaces, handsOn, takesOver, ticketUntil, graceMs = 0 } = this.request;
     // Most requests want no permit, and for them no object is made.
@@ -149,7 +151,7 @@ export class BundledAcquire implements BundledRequest {
     addAcquire(keys, args, this.spot, {
       id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener, plain, takes: takesOver ?? (handsOn ? 'permit' : 'nothing'),
       notAfter: this.limit || LONG_AGO, floor: this.floor, known: this.memory, fences, minHoldMs: ticketUntil ?? minHoldMs, graceMs,
-      longestMs: maxLeaseMs, recoveryMs, replaces, owner, label,
+      longestMs: maxLeaseMs, recoveryMs, replaces, owner, label, told: toldHolds.count > 0 ? toldHolds.of(this.key, this.askedAt) : undefined,
     });
   }
 
@@ -195,7 +197,7 @@ export class BundledAcquire implements BundledRequest {
   /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
   private outcomeOf(told: AcquireReply, exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
     const { request, spot, acquiring } = this;
-    const { trust, clock, node } = acquiring.parts;
+    const { trust, clock, node, toldHolds } = acquiring.parts;
     switch (told.kind) {
       case 'granted':
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
@@ -208,8 +210,10 @@ export class BundledAcquire implements BundledRequest {
       case 'gone':
         return { kind: 'gone', now: told.now, memory: told.memory };
       case 'waiting':
+        toldHolds.note(this.key, told.holds, exchange.receivedAt);
         return this.waits(told.leftMs < 0 ? undefined : told.leftMs);
       case 'busy':
+        toldHolds.note(this.key, told.holds, exchange.receivedAt);
         return { kind: 'busy', retryInMs: told.leftMs };
       case 'upgrade':
         return { kind: 'upgrade' };
@@ -227,8 +231,9 @@ export class BundledAcquire implements BundledRequest {
 
   private granted(grant: Grant, taken?: TakenHold): AcquireOutcome | Promise<AcquireOutcome> {
     const { request, spot, acquiring } = this;
+    const { memories, recovery, toldHolds } = acquiring.parts;
+    if (toldHolds.count > 0) toldHolds.forget(this.key);
     if (request.minReplicas > 0) return acquiring.confirmed(request, spot.group, grant, this.connection, taken);
-    const { memories, recovery } = acquiring.parts;
     if (grant.memory !== memories.of(spot.group)) recovery.compare(spot.group, grant.memory, this.connection);
     return { kind: 'granted', grant, taken };
   }

@@ -43,6 +43,7 @@ import { Renewals } from './renewals.js';
 import { ScriptRunner } from '../wire/script-runner.js';
 import { outageNews, warnOfBlindness } from './server-news.js';
 import { Spots } from './spots.js';
+import { ToldHolds } from './told-holds.js';
 import { storeFailure } from '../wire/store-failure.js';
 import { takeTrialLock, trialOf } from '../wire/trial-lock.js';
 import { forceRelease } from './force-release.js';
@@ -115,8 +116,8 @@ export class RedisStore implements LockStore {
     const around = { runner, keys, trust, clock, node, isCluster, prefix, process, maxLeaseMs, recoveryMs, timeoutMs };
     this.format = new WireFormat({ ...around, connections });
     const { memories } = this;
-    const recovery = (this.recovery = new Recovery({ ...around, memories, held: () => this.held(), review: (doubt) => this.doubted(doubt), forgot: () => this.serverForgot() }));
-    const parts = { ...around, memories, recovery, places: this.places, bundles: new Bundles(runner), spots: new Spots(keys, sourceOf) };
+    const recovery = (this.recovery = new Recovery({ ...around, memories, held: () => this.held(), review: (doubt) => this.doubted(doubt), forgot: (group) => this.serverForgot(group) }));
+    const parts = { ...around, memories, recovery, places: this.places, toldHolds: new ToldHolds(maxLeaseMs), bundles: new Bundles(runner), spots: new Spots(keys, sourceOf) };
     const renewals = new Renewals(parts);
     const releases = new Releases(parts);
     this.bringingBack = new BringingBack({ ...parts, renewals, releases });
@@ -245,8 +246,9 @@ export class RedisStore implements LockStore {
     await Promise.all(this.doubters.map(async (listener) => listener(doubt)));
   }
 
-  /** Processes with another wire format must not boot now. */
-  private serverForgot(): void {
+  /** Who waits asks again, which tells the server who holds the lock; and processes with another wire format must not boot now. */
+  private serverForgot(group: number): void {
+    for (const { group: itsGroup, request: { key, id } } of this.places.all()) if (itsGroup === group) this.listener({ kind: 'ask', key, id });
     void this.format.keep(() => this.recovery.isOpen, this.options.report);
   }
 

@@ -4,7 +4,7 @@
 ---   queueKey  its waiters
 ---   fenceKey  the slot group's last fence
 --- ARGV[...] requests  for each request; what the commonest case looks at comes first:
----   terms: <mode><queue><needsListener><plain><takes> <notAfter> <floor> <known> <keepMs> <id> <owner> <label> <fences> <minHoldMs> <graceMs> <longestMs> <recoveryMs> <replaces>  who asks, and how
+---   terms: <mode><queue><needsListener><plain><takes> <notAfter> <floor> <known> <keepMs> <id> <owner> <label> <fences> <minHoldMs> <graceMs> <longestMs> <recoveryMs> <replaces> <told>  who asks, and how
 ---     mode: hold                    how it wants to hold the lock
 ---     queue: flag                   whether it takes a place in the queue when the lock is busy
 ---     needsListener: flag           whether others go first while nobody listens on the channel of its process
@@ -23,11 +23,12 @@
 ---     longestMs: number             the longest lease that can be
 ---     recoveryMs: number            how long nothing new is granted after the server forgot
 ---     replaces: text or -           an id to release in the same step
+---     told: text or -               how many ms ago the caller was told who holds the lock, a comma, and what it was told (stand-in.lua)
 --- RETURNS text granted as asked  the fence, which is the server's time in µs
 --- RETURNS 0 gone: now, memory text  the id from which it takes the hold is not there
 --- RETURNS 1 granted: now, fence, fences, mode mode, end, contended flag, memory text or nothing  the end is that of the lease, without its grace; contended when others wait; memory where the caller did not know it
---- RETURNS 2 waiting: now, leftMs  until the present hold ends, or -1 when others come first
---- RETURNS 3 busy: now, leftMs  until the present hold ends
+--- RETURNS 2 waiting: now, leftMs, holds text  until the present hold ends, or -1 when others come first; holds says who holds it, and for how long (stand-in.lua)
+--- RETURNS 3 busy: now, leftMs, holds text  until the present hold ends
 --- RETURNS 4 upgrade: now  the owner reads
 --- RETURNS 5 late: now  after notAfter
 --- RETURNS 6 full: now  the owner has as many holds of the lock as can be
@@ -38,6 +39,7 @@
 --- RETURNS 10 more in place of 1 to 8 when the id to replace was not there any more, which does not matter to them
 --- RETURNS a list of these when there are several requests
 --- INVARIANT the same id asked for again gets the same grant or keeps the same place
+--- INVARIANT who waited or was refused before the server forgot is not granted the lock before the end that it was told, unless the holder was heard of
 --- INVARIANT what is taken over changes hands in one step: nobody is let in, the mode, owner and permit stay, and what minHoldMs owes
 --- INVARIANT a ticket is taken once, and not after its time; the fence rises then, unless other holds of the same owner go on, which share theirs
 --- INVARIANT beside a hold that stays, a copy of the request that comes after the ticket was taken makes it anew, so it must be late
@@ -91,6 +93,7 @@ if not uncommon then return count == 1 and replies[1] or replies end
 --- @include shared/leave
 --- @include shared/settle
 --- @include shared/close-lock
+--- @include shared/stand-in
 --- @include shared/beside-others
 --- @include shared/refusal
 --- @request
@@ -103,7 +106,14 @@ local function answer(lock, request)
   local waits, entered = keepPlace(lock, id)
   if waits then return 2 end
   if entered then return 1, entered end
-  if recoveryOf(lock) > 0 then return 7 end
+  if recoveryOf(lock) > 0 then
+    -- Behind the stand-ins of those who held the lock it may wait in the queue, in which it was before.
+    if not lock.standsIn then return 7 end
+    if permitsOf(request) ~= lock.permits then return 8 end
+    if not request.queue then return 3 end
+    joinQueue(lock, request)
+    return 2
+  end
   local permits = permitsOf(request)
   if #lock.holders > 0 and permits ~= lock.permits then return 8 end
   local kin = ownedBy(lock, owner)
@@ -183,15 +193,15 @@ local function grantOrPlace(request)
   lock.memory, lock.recoversForMs = memory, recoversForMs
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
   local more = (replaces == '-' or replaceLease(lock, request) or hasForgotten) and 0 or 10
-  lock.asking[request.id] = true
+  lock.asking[request.id], lock.standsIn = true, request.told ~= '-' and standIn(lock, request)
   settle(lock)
   local code, holder = answer(lock, request)
   closeLock(lock)
   if code == 1 then
     return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, newMemory }
   end
-  if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id) } end
-  if code == 3 then return { 3 + more, now, nextEnd(lock) - now + 1 } end
+  if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id), holdsOf(lock) } end
+  if code == 3 then return { 3 + more, now, nextEnd(lock) - now + 1, holdsOf(lock) } end
   if code == 7 then return { 7 + more, now, recoversForMs } end
   if code == 8 then return { 8 + more, now, lock.permits } end
   return { code + more, now }
