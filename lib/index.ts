@@ -33,6 +33,7 @@ export {
   LockUsageError,
   type BusyHolder,
   type LockErrorCode,
+  type LossReason,
   type NodeFailure,
   type WorkOutcome,
 } from './core/port/errors.js';

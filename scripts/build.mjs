@@ -1,54 +1,77 @@
-// Builds dist/: the library as ES modules, and once more as CommonJS for what cannot load those yet. Does nothing when dist/ is what
-// it made of the same files before, and compiles beside dist/ else, so that processes which are loading it from there are not disturbed.
+// Builds dist/: one file for each entry point and one that they share, as ES modules, and once more as CommonJS for what cannot load
+// those yet; beside them one file of types each. Does nothing when dist/ is what it made of the same files before, and builds beside
+// dist/ else, so that processes which are loading it from there are not disturbed.
 import { createHash } from 'node:crypto';
 import { spawn } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { minify } from '@swc/core';
+import { rollup } from 'rollup';
+import { dts } from 'rollup-plugin-dts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const dist = join(root, 'dist');
 const fresh = join(root, `.dist-${process.pid}`);
 /** What dist/ was made of, and what was in it then. */
 const stamp = join(root, 'build', 'dist.stamp');
-const CONFIGS = ['package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json', 'tsconfig.build.cjs.json', 'scripts/build.mjs'];
+const CONFIGS = ['package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json', 'scripts/build.mjs'];
 const { bin, sideEffects } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
-const FORMATS = [
-  ['esm', 'module', 'tsconfig.build.json'],
-  ['cjs', 'commonjs', 'tsconfig.build.cjs.json', '--noCheck'], // the same files, of which the other compiler finds the errors
-];
+const LIBRARY = ['index', 'board/index', 'telemetry/index', 'terminus/index', 'testing/index'];
+const PROGRAM = 'cli/main';
+const TYPES = ['esm', 'cjs'].map((folder) => ({ folder, type: folder === 'esm' ? 'module' : 'commonjs' }));
 
-/** Resolves with the exit code of the compiler. */
-function compileTo(folder, type, config, ...flags) {
-  const out = join(fresh, folder);
-  mkdirSync(out, { recursive: true });
+/** Compiles lib/ to `out`, file by file. */
+async function compile(out, ...flags) {
+  const args = ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json', '--outDir', out, ...flags];
+  const tsc = spawn(process.execPath, args, { cwd: root, stdio: 'inherit' });
+  const code = await new Promise((resolve) => tsc.on('exit', resolve));
+  if (code !== 0) throw new Error('lib/ does not compile');
+}
+
+/** Puts what was compiled together: a file for each entry point, and one for all that several of them need, so that each class exists once. */
+async function bundle(entries, from, ext, plugins = []) {
+  const input = Object.fromEntries(entries.map((name) => [name, join(from, `${name}${ext}`)]));
+  const onLog = (_level, { code, message }) => {
+    // The compiler's decorators look for a global of their name in `this`, which a module does not have. And some types are nobody's to name.
+    if (code !== 'THIS_IS_UNDEFINED' && !message.includes('private shared type exports')) throw new Error(message);
+  };
+  return rollup({ input, plugins, onLog, external: (id) => !/^[./]/.test(id) });
+}
+
+/** Bundlers see that a package may be missing by the `try` around a plain `require`. */
+const requireOptional = { name: 'require-optional', renderDynamicImport: ({ format }) => (format === 'cjs' ? { left: 'require(', right: ')' } : null) };
+
+/** Leaves out white space, and of CommonJS, which test runners load, the names of local variables too. Whatever a stack names keeps its name. */
+const compact = {
+  name: 'compact',
+  renderChunk: async (code, _chunk, { format }) => {
+    const mangle = format === 'cjs' && { toplevel: true, keep_classnames: true, keep_fnames: true };
+    return (await minify(code, { module: format === 'es', compress: false, mangle, format: { comments: false } })).code;
+  },
+};
+
+async function build() {
+  const [code, types] = [join(fresh, 'code'), join(fresh, 'types')];
+  // Comments are for the types, which editors show, and for the sources.
+  await Promise.all([compile(code, '--declaration', 'false', '--removeComments', '--noCheck'), compile(types, '--emitDeclarationOnly')]);
+  const made = join(fresh, 'dist');
+  const shared = { minifyInternalExports: false, hoistTransitiveImports: false };
+  const esm = await bundle([...LIBRARY, PROGRAM], code, '.js', [compact]);
+  await esm.write({ ...shared, format: 'es', dir: join(made, 'esm'), chunkFileNames: 'shared-[hash].js' });
+  const cjs = await bundle(LIBRARY, code, '.js', [requireOptional, compact]);
+  await cjs.write({ ...shared, format: 'cjs', exports: 'named', dir: join(made, 'cjs'), chunkFileNames: 'shared-[hash].js' });
+  const declared = await bundle(LIBRARY, types, '.d.ts', [dts()]);
+  await declared.write({ ...shared, format: 'es', dir: join(made, 'esm'), entryFileNames: '[name].d.ts', chunkFileNames: 'shared-[hash].d.ts' });
+  for (const path of filesOf(join(made, 'esm')).filter((file) => file.endsWith('.d.ts'))) cpSync(path, path.replace('/esm/', '/cjs/'));
   // Bundlers ask the nearest package.json, which is this one, whether a file that is not used may be left out.
-  writeFileSync(join(out, 'package.json'), `${JSON.stringify({ type, sideEffects })}\n`);
-  const tsc = spawn(process.execPath, ['node_modules/typescript/bin/tsc', '-p', config, '--outDir', out, ...flags], { cwd: root, stdio: 'inherit' });
-  return new Promise((resolve) => tsc.on('exit', (code) => resolve(code ?? 1)));
-}
-
-async function compile() {
-  const codes = await Promise.all(FORMATS.map((format) => compileTo(...format)));
-  if (codes.some((code) => code !== 0)) return Math.max(...codes);
-  requireOptional(join(fresh, 'cjs', 'stores', 'wire', 'client-packages.js'));
-  for (const file of Object.values(bin)) {
-    const path = join(fresh, file.replace(/^dist\//, ''));
-    if (existsSync(path)) chmodSync(path, 0o755);
-  }
-  return 0;
-}
-
-/**
- * Makes a plain `require` of each dynamic import of a CommonJS file. What the compiler makes of it stands in a function of its own, where
- * bundlers do not see the `try` around it, by which they know that the package may be missing.
- */
-function requireOptional(path) {
-  const imported = /Promise\.resolve\(\)\.then\(\(\) => (?:__importStar\()?require\('([^']+)'\)\)?\)/g;
-  const text = readFileSync(path, 'utf8');
-  if ([...text.matchAll(imported)].length !== 2) throw new Error(`${path}: expected two packages that may be missing`);
-  writeFileSync(path, text.replace(imported, "require('$1')"));
+  for (const { folder, type } of TYPES) writeFileSync(join(made, folder, 'package.json'), `${JSON.stringify({ type, sideEffects })}\n`);
+  for (const file of Object.values(bin)) chmodSync(join(made, file.replace(/^dist\//, '')), 0o755);
+  rmSync(dist, { recursive: true, force: true });
+  renameSync(made, dist);
+  mkdirSync(join(root, 'build'), { recursive: true });
+  writeFileSync(stamp, present());
 }
 
 function filesOf(folder) {
@@ -68,13 +91,7 @@ function present() {
 
 if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== present()) {
   try {
-    process.exitCode = await compile();
-    if (process.exitCode === 0) {
-      rmSync(dist, { recursive: true, force: true });
-      renameSync(fresh, dist);
-      mkdirSync(join(root, 'build'), { recursive: true });
-      writeFileSync(stamp, present());
-    }
+    await build();
   } finally {
     rmSync(fresh, { recursive: true, force: true });
   }

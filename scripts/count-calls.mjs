@@ -1,4 +1,4 @@
-// Counts what one uncontended lock costs in the package that was built into dist/, or into the folder that HOLDFAST_DIST names:
+// Counts what one uncontended lock costs in the library as it was compiled, file by file, into the folder that HOLDFAST_DIST names:
 // calls of our own functions and the files that they are in, reads of a clock, timers, promises, and bytes allocated, each per
 // cycle of acquire and release. With SHOW=1 it also lists the functions, each with its calls per cycle.
 //
@@ -14,7 +14,7 @@ import os from 'node:os';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import v8 from 'node:v8';
 
-const DIST = process.env.HOLDFAST_DIST ? pathToFileURL(`${process.env.HOLDFAST_DIST}/`) : new URL('../dist/esm/', import.meta.url);
+const DIST = pathToFileURL(`${process.env.HOLDFAST_DIST}/`);
 const WARM_UP_CYCLES = 3_000;
 const CYCLES = 1_000;
 

@@ -27,7 +27,7 @@ const EVERYWHERE = ['single:', 'redlock:', 'sentinel:', 'test/core|test/stores/m
 
 function copyTree() {
   mkdirSync(copy, { recursive: true });
-  for (const name of ['lib', 'test', 'scripts', 'docs', 'package.json', 'jest.config.mjs', 'tsconfig.json', 'tsconfig.build.json', 'tsconfig.build.cjs.json']) {
+  for (const name of ['lib', 'test', 'scripts', 'docs', 'package.json', 'jest.config.mjs', 'tsconfig.json', 'tsconfig.build.json']) {
     cpSync(join(root, name), join(copy, name), { recursive: true });
   }
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));

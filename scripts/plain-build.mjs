@@ -7,7 +7,7 @@ const options = {
   swcrc: false,
   configFile: false,
   sourceMaps: 'inline',
-  jsc: { target: 'es2022', parser: { syntax: 'typescript', decorators: true }, transform: { legacyDecorator: true, decoratorMetadata: true }, keepClassNames: true },
+  jsc: { target: 'es2022', parser: { syntax: 'typescript', decorators: true }, transform: { legacyDecorator: true, decoratorMetadata: true, useDefineForClassFields: false }, keepClassNames: true },
   module: { type: 'es6' },
 };
 

@@ -1,6 +1,6 @@
 // Runs the long tests: npm run test:soak -- [--scenario <part of its name, or a topology>] [--seed <first>] [--runs <of each>, or
 // --hours <for all together>] [--side-by-side <at once>]. With the name of a scenario and a seed that a run printed, the same faults happen again. Without
-// a scenario the tests of crowds of many processes run too.
+// a scenario the tests of crowds of many processes run too. `--scenario 'recovery: cluster'` holds many leases while a server forgets.
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -25,7 +25,8 @@ if (values.seed !== undefined) env.HOLDFAST_SEED = values.seed;
 env.HOLDFAST_RUNS = values.runs ?? (values.seed === undefined ? '5' : '1');
 if (values.hours !== undefined) env.HOLDFAST_HOURS = values.hours;
 if (values['side-by-side'] !== undefined) env.HOLDFAST_SIDE_BY_SIDE = values['side-by-side'];
-const chosen = values.scenario === undefined ? 'test/soak/' : 'test/soak/faults';
+const one = values.scenario?.startsWith('recovery:') === true ? 'test/soak/recovery' : 'test/soak/faults';
+const chosen = values.scenario === undefined ? 'test/soak/' : one;
 const { status } = spawnSync(
   process.execPath,
   ['--disable-warning=ExperimentalWarning', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--runInBand', chosen, '--testPathIgnorePatterns=/node_modules/'],

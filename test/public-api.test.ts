@@ -59,6 +59,7 @@ describe('the public API', () => {
       'LockState',
       'LockedDecorator',
       'LockedOptions',
+      'LossReason',
       'NodeFailure',
       'OnLost',
       'RedisTarget',

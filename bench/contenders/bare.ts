@@ -36,7 +36,7 @@ export const bare: Contender = {
         const id = `bare-process.${++sequence}`;
         const spot = keys.spotOf(key);
         const known = memories.get(spot.fenceKey) ?? (await memoryOf(spot.fenceKey));
-        const asked = { id, mode: 'write', leaseMs: LEASE_MS, queue: true, needsListener: false, plain: true, handsOn: false, notAfter: LONG_FROM_NOW, floor: 0, fences: FENCES, minHoldMs: 0, graceMs: 0, recoveryMs: 0, known, longestMs: LONGEST_LEASE_MS } as const;
+        const asked = { id, mode: 'write', leaseMs: LEASE_MS, queue: true, needsListener: false, plain: true, takes: 'nothing', notAfter: LONG_FROM_NOW, floor: 0, fences: FENCES, minHoldMs: 0, graceMs: 0, recoveryMs: 0, known, longestMs: LONGEST_LEASE_MS } as const;
         const granted = await run(acquireCall(spot, asked));
         await work();
         const released = await run(releaseCall(spot, { id, mayBeOver: false, floor: 0, abandoned: false, recoveryMs: 0, known }));

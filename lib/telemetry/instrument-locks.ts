@@ -127,7 +127,7 @@ class LockRecorder {
         this.holds.ended(event);
         return this.ended(event, { ...attributes, 'lock.outcome': 'handed_off' });
       case 'lost':
-        return losses.add(1, attributes);
+        return losses.add(1, { ...attributes, 'lock.reason': event.cause.reason });
       case 'termFailed':
         return this.instruments.termFailures.add(1, attributes);
       case 'renewFailed':

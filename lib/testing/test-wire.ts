@@ -15,9 +15,9 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../core/port/lock-store.js';
-import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest, TicketStore } from '../core/port/ticket-store.js';
+import { ticketsOf, type TicketStore } from '../core/port/ticket-store.js';
 import type { TestStore } from './test-store.js';
-import { endingWith, HALF_MS, renewalEndingWith, wholeAnswer, wholeGrant, wholeRenewal, wholeState } from './whole-milliseconds.js';
+import { endingWith, renewalEndingWith, wholeAnswer, wholeRenewal, wholeState } from './whole-milliseconds.js';
 
 export class TestWire implements LockStore {
   /** The application may be one that asks for replicas of its Redis: whatever number it names counts as acknowledged. */
@@ -31,11 +31,7 @@ export class TestWire implements LockStore {
     readonly process: string,
   ) {
     this.capabilities = { ...shared.memory.capabilities, replicas: true };
-    this.tickets = {
-      home: shared.memory.tickets.home,
-      handOff: (request) => this.handOff(request),
-      adopt: (request) => this.adopt(request),
-    };
+    this.tickets = ticketsOf(this, shared.memory.tickets.home);
   }
 
   async open(): Promise<void> {
@@ -48,6 +44,7 @@ export class TestWire implements LockStore {
   }
 
   async acquire(request: AcquireRequest): Promise<AcquireOutcome> {
+    if (request.takesOver !== undefined) return this.takeOver(request);
     let outcome: AcquireOutcome | undefined;
     try {
       this.shared.assertUp();
@@ -56,6 +53,18 @@ export class TestWire implements LockStore {
     } finally {
       this.shared.asked(request, outcome);
     }
+  }
+
+  /** A hand-off or an adoption, which asks again by itself while the store is down. */
+  private async takeOver(request: AcquireRequest): Promise<AcquireOutcome> {
+    this.shared.assertUpFor(request);
+    const outcome = wholeAnswer(await this.shared.acquire(endingWith(request)));
+    const end = this.shared.endOfLate(request.replaces!);
+    // Of a ticket whose time the test has ended, the store says that it ended just now.
+    if (outcome.kind === 'gone' && end !== undefined) return { ...outcome, now: end + 1 };
+    if (outcome.kind === 'granted') this.shared.granted(request.id);
+    if (request.takesOver !== 'beside' && (outcome.kind === 'granted' || request.takesOver === 'hold')) this.shared.forget(request.replaces!);
+    return outcome;
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
@@ -81,26 +90,6 @@ export class TestWire implements LockStore {
     this.shared.forget(request.id);
     this.shared.assertUp();
     return this.shared.memory.release(request);
-  }
-
-  private async handOff(request: HandOffRequest): Promise<HandOffOutcome> {
-    this.shared.assertUpFor({ key: request.holds[0]!.key, id: request.ticketId });
-    const outcome = await this.shared.memory.tickets.handOff({ ...request, withinMs: request.withinMs - HALF_MS });
-    if (outcome.kind === 'handedOff') this.shared.granted(request.ticketId);
-    for (const { id, stays } of request.holds) if (!stays || outcome.kind === 'lost') this.shared.forget(id);
-    return outcome;
-  }
-
-  private async adopt(request: AdoptRequest): Promise<AdoptOutcome> {
-    this.shared.assertUpFor(request.holds[0]!);
-    const outcome = await this.shared.memory.tickets.adopt({ ...request, leaseMs: request.leaseMs - HALF_MS, minReplicas: 0 });
-    const end = this.shared.endOfLate(request.ticketId);
-    // Of a ticket whose time the test has ended, the store says that it ended just now.
-    if (outcome.kind === 'gone' && end !== undefined) return { ...outcome, now: end + 1 };
-    if (outcome.kind !== 'adopted') return outcome;
-    for (const { id } of request.holds) this.shared.granted(id);
-    this.shared.forget(request.ticketId);
-    return { ...outcome, holds: outcome.holds.map((hold) => ({ ...hold, grant: wholeGrant(hold.grant) })) };
   }
 
   async downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'> {

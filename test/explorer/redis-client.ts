@@ -91,7 +91,7 @@ export class Acting {
     const plain = minHoldMs === 0 && replaces === undefined;
     const notAfter = this.has('requests have no limit') ? 9_000_000_000_000 : request.limit || LONG_AGO;
     this.post('acquire', id, acquireCall(KEYS, {
-      id, mode, leaseMs: rules.leaseMs, queue: true, needsListener: true, plain, handsOn: false, notAfter, floor: client.floor, known: request.memory, fences: 1, minHoldMs, graceMs: 0,
+      id, mode, leaseMs: rules.leaseMs, queue: true, needsListener: true, plain, takes: 'nothing', notAfter, floor: client.floor, known: request.memory, fences: 1, minHoldMs, graceMs: 0,
       longestMs: LONGEST_MS, recoveryMs: rules.recoveryMs, replaces, owner,
     }));
   }

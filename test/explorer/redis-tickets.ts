@@ -1,12 +1,18 @@
 /** How a process hands its hold to a ticket, and how another one adopts it: core/hold/tickets.ts and core/hold/adoption.ts as changes of a state. */
 import { ticketIdOf } from '../../lib/core/port/ticket.js';
-import {
-  adoptCall, adoptHeadSize, bringBackHeadSize, handOffCall, readAdoptHead, readAdoptHold, readBringBack, readHandOff, type ReplyItems,
-} from '../../lib/stores/wire/lua.generated.js';
+import { acquireCall, bringBackHeadSize, readAcquire, readBringBack, type AcquireArgs, type AcquireReply, type ReplyItems } from '../../lib/stores/wire/lua.generated.js';
 import { LONG_AGO, trustOf } from '../../lib/stores/wire/server-clock.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
 import { AHEAD, COMMAND_TIMEOUT_MS, KEYS, listeners, LONGEST_MS, type Acting } from './redis-client.js';
 import type { Adopting, Handing, Ticket } from './redis-state.js';
+
+type Taken = Extract<AcquireReply, { kind: 'taken' }>;
+
+/** A request that takes over a hold: what it says of the mode and the like does not matter. */
+function takeOver({ client, rules }: Acting, says: Pick<AcquireArgs, 'id' | 'takes' | 'replaces' | 'leaseMs' | 'notAfter'> & { readonly minHoldMs?: number }): ReturnType<typeof acquireCall> {
+  const whatever = { mode: 'write', queue: false, needsListener: false, plain: false, fences: 1, minHoldMs: 0, graceMs: 0, owner: undefined, label: undefined } as const;
+  return acquireCall(KEYS, { ...whatever, floor: client.floor, known: client.known, longestMs: LONGEST_MS, recoveryMs: rules.recoveryMs, ...says });
+}
 
 /**
  * Ends the hold here, and asks the server to give it to a ticket. Nothing is trusted from before that is sent, but by other readers
@@ -36,7 +42,7 @@ function sendHandOff(acting: Acting, handing: Handing): void {
   handing.asking = true;
   handing.limit = acting.before(notAfter);
   const { leaseMs, withinMs = leaseMs } = acting.rules;
-  acting.post('hand off', id, handOffCall({ keys: [KEYS] }, { ticketId, withinMs, notAfter: handing.limit || LONG_AGO, holds: [{ id, stays }] }));
+  acting.post('hand off', id, takeOver(acting, { id: ticketId, takes: stays ? 'beside' : 'hold', replaces: id, leaseMs: withinMs, notAfter: handing.limit || LONG_AGO }));
 }
 
 listeners['hand off'] = (acting, { id, reply }) => {
@@ -44,18 +50,18 @@ listeners['hand off'] = (acting, { id, reply }) => {
   const { handing } = client;
   if (handing?.id !== id) return;
   handing.asking = false;
-  const told = reply && readHandOff(reply);
+  const told = reply && readAcquire(reply);
   if (told === undefined || told.kind === 'late') {
     if (told !== undefined && handing.limit === 0 && now < handing.notAfter) return sendHandOff(acting, handing);
     // It is asked for again under the same ticket, while the lease can still be there. Beside those that stay a copy of this try must be too late.
     handing.askAt = handing.stays && !acting.has('a hand-off beside readers is repeated at once') ? handing.notAfter + 1 : now;
     return handing.askAt >= handing.until ? giveBack(acting, handing) : undefined;
   }
-  if (told.kind === 'lost') {
+  if (told.kind !== 'taken') {
     if (acting.rules.recoveryMs > 0 && !handing.wasBroughtBack && now < handing.until) return bringBack(acting, handing);
     return giveBack(acting, handing);
   }
-  acting.state.ticket = { id: handing.ticketId, until: told.until, adoptedBy: undefined };
+  acting.state.ticket = { id: handing.ticketId, until: told.end, adoptedBy: undefined };
   if (handing.lateUntil > 0 && !handing.stays) acting.owe(id, handing.lateUntil);
   ended(acting, handing);
 };
@@ -101,15 +107,12 @@ export function askToAdopt(acting: Acting, adopting: Adopting): void {
 }
 
 function sendAdoption(acting: Acting, adopting: Adopting): void {
-  const { client, rules } = acting;
+  const { rules } = acting;
   const { id, ticketId, ticketEnd, notAfter } = adopting;
   adopting.asking = true;
   adopting.askAt = undefined;
   adopting.limit = acting.before(notAfter);
-  acting.post('adopt', id, adoptCall({ keys: [KEYS] }, {
-    ticketId, ticketEnd: ticketEnd + AHEAD, notAfter: adopting.limit || LONG_AGO, leaseMs: rules.leaseMs, graceMs: 0, longestMs: LONGEST_MS, recoveryMs: rules.recoveryMs,
-    holds: [{ id, floor: client.floor, known: client.known }],
-  }));
+  acting.post('adopt', id, takeOver(acting, { id, takes: 'ticket', replaces: ticketId, leaseMs: rules.leaseMs, minHoldMs: ticketEnd + AHEAD, notAfter: adopting.limit || LONG_AGO }));
 }
 
 /** What it may have been granted is given back, also by a request that is still on its way. */
@@ -127,16 +130,16 @@ listeners.adopt = (acting, { id, reply, sentAt }) => {
   if (adopting?.id !== id) return adoptedTooLate(acting, id, reply, sentAt);
   adopting.asking = false;
   if (reply === undefined) return adoptionFailed(acting, adopting);
-  const { outcome, detail } = readAdoptHead(reply);
-  switch (outcome) {
-    case 'adopted':
-      return adopted(acting, adopting, reply, sentAt);
+  const told = readAcquire(reply);
+  switch (told.kind) {
+    case 'taken':
+      return adopted(acting, adopting, told, sentAt);
     case 'gone':
       client.adopting = undefined;
       client.task += 1;
       return;
     case 'recovering':
-      adopting.askAt = now + detail;
+      adopting.askAt = now + told.leftMs;
       return;
     default:
       if (adopting.limit === 0 && now < adopting.notAfter) sendAdoption(acting, adopting);
@@ -149,11 +152,10 @@ function adoptionFailed({ now }: Acting, adopting: Adopting): void {
   adopting.askAt = now;
 }
 
-function adopted(acting: Acting, adopting: Adopting, reply: ReplyItems, sentAt: number): void {
+function adopted(acting: Acting, adopting: Adopting, { fence, end, memory, now: serverNow }: Taken, sentAt: number): void {
   const { client, now } = acting;
-  const { fence, end, memory } = readAdoptHold(reply, adoptHeadSize);
   client.floor = Math.max(client.floor, fence);
-  const trustedUntil = trustOf(end - readAdoptHead(reply).now, sentAt);
+  const trustedUntil = trustOf(end - serverNow, sentAt);
   if (trustedUntil <= now) return giveUpAdoption(acting, adopting);
   client.adopting = undefined;
   acting.hold({ id: adopting.id, fence, trustedUntil, memory: memory === UNKNOWN_MEMORY ? undefined : memory, lateUntil: 0 });
@@ -165,5 +167,5 @@ function adoptedTooLate(acting: Acting, id: string, reply: ReplyItems | undefine
   if (!client.cancelled.includes(id)) return;
   client.cancelled = client.cancelled.filter((other) => other !== id);
   if (reply === undefined) acting.owe(id, sentAt + COMMAND_TIMEOUT_MS);
-  else if (readAdoptHead(reply).outcome === 'adopted') acting.owe(id, 0);
+  else if (readAcquire(reply).kind === 'taken') acting.owe(id, 0);
 }

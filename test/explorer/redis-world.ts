@@ -273,10 +273,10 @@ export class RedisWorld implements HealingWorld<State> {
 }
 
 /** The scripts that let in whose turn it is. */
-const LETS_IN: ReadonlySet<string> = new Set(['acquire', 'release', 'heartbeat', 'bring back', 'adopt']);
+const LETS_IN: ReadonlySet<string> = new Set(['acquire', 'release', 'heartbeat', 'bring back', 'hand off', 'adopt']);
 
 function isLate(what: string, reply: LuaReply): boolean {
-  return Array.isArray(reply) && ((what === 'acquire' && reply[0] === 5) || (what === 'adopt' && reply[0] === 'late') || (what === 'bring back' && reply[1] === 2));
+  return Array.isArray(reply) && (((what === 'acquire' || what === 'adopt' || what === 'hand off') && reply[0] === 5) || (what === 'bring back' && reply[1] === 2));
 }
 
 /** Whether it asks for the lock, has it, or gives it away. */

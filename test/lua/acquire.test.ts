@@ -38,7 +38,7 @@ describe('acquire.lua', () => {
     const { grantedAt } = await lock.takes('p.1', { leaseMs: 20_000 });
     const [code, now, askAgain] = (await lock.acquire('p.2')) as number[];
     expect([code, now! + askAgain!]).toEqual([2, grantedAt + 20_001]);
-    expect(await lock.acquire('p.3')).toEqual([2, expect.any(Number), -1]);
+    expect(await lock.acquire('p.3')).toEqual([2, expect.any(Number), -1, '-']);
   });
 
   it('returns 2 once more to a waiter that asks again, which keeps its place', async () => {
@@ -46,7 +46,7 @@ describe('acquire.lua', () => {
     await lock.acquire('p.1');
     await lock.acquire('p.2');
     await lock.acquire('p.3');
-    expect(await lock.acquire('p.2')).toEqual([2, expect.any(Number), expect.any(Number)]);
+    expect(await lock.acquire('p.2')).toEqual([2, expect.any(Number), expect.any(Number), '-']);
     expect(((await lock.inspect()) as unknown[]).slice(8)).toEqual(['p.2', 'w', '-', 'p.3', 'w', '-']);
   });
 
@@ -89,7 +89,7 @@ describe('acquire.lua', () => {
     const lock = lua.lock('a9');
     await lock.acquire('p.1');
     await lock.acquire('p.2');
-    expect(await lock.acquire('p.3', { replaces: 'p.1' })).toEqual([2, expect.any(Number), expect.any(Number)]);
+    expect(await lock.acquire('p.3', { replaces: 'p.1' })).toEqual([2, expect.any(Number), expect.any(Number), '-']);
     const state = (await lock.inspect()) as unknown[];
     expect([state[2], state[8]]).toEqual(['p.2', 'p.3']);
   });
@@ -122,7 +122,7 @@ describe('acquire.lua', () => {
     await lock.acquire('p.1');
     const record = (await lua.client.get(lock.lockKey)) as string;
     await lua.client.set(lock.lockKey, `${record.slice(0, 4)}${Number(record.slice(4, 17)) + 3_600_000}${record.slice(17)}`);
-    expect(await lock.acquire('p.2')).toEqual([2, expect.any(Number), 60_001]);
+    expect(await lock.acquire('p.2')).toEqual([2, expect.any(Number), 60_001, '-']);
     const [now, , left] = (await lock.renew('p.1', 20_000)) as number[];
     expect(now! + left!).toBeLessThanOrEqual((await lua.now()) + 60_000);
   });

@@ -4,20 +4,24 @@ import { listOf } from '../../lib/stores/wire/lock-reply.js';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
 
 const on = { lockKey: 'L', queueKey: 'Q', fenceKey: 'F', marksKey: 'M', epochKey: 'E' };
-const acquire = { id: 'p.1', mode: 'write', leaseMs: 30_000, queue: true, needsListener: false, plain: true, handsOn: false, notAfter: 9_999_999_999_999, floor: 0, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: 900, known: '-'.repeat(30) } as const;
+const acquire = { id: 'p.1', mode: 'write', leaseMs: 30_000, queue: true, needsListener: false, plain: true, takes: 'nothing', notAfter: 9_999_999_999_999, floor: 0, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: 900, known: '-'.repeat(30) } as const;
 const known = 'f00dcafef00dcafe:1790000000000';
 const vote = {
   id: 'p.1/1', mode: 'write', leaseMs: 3_000, fences: 1, proposal: 70, notAfter: 9_999_999_999_999, minHoldMs: 0, graceMs: 0, maxLeaseMs: 60_000, process: 'p', waitedMs: -1, patienceMs: 50, plain: true, runId: '-'.repeat(40),
 } as const;
 const named = { owner: 'saga 7', label: '-' };
 
-describe('a request of format version 2', () => {
+describe('a request of format version 3', () => {
   it.each([
-    ['acquire', scripts.acquireCall(on, acquire), 'L Q F', ['w1010 9999999999999 0000000000000000 ------------------------------ 31000 p.1 - - 1 0 0 60000 900 -']],
+    ['acquire', scripts.acquireCall(on, acquire), 'L Q F', ['w101n 9999999999999 0000000000000000 ------------------------------ 31000 p.1 - - 1 0 0 60000 900 - -']],
     [
       'acquire with all that can be said',
-      scripts.acquireCall(on, { ...acquire, ...named, mode: 'read', queue: false, needsListener: true, plain: false, handsOn: true, notAfter: 1, floor: 70, known, fences: 16, minHoldMs: 900, graceMs: 400, replaces: 'p.0' }),
-      'L Q F', ['r0101 0000000000001 0000000000000070 f00dcafef00dcafe:1790000000000 31000 p.1 saga%207 %2D 16 900 400 60000 900 p.0'],
+      scripts.acquireCall(on, { ...acquire, ...named, mode: 'read', queue: false, needsListener: true, plain: false, takes: 'permit', notAfter: 1, floor: 70, known, fences: 16, minHoldMs: 900, graceMs: 400, replaces: 'p.0' }),
+      'L Q F', ['r010p 0000000000001 0000000000000070 f00dcafef00dcafe:1790000000000 31000 p.1 saga%207 %2D 16 900 400 60000 900 p.0 -'],
+    ],
+    [
+      'acquire of a hold that a ticket takes', scripts.acquireCall(on, { ...acquire, id: 'p.=t', queue: false, plain: false, takes: 'hold', replaces: 'p.1' }),
+      'L Q F', ['w000h 9999999999999 0000000000000000 ------------------------------ 31000 p.=t - - 1 0 0 60000 900 p.1 -'],
     ],
     ['release', scripts.releaseCall(on, { id: 'p.1', mayBeOver: true, floor: 70, abandoned: false, recoveryMs: 900, known }), 'L Q F', [`10 p.1 70 900 ${known}`]],
     ['release of what was never used', scripts.releaseCall(on, { id: 'p.1', mayBeOver: false, floor: 0, abandoned: true, recoveryMs: 900, known }), 'L Q F', [`01 p.1 0 900 ${known}`]],
@@ -52,13 +56,17 @@ describe('a request of format version 2', () => {
   });
 });
 
-describe('a reply of format version 2', () => {
+describe('a reply of format version 3', () => {
   it.each([
     ['acquire', scripts.readAcquire([1, 5, 70, 16, 0, 905, 1]), { kind: 'granted', now: 5, fence: 70, fences: 16, mode: 'read', end: 905, contended: true }],
-    ['acquire of a lock that is held', scripts.readAcquire([3, 5, 900]), { kind: 'busy', now: 5, leftMs: 900 }],
+    [
+      'acquire from a ticket', scripts.readAcquire([9, 5, 70, 1, 1, 905, 0, known, 'saga%207', 0, 80]),
+      { kind: 'taken', now: 5, fence: 70, fences: 1, mode: 'write', end: 905, contended: false, memory: known, owner: 'saga 7', permits: 0, minHoldMs: 80 },
+    ],
+    ['acquire of a lock that is held', scripts.readAcquire([3, 5, 900, '-']), { kind: 'busy', now: 5, leftMs: 900, holds: '-' }],
     ['vote', scripts.readVote([1, 5, 70, 900, 1, 0]), { kind: 'granted', now: 5, fence: 70, leftMs: 900, mode: 'write', shared: false, next: undefined }],
     ['vote while others wait', scripts.readVote([1, 5, 70, 900, 1, 1, 'q']), { kind: 'granted', now: 5, fence: 70, leftMs: 900, mode: 'write', shared: true, next: 'q' }],
-    ['heartbeat of the second waiter', scripts.readHeartbeat([5, 0, 0, 0, 0, 0, 0, 2, -1, 0, 0, 0, 0], scripts.heartbeatHeadSize + scripts.heartbeatSize), { kind: 'waiting', leftMs: -1 }],
+    ['heartbeat of the second waiter', scripts.readHeartbeat([5, 0, 0, 0, 0, 0, 0, 2, -1, '1,w,9,p.1', 0, 0, 0], scripts.heartbeatHeadSize + scripts.heartbeatSize), { kind: 'waiting', leftMs: -1, holds: '1,w,9,p.1' }],
     ['renew', scripts.readRenewNews([5, 2, -1, 0], scripts.renewHeadSize), { position: 2, left: -1, contended: false }],
     ['greet', scripts.readGreetMemory([0, 900, 'abc', 5, 6, 1]), { whole: false, leftMs: 900, runId: 'abc', since: 5, now: 6, hasVoted: true }],
     ['inspect', scripts.readInspectHolder(['w', 1, 'p.1', 70, 'saga%207', 900, '-', 400], scripts.inspectHeadSize), { id: 'p.1', fence: 70, owner: 'saga 7', leftMs: 900, label: undefined, graceMs: 400 }],

@@ -81,7 +81,7 @@ const list = [
   ['lib/core/key/check-key.ts', 'if (key.length * 3 <=', 'It saves counting the bytes of a short key.', '3', '3 * 1000'],
   ['lib/core/key/check-key.ts', 'if (key.length * 3 <=', 'It saves counting the bytes of a short key.', undefined, 'false'],
   ['lib/core/key/check-key.ts', 'if (key.length * 3 <=', 'It saves counting the bytes of a short key.', undefined, 'key.length * 3 < LONGEST_KEY_BYTES'],
-  ['lib/core/key/key-escape.ts', 'return (text) => (first.test(text)', 'It saves looking for each escape in a value that needs none.', undefined, 'true'],
+  ['lib/core/key/key-frame.ts', 'return (text) => (first.test(text)', 'It saves looking for each escape in a value that needs none.', undefined, 'true'],
   ['lib/core/key/key-template.ts', 'for (let at = 0; at < template.length;', 'The character behind the end is an empty text.', undefined, 'at <= template.length'],
   ['lib/core/key/key-value.ts', "if (value.includes('[object ')", 'It saves the regular expression for most values.', undefined, 'OBJECT_TEXT.test(value)'],
   ['lib/core/key/key-value.ts', "if ('then' in value", 'The first half is for the compiler: a property that is not there is no function.', undefined, "typeof value.then === 'function'"],
@@ -179,8 +179,6 @@ const list = [
   ['lib/stores/memory/lock-record.ts', 'return fence === first || (lock.permits === undefined && fence > first', 'That the fence is the first one was said before.', 'fence > first', 'fence >= first'],
   ['lib/stores/memory/memory-store.ts', 'randomBytes(6)', 'A longer name is another one as well.', '6', '6 * 1000'],
   ['lib/stores/memory/memory-store.ts', 'if (this.collector !== undefined) this.clock.clearTimer', 'To clear no timer does nothing; the condition is for the compiler.', undefined, 'true'],
-  ['lib/stores/memory/ticket-machine.ts', 'if (other !== ticket && other.owner === ticket.owner', 'The lock was settled before: what has ended is not there any more.', undefined, 'other.end > at.ms'],
-  ['lib/stores/memory/ticket-machine.ts', 'if (other !== ticket && other.owner === ticket.owner', 'The lock was settled before: what has ended is not there any more.', undefined, 'other !== ticket && other.owner === ticket.owner && !other.released'],
   // lib/nest
   ['lib/nest/client-gone.ts', "&& 'once' in raw", 'It is for the compiler: what is not there is no function.', "typeof raw === 'object' && raw !== null && 'once' in raw", "typeof raw === 'object' && raw !== null"],
   ['lib/nest/leader-boot.ts', 'if (roles.length === 0 || typeof made', 'What is no object has no roles; the rest is for the compiler.', "roles.length === 0 || typeof made !== 'object'", 'roles.length === 0'],

@@ -28,6 +28,8 @@ export interface Recorder {
   storeCalls: number;
   /** A renewal that left at `sentAt`, in the world's time, was answered: the store has the lease. */
   renewed(id: string, sentAt: number): void;
+  /** A request for a lock that was sent at `sentAt` was told that it is held. */
+  wasTold(process: SimProcess, key: string, sentAt: number): void;
 }
 
 interface Adopting {
@@ -63,7 +65,9 @@ export class RecordingStore extends StoreAround {
     if (replaces !== undefined) this.tell(replaces, { kind: 'released' });
     this.tell(id, { kind: 'asked', mode, owner, permits, passesQueue: handsOn });
     this.recorder.storeCalls++;
+    const sentAt = this.process.time.now;
     const outcome = await this.store.acquire(request);
+    if (outcome.kind === 'waiting' || outcome.kind === 'busy') this.recorder.wasTold(this.process, key, sentAt);
     if (outcome.kind === 'granted') this.granted(id, outcome.grant);
     if (outcome.kind === 'waiting') this.tell(id, { kind: 'queued' });
     if ((outcome.kind === 'busy' && !request.queue) || outcome.kind === 'permits') this.tell(id, { kind: 'left' });
@@ -85,9 +89,11 @@ export class RecordingStore extends StoreAround {
 
   override async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
     this.recorder.storeCalls++;
+    const sentAt = this.process.time.now;
     const outcomes = await this.store.heartbeat(waiters);
-    waiters.forEach(({ id }, at) => {
+    waiters.forEach(({ id, key }, at) => {
       const outcome = outcomes[at] as HeartbeatOutcome;
+      if (outcome.kind === 'waiting') this.recorder.wasTold(this.process, key, sentAt);
       // Where a replica must have a grant, one that a heartbeat tells of is nobody's before it has been asked for.
       if (outcome.kind === 'granted' && this.recorder.plan.minReplicas === 0) this.granted(id, outcome.grant);
       if (outcome.kind !== 'gone') return;

@@ -83,22 +83,17 @@ export class ScriptCalls {
       case 25:
       case 26:
       case 27: {
-        const locks = this.someLocks(on);
-        const holds = locks.map(({ lockKey }) => ({ id: random.chance(0.7) ? this.holderOf(lockKey) || id : id, stays: random.chance(0.2) }));
-        return scripts.handOffCall({ keys: locks }, { ticketId: this.ticketId(), withinMs: random.pick([300, 5_000, 40_000]), notAfter: random.pick([NEVER, NEVER, NEVER, 1]), holds });
+        const takes = random.chance(0.2) ? 'beside' : 'hold';
+        const terms = { takes, leaseMs: random.pick([300, 5_000, 40_000]), minHoldMs: 0, replaces: random.chance(0.7) ? this.holderOf(on.lockKey) || id : id } as const;
+        return scripts.acquireCall(on, { ...this.request(on), ...terms, id: this.ticketId(), plain: false });
       }
       case 28:
       case 29:
       case 30:
       case 31: {
-        const locks = random.chance(0.7) ? [on] : this.someLocks(on);
         const there = this.holderOf(on.lockKey);
-        const ticketId = there.includes('.=') ? there : this.ticketId();
-        const nowMs = Math.floor(nowUs / 1000);
-        const holds = locks.map((each) => ({ id: this.newId(), floor: random.pick([0, nowUs + 1_000]), known: this.recovery(each).known }));
-        const terms = { leaseMs: random.pick([150, 30_000]), graceMs: random.pick([0, 700]), longestMs: 60_000, recoveryMs: random.pick([0, 300]), label: 'Orders.pay' };
-        const ends = { ticketEnd: random.pick([NEVER, NEVER, nowMs - 1]), notAfter: random.pick([NEVER, NEVER, nowMs - 1]) };
-        return scripts.adoptCall({ keys: locks }, { ticketId, ...ends, ...terms, holds });
+        const replaces = there.includes('.=') ? there : this.ticketId();
+        return scripts.acquireCall(on, { ...this.request(on), takes: 'ticket', id: this.newId(), replaces, minHoldMs: random.pick([NEVER, NEVER, Math.floor(nowUs / 1000) - 1]), plain: false });
       }
       case 10:
       case 11:
@@ -140,11 +135,11 @@ export class ScriptCalls {
   private request(on: SimLock): scripts.AcquireArgs {
     const { random, nowUs } = this;
     const owner = random.pick([undefined, 'saga:1']);
-    const said = {
+    const said: Omit<scripts.AcquireArgs, 'plain'> = {
       id: random.chance(0.15) ? this.anId() : this.newId(), mode: this.mode(), leaseMs: random.pick([150, 2_000, 30_000]),
       fences: random.pick([1, 1, 16]), floor: random.pick([0, nowUs + 1_000]), notAfter: random.pick([NEVER, NEVER, Math.floor(nowUs / 1000), 1]),
       queue: random.pick([true, true, false]), needsListener: random.chance(0.7), label: random.pick([undefined, 'Orders.pay']), owner,
-      minHoldMs: random.pick([0, 0, 1_200]), graceMs: random.pick([0, 0, 0, 0, 700]), replaces: random.chance(0.2) ? this.anId() : undefined, handsOn: random.chance(0.5), longestMs: random.pick([1_000, 60_000]), ...this.recovery(on),
+      minHoldMs: random.pick([0, 0, 1_200]), graceMs: random.pick([0, 0, 0, 0, 700]), replaces: random.chance(0.2) ? this.anId() : undefined, takes: random.chance(0.5) ? 'permit' : 'nothing', longestMs: random.pick([1_000, 60_000]), ...this.recovery(on),
     };
     return { ...said, plain: said.fences === 1 && said.minHoldMs === 0 && said.graceMs === 0 && said.replaces === undefined };
   }

@@ -69,6 +69,11 @@ export class Witness {
   private strays: readonly Stray[] = [];
   private forgot = false;
   private permitsExcused = false;
+  /** The holds of which a process was told by a refusal or a place in the queue, and until when they lasted then, by process and key. */
+  private readonly told = new Map<string, ReadonlyMap<WitnessedHold, number>>();
+  /** When the store forgot last, and the keys on which a hold has begun since. */
+  private forgotAt = Infinity;
+  private readonly begunSince = new Set<string>();
   begun = 0;
   /** The fences of holds with permits: they begin in any order, and the history is judged by that of their grants. */
   private readonly ofPermits = new Set<string>();
@@ -90,6 +95,7 @@ export class Witness {
     if (this.forgot && !this.isKnown(hold)) this.doubted.add(hold);
     for (const stray of this.strays) if (stray.until > this.now()) this.doubtStray(hold, stray);
     this.look(hold);
+    for (const key of hold.keys) this.judgeWhoWasTold(hold, key);
     if (hold.inside === undefined) for (const key of hold.keys) this.compareFences(hold, key);
     if (hold.inside === undefined) for (const key of hold.keys) this.countBegun(hold, key);
     this.holds.add(hold);
@@ -104,7 +110,29 @@ export class Witness {
   /** The store lost its memory, and recovers. */
   doubtAll(): void {
     this.forgot = true;
+    this.forgotAt = this.now();
+    this.begunSince.clear();
     for (const hold of this.holds) this.doubted.add(hold);
+  }
+
+  /** A process that asked for a lock at `sentAt` was told that it is held. */
+  wasTold(process: SimProcess, key: string, sentAt: number): void {
+    const known = [...this.holds].filter((hold) => hold.keys.includes(key) && hold.since < sentAt && hold.inside === undefined && this.isKnown(hold));
+    if (this.now() < this.forgotAt || sentAt > this.forgotAt) this.told.set(`${process.name} ${key}`, new Map(known.map((hold) => [hold, sentAt + hold.lease.remainingMs])));
+  }
+
+  /**
+   * Whoever was told of a hold is not granted its lock before the end that was told, also when the store has forgotten it and its holder could
+   * not say so in time: that excuse is one for new callers, and for those who come after one.
+   */
+  private judgeWhoWasTold(hold: WitnessedHold, key: string): void {
+    if (hold.inside !== undefined || this.begunSince.has(key)) return;
+    if (this.now() > this.forgotAt) this.begunSince.add(key);
+    for (const [other, until] of this.told.get(`${hold.process.name} ${key}`) ?? []) {
+      if (!this.doubted.has(other) || this.strayUntil.has(other) || this.excuses.overlap(this.now())) continue;
+      if (other === hold || !excludes(hold, other) || !trusts(other) || this.now() > until || hold.permits !== undefined) continue;
+      this.violations.push(`at ${this.now().toFixed(1)} '${key}' is granted to one who was told that it is held: ${tell(hold)} beside ${tell(other)}`);
+    }
   }
 
   /** A script ran: whoever reached the store in time is found there. */

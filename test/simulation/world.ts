@@ -16,7 +16,7 @@ import { ForcedReleases } from './forced-releases.js';
 import { PhaseJudge } from './phase-judge.js';
 import type { Fault, Plan } from './plan.js';
 import type { Random } from './random.js';
-import { bringBack, forceRelease, handOff, vote } from '../../lib/stores/wire/lua.generated.js';
+import { bringBack, forceRelease, vote } from '../../lib/stores/wire/lua.generated.js';
 import { RecordCheck, readHolders, type Holder } from './record-check.js';
 import { RecordingStore, type Recorder } from './recording-store.js';
 import { driftOf, lockKeyOf, type Setting } from './setting.js';
@@ -258,8 +258,8 @@ export class World implements Recorder {
   }
 
   private readonly watch: ScriptWatch = (server, keys, reply, source) => {
-    // What bring-back.lua refuses it leaves as it was, and hand-off.lua lets nobody in.
-    if (source !== bringBack.source && source !== handOff.source && !this.isReplica(server)) this.records.after(server, keys, reply);
+    // What bring-back.lua refuses it leaves as it was.
+    if (source !== bringBack.source && !this.isReplica(server)) this.records.after(server, keys, reply);
     if (source === bringBack.source) this.lookForSuperseded(server, keys);
     this.witness.lookForDoubted();
     if (this.setting.replicated.length > 0 && !this.plan.certain) this.lookForStrays(server, keys);
@@ -279,6 +279,10 @@ export class World implements Recorder {
 
   renewed(id: string, sentAt: number): void {
     this.forced?.renewed(id, sentAt);
+  }
+
+  wasTold(process: SimProcess, key: string, sentAt: number): void {
+    if (this.plan.topology !== 'redlock' && this.plan.recoveryMs > 0) this.witness.wasTold(process, key, sentAt);
   }
 
   private forcedReleases(): ForcedReleases {

@@ -55,6 +55,15 @@ async function promoted(replica: RedisServer): Promise<void> {
   }
 }
 
+/** A master of a Cluster that was restarted or promoted refuses all commands for a while. */
+async function serves(node: RedisServer): Promise<void> {
+  const deadline = performance.now() + PROMOTED_WITHIN_MS;
+  while (!String(await node.command('CLUSTER', 'INFO')).includes('cluster_state:ok')) {
+    if (performance.now() > deadline) throw new Error('the master does not serve');
+    await sleep(5);
+  }
+}
+
 async function restartEmpty(server: RedisServer): Promise<void> {
   await server.kill();
   await server.restart({ keepData: false });
@@ -97,10 +106,14 @@ const settings: Readonly<Record<Topology, (fault: Fault) => Promise<Setting>>> =
       before: async () => void (fails && (await loseWhatFollows(master, cluster.replicas[0]!))),
       forget: async () => {
         if (fault === 'flushed') return void (await master.command('FLUSHALL'));
-        if (!fails) return restartEmpty(master);
+        if (!fails) {
+          await restartEmpty(master);
+          return serves(master);
+        }
         await master.kill();
         await cluster.replicas[0]!.resume();
         await promoted(cluster.replicas[0]!);
+        await serves(cluster.replicas[0]!);
       },
       isForgotten: async (lockKey) => (await cluster.slotOf(lockKey)) <= 5_461,
       stop: () => cluster.stop(),

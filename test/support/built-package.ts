@@ -22,7 +22,7 @@ function compile(): string {
   const lib = join(root, 'lib');
   const files = readdirSync(lib, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts')).sort();
   const texts = files.map((path) => readFileSync(join(lib, path), 'utf8'));
-  const hash = createHash('sha1').update(JSON.stringify([files, texts])).digest('hex').slice(0, 12);
+  const hash = createHash('sha1').update(JSON.stringify([files, texts, COMPILER])).digest('hex').slice(0, 12);
   const folder = join(root, 'build', 'test-package', hash);
   if (existsSync(folder)) return join(folder, 'index.js');
   const making = `${folder}.${process.pid}`;
@@ -43,7 +43,7 @@ const COMPILER = {
   jsc: {
     target: 'es2022',
     parser: { syntax: 'typescript', decorators: true },
-    transform: { legacyDecorator: true, decoratorMetadata: true },
+    transform: { legacyDecorator: true, decoratorMetadata: true, useDefineForClassFields: false },
     keepClassNames: true,
   },
   module: { type: 'es6' },

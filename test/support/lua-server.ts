@@ -32,8 +32,10 @@ export interface AcquireArguments {
   readonly minHoldMs?: number;
   readonly replaces?: string;
   readonly handsOn?: boolean;
+  readonly takes?: scripts.AcquireArgs['takes'];
   readonly known?: string;
   readonly recoveryMs?: number;
+  readonly told?: string | undefined;
 }
 
 /** What acquire.lua is told in one request. */
@@ -42,7 +44,7 @@ export function acquireArguments(id: string, how: AcquireArguments = {}): script
   const { permits } = how;
   const [label, owner, replaces] = [given(how.label), permits === undefined ? given(how.owner) : String(permits), given(how.replaces)];
   const plain = fences === 1 && minHoldMs === 0 && replaces === undefined;
-  return { id, mode: permits !== undefined ? 'permit' : mode === 'w' ? 'write' : 'read', leaseMs, fences, floor, notAfter, queue: queue === 1, needsListener, plain, handsOn: how.handsOn ?? false, minHoldMs, graceMs: 0, known, recoveryMs, longestMs: LONGEST_MS, label, owner, replaces };
+  return { id, mode: permits !== undefined ? 'permit' : mode === 'w' ? 'write' : 'read', leaseMs, fences, floor, notAfter, queue: queue === 1, needsListener, plain, takes: how.takes ?? (how.handsOn ? 'permit' : 'nothing'), minHoldMs, graceMs: 0, known, recoveryMs, longestMs: LONGEST_MS, label, owner, replaces, told: how.told };
 }
 
 /** In records - stands for none. */

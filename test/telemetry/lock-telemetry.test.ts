@@ -165,7 +165,7 @@ describe('The metrics of locks', () => {
     const { test, orders } = await start();
     orders.work = () => test.lose('order:1');
     await expect(orders.pay('1')).rejects.toThrow(LockLostError);
-    expect(await measured('holdfast.losses')).toEqual([{ unit: '{hold}', attributes: ORDER, value: 1 }]);
+    expect(await measured('holdfast.losses')).toEqual([{ unit: '{hold}', attributes: { ...ORDER, 'lock.reason': 'released-by-force' }, value: 1 }]);
     expect((await measured('holdfast.hold.duration'))[0]!.attributes).toEqual({ ...ORDER, 'lock.outcome': 'lost' });
     expect((await measured('holdfast.held'))[0]!.value).toBe(0);
   });

@@ -1,6 +1,6 @@
 /** Announces what happens to locks: as events to the application, and as log lines for operators where they should act. */
 import type { StoreLease } from '../lease/store-lease.js';
-import { isLockError, type LockError, type LockStoreError } from '../port/errors.js';
+import { isLockError, type LockLostError, type LockStoreError } from '../port/errors.js';
 import { failuresOf } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { LockEvent } from '../port/lock-events.js';
@@ -36,7 +36,7 @@ export class Announcer {
   }
 
   /** A hold lost its lease. `forTheLog` is false when the loss will be logged together with others, in {@link overstayed}. */
-  lost(hold: Hold, cause: LockError, forTheLog: boolean): void {
+  lost(hold: Hold, cause: LockLostError, forTheLog: boolean): void {
     if (this.events.observed) this.events.next({ ...factsOf(hold), type: 'lost', heldMs: hold.heldMs, cause });
     // A nested hold has no lease of its own, so its loss is logged only for the hold around it.
     if (forTheLog && !hold.isNested) this.report?.({ kind: 'lease lost', level: 'warning', message: lostText(cause.message, hold) });

@@ -148,7 +148,7 @@ export class Hold implements Lease, LossListener {
   assertHeld(): void {
     const loss = this.lossNow();
     if (loss) throw loss;
-    if (this.isOver) throw lostError(this.key, this.howItEnded);
+    if (this.isOver) throw lostError(this.key, 'ended', this.howItEnded);
   }
 
   private get howItEnded(): string {
@@ -274,7 +274,7 @@ export class Hold implements Lease, LossListener {
     if (this.overdue) this.host.watchdog.schedule.cancel(this.overdue);
     this.around?.forEach((hold) => (hold.inside -= 1));
     const act = this.isHandedOff ? 'handed off' : 'released';
-    if (outcome === 'lost' && !this.loss) this.leaseLost(lostError(this.key, `the store no longer knew it when it was ${act}`));
+    if (outcome === 'lost' && !this.loss) this.leaseLost(lostError(this.key, 'gone', `the store no longer knew it when it was ${act}`));
     this.outcome = this.loss ? 'lost' : outcome;
     this.host.ended(this, this.outcome);
     const { whenEnded } = this;
@@ -287,7 +287,7 @@ export class Hold implements Lease, LossListener {
     // The work ended in time, and only the answer to the release is still to come.
     if (this.isOver) return;
     for (const part of this.parts) part.expire();
-    this.leaseLost(lostError(this.key, `it was held longer than maxHoldMs (${this.options.maxHoldMs} ms)`));
+    this.leaseLost(lostError(this.key, 'max-hold', `it was held longer than maxHoldMs (${this.options.maxHoldMs} ms)`));
   }
 }
 

@@ -81,5 +81,5 @@ function withOutcome(loss: LockLostError, outcome: WorkOutcome): LockLostError {
   if (outcome.status === 'rejected' && outcome.reason === loss) return loss;
   const ended = outcome.status === 'fulfilled' ? 'The work finished anyway' : `The work failed as well: ${messageOf(outcome.reason)}`.replace(/\.$/, '');
   const cause = outcome.status === 'rejected' ? outcome.reason : loss.cause;
-  return new LockLostError(`${loss.message} ${ended}.`, { key: loss.key, cause, outcome });
+  return new LockLostError(`${loss.message} ${ended}.`, { key: loss.key, cause, outcome, reason: loss.reason });
 }

@@ -12,7 +12,7 @@
  * Two instants bound it. Until `trustedUntil` the process may believe that nobody else holds the lock; each renewal moves this
  * instant. `renewUntil` is the latest end that a renewal may set: the callers on the lease may not hold it for longer (maxHoldMs).
  */
-import type { LockLostError } from '../port/errors.js';
+import type { LockLostError, LossReason } from '../port/errors.js';
 import { lostError } from '../port/hold-errors.js';
 import type { ReleaseEnded } from '../port/lease.js';
 import type { LockMode } from '../port/lock-mode.js';
@@ -99,6 +99,8 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
   /** A renewal has been started and not been answered yet (`yes`); the store may have forgotten the lease meanwhile (`in doubt`). */
   private renewing: 'no' | 'yes' | 'in doubt' = 'no';
   private state: 'held' | 'released' | 'lost' = 'held';
+  /** Whether a message said that an operator took the lock away. */
+  private isForced = false;
   private loss: LockLostError | undefined;
   private listeners: readonly LossListener[] = NOBODY;
 
@@ -296,6 +298,11 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     this.trustedUntil -= forMs;
   }
 
+  /** Notes that an operator took the lock away, as a message says. The store is asked whether it is true. */
+  heardOfForce(): void {
+    this.isForced = true;
+  }
+
   /** Ends it because the process gives the lock back: it is over from here on, whatever the store answers to the release. */
   letGo(): void {
     this.guard.schedule.cancel(this);
@@ -303,28 +310,28 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     this.listeners = NOBODY;
   }
 
-  /** Ends it as lost and calls its listeners. `reason` completes the sentence "Lock … was lost: …". */
-  lose(reason: string): void {
+  /** Ends it as lost and calls its listeners. `why` completes the sentence "Lock … was lost: …". */
+  lose(reason: LossReason, why: string): void {
     if (this.state !== 'held') return;
     this.guard.schedule.cancel(this);
     this.state = 'lost';
-    this.loss = lostError(this.key, reason);
+    this.loss = lostError(this.key, reason, why);
     this.keeper.leaseLost(this.loss, this);
     for (const listener of this.listeners) listener.leaseLost(this.loss, this);
     this.listeners = NOBODY;
   }
 
   /** Ends it as lost because the store said that it does not know it. */
-  loseFromStore(reason: string): void {
+  loseFromStore(reason: LossReason, why: string): void {
     this.goneFromStore = true;
-    this.lose(reason);
+    this.lose(this.isForced ? 'released-by-force' : reason, why);
   }
 
   /** Ends it as lost because its trust has ended. The reason says whether maxHoldMs, a fixed length or a missing renewal ended it. */
   endTrust(): void {
     const { renewUntil, trustedUntil, options } = this;
-    if (renewUntil - trustedUntil <= options.leaseMs / 100 + TRAVEL_MS) return this.lose('it was held longer than maxHoldMs');
-    this.lose(this.renews ? 'it could not be renewed in time' : 'its fixed lease ended');
+    if (renewUntil - trustedUntil <= options.leaseMs / 100 + TRAVEL_MS) return this.lose('max-hold', 'it was held longer than maxHoldMs');
+    this.lose('expired', this.renews ? 'it could not be renewed in time' : 'its fixed lease ended');
   }
 
   /** Calls `listener` when the lease is lost; at once when it is lost already. */
@@ -417,7 +424,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
 
   /** Loses the lease when every caller on it has held it for longer than its maxHoldMs. */
   loseIfOverdue(): void {
-    if (this.overdueUsers > 0 && this.overdueUsers === this.users) this.lose('it was held longer than maxHoldMs');
+    if (this.overdueUsers > 0 && this.overdueUsers === this.users) this.lose('max-hold', 'it was held longer than maxHoldMs');
   }
 
   /** Keeps one of several locks that a caller wants: until {@link begin} the lease is renewed, whatever the options say. */

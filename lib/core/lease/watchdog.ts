@@ -95,8 +95,8 @@ export class Watchdog implements LeaseGuard {
   }
 
   /** Declares every lease lost: at the end of a shutdown the process gives up what it still holds without releasing it. */
-  loseAll(reason: string): void {
-    for (const lease of this.leases()) lease.lose(reason);
+  loseAll(why: string): void {
+    for (const lease of this.leases()) lease.lose('shutdown', why);
   }
 
   /** Does what is due at the time of a lease's appointment: declares the lease lost if its trust has ended, else renews it. */
@@ -210,7 +210,7 @@ export class Watchdog implements LeaseGuard {
     const now = this.clock.now();
     switch (outcome.kind) {
       case 'lost':
-        return lease.loseFromStore('the store no longer knows it (it ended, an operator took it away, or the store lost its memory)');
+        return lease.loseFromStore(this.mayBeForgotten(lease) ? 'forgotten' : 'gone', 'the store no longer knows it (it ended, an operator took it away, or the store lost its memory)');
       case 'renewed':
         if (this.sleep.happenedSince(sentAt, now)) return this.due(lease, now);
         lease.renewed(outcome, now, leaseMs);

@@ -92,6 +92,14 @@ export type WorkOutcome =
   | { readonly status: 'fulfilled'; readonly value: unknown }
   | { readonly status: 'rejected'; readonly reason: unknown };
 
+/**
+ * Why a lease was lost. `expired`: it could not be renewed in time, or its fixed length was over. `max-hold`: its `maxHoldMs` was over.
+ * `released-by-force`: an operator took the lock away. `forgotten`: the store lost its memory, and the lease could not be brought back.
+ * `gone`: the store did not know it any more, and nobody said why. `shutdown`: its work went on for longer than `shutdownGraceMs`.
+ * `ended`: the hold had been released or handed off when it was asked. `ticket-late`, `ticket-used`: of an adoption that failed.
+ */
+export type LossReason = 'expired' | 'max-hold' | 'released-by-force' | 'forgotten' | 'gone' | 'shutdown' | 'ended' | 'ticket-late' | 'ticket-used';
+
 /** The lease ended before it was released: somebody else may hold the lock. Stop, and let the fence refuse late writes. */
 export class LockLostError extends LockError {
   override readonly name = 'LockLostError';
@@ -99,10 +107,12 @@ export class LockLostError extends LockError {
   declare readonly key: string;
   /** How the work of withLock or of a decorated method ended after its lease was lost; undefined on other errors, such as the reason of `signal`. */
   readonly outcome: WorkOutcome | undefined;
+  readonly reason: LossReason;
 
-  constructor(message: string, details: LockErrorDetails & { key: string; outcome?: WorkOutcome | undefined }) {
+  constructor(message: string, details: LockErrorDetails & { key: string; outcome?: WorkOutcome | undefined; reason?: LossReason }) {
     super(message, details);
     this.outcome = details.outcome;
+    this.reason = details.reason ?? 'gone';
   }
 }
 

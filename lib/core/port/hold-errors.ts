@@ -1,15 +1,16 @@
 /** Makes the errors with which calls for a lock and holds end. Each message says what happened to which lock, and what to do next. */
-import { LockLostError, LockStoreError, LockTimeoutError, LockUsageError } from './errors.js';
+import { LockLostError, LockStoreError, LockTimeoutError, LockUsageError, type LossReason } from './errors.js';
 import type { LockMode } from './lock-mode.js';
 import { MAX_HOLDS_OF_OWNER } from './lock-store.js';
 
 /** What is true of every failed call for a lock: its work did not begin, and a grant that it may have is released in the background. */
 const NOTHING_BEGAN = 'The work did not begin, and what may have been granted is released in the background';
 
-export function lostError(key: string, reason: string): LockLostError {
+/** `why` completes the sentence "Lock … was lost: …". */
+export function lostError(key: string, reason: LossReason, why: string): LockLostError {
   return new LockLostError(
-    `Lock '${key}' was lost: ${reason}. Another holder may be at work: stop, and let the fence refuse later writes.`,
-    { key },
+    `Lock '${key}' was lost: ${why}. Another holder may be at work: stop, and let the fence refuse later writes.`,
+    { key, reason },
   );
 }
 

@@ -1,5 +1,5 @@
 /** The events of `LockService.events`: what happens to locks in this process, for logs, metrics and tests. */
-import type { LockError } from './errors.js';
+import type { LockError, LockLostError } from './errors.js';
 import type { ReleaseOutcome } from './lease.js';
 import type { LockMode } from './lock-mode.js';
 
@@ -34,8 +34,8 @@ export type LockEvent =
   | (LockEventBase & { readonly type: 'adopted'; readonly fence: number; readonly nested: boolean; readonly waitedMs: number })
   /** A hold ended, because it was handed off: whoever brings its ticket has the lock next. There is no `released` for it. */
   | (LockEventBase & { readonly type: 'handedOff'; readonly fence: number; readonly nested: boolean; readonly heldMs: number })
-  /** The lease of a hold was lost before the hold ended. */
-  | (LockEventBase & { readonly type: 'lost'; readonly fence: number; readonly nested: boolean; readonly heldMs: number; readonly cause: LockError })
+  /** The lease of a hold was lost before the hold ended; `cause.reason` says why. */
+  | (LockEventBase & { readonly type: 'lost'; readonly fence: number; readonly nested: boolean; readonly heldMs: number; readonly cause: LockLostError })
   /** The store did not answer a renewal. The watchdog tries again until the lease can no longer be trusted. */
   | (LockEventBase & { readonly type: 'renewFailed'; readonly cause: LockError })
   /** A call stopped waiting, because its `signal` aborted. */

@@ -30,6 +30,8 @@
  *   P17 Requests that name a number of permits, with `capabilities.permits`, hold the lock up to that many at a time, each with a
  *       fence of its own, in the order of P7. While anybody holds or waits, a request that names another number, or none, is refused.
  *       A request with `handsOn` takes over the permit of the lease that it replaces, before those who wait.
+ *   P18 A request with `takesOver` stands in the place of the holder that it replaces, in one step, if that is there: nobody is let in, and
+ *       mode, owner, permit and what is left of minHoldMs stay. It is answered alike as often as it comes. See ticket-store.ts.
  */
 import type { LockStoreError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
@@ -98,6 +100,13 @@ export interface AcquireRequest extends HolderRef {
   readonly replaces?: string | undefined;
   /** Whether the permit of the lease that it replaces goes to it before those who wait (P17). */
   readonly handsOn?: boolean | undefined;
+  /**
+   * Whether it takes the hold that it replaces, if that is there (P18): as a ticket, in its place or `beside` it, for `leaseMs` and under its
+   * fence; or from a ticket, with a fence of its own. Its mode, owner, permits and minHoldMs are those of the hold, whatever it says.
+   */
+  readonly takesOver?: 'hold' | 'beside' | 'ticket' | undefined;
+  /** The last instant on the store's clock, in ms, at which the ticket can be taken over, as its hand-off told it. */
+  readonly ticketUntil?: number | undefined;
   /** A local instant (clock.now()) not later than the sending of this request. Trust in its grant counts from it; by default now. */
   readonly askedAt?: number | undefined;
   /** The local instant (clock.now()) after which the store must not act on this request any more (P14). */
@@ -120,11 +129,25 @@ export interface Grant {
   readonly memory?: string | undefined;
 }
 
+/** What a hold has beside its grant when it changes hands. */
+export interface TakenHold {
+  readonly owner: string | undefined;
+  /** How many permits the lock has, of which this hold has one; undefined without permits. */
+  readonly permits: number | undefined;
+  /** For how much longer the lock stays taken although it is released, in ms. */
+  readonly minHoldMs: number;
+  /** The last instant of the new lease on the store's clock, in ms. */
+  readonly end: number;
+}
+
 /** The answer to an acquire. `replacedLost`: the lease that the request replaces had ended in the store before. */
 export type AcquireOutcome = AcquireAnswer & { readonly replacedLost?: boolean | undefined };
 
 export type AcquireAnswer =
-  | { readonly kind: 'granted'; readonly grant: Grant }
+  /** `taken`: what a request with `takesOver` has from the hold. */
+  | { readonly kind: 'granted'; readonly grant: Grant; readonly taken?: TakenHold | undefined }
+  /** The holder from which the request was to take the hold is not there. `now`: the store's clock in ms; `memory` names what it remembers. */
+  | { readonly kind: 'gone'; readonly now: number; readonly memory: string | undefined }
   /** The request has a place in the queue. The first in the queue also gets `askAgainInMs`: when the present holder's lease ends. */
   | { readonly kind: 'waiting'; readonly askAgainInMs?: number | undefined }
   /** The request was refused and has no place in a queue. Only where the store has no queue at all it may ask again, after `retryInMs`. */

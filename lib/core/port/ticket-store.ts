@@ -13,7 +13,7 @@
  *   T6  A store that forgot grants no adoption while it waits for those who hold; nobody brings a ticket back.
  */
 import type { LockStoreError } from './errors.js';
-import type { Grant, HolderRef } from './lock-store.js';
+import type { Grant, HolderRef, LockStore, TakenHold } from './lock-store.js';
 
 /** One of the holds that are handed off together. */
 export interface HandedHold extends HolderRef {
@@ -33,7 +33,7 @@ export interface HandOffRequest {
 export type HandOffOutcome =
   /** `until`: the last instant of the ticket on the store's clock, in ms. `memory` names what the store remembers of the first lock. */
   | { readonly kind: 'handedOff'; readonly until: number; readonly memory?: string | undefined }
-  /** The store does not know the hold of this lock. Of a store with one server nothing was done for the others. */
+  /** The store does not know the hold of this lock. Those before it were handed off. */
   | { readonly kind: 'lost'; readonly key: string };
 
 export interface AdoptRequest {
@@ -51,14 +51,7 @@ export interface AdoptRequest {
 }
 
 /** What an adoption makes of a ticket for one lock. */
-export interface AdoptedHold {
-  readonly grant: Grant;
-  readonly owner: string | undefined;
-  /** How many permits the lock has, of which this hold has one; undefined without permits. */
-  readonly permits: number | undefined;
-  /** For how much longer the lock stays taken although it is released, in ms. */
-  readonly minHoldMs: number;
-}
+export type AdoptedHold = TakenHold & { readonly grant: Grant };
 
 export type AdoptOutcome =
   /** In the order of the request. */
@@ -68,6 +61,9 @@ export type AdoptOutcome =
   /** The store may have forgotten who holds the lock: until `retryInMs` have passed it grants nothing (T6). */
   | { readonly kind: 'recovering'; readonly retryInMs: number; readonly cause: LockStoreError };
 
+/** What a request that takes over a hold says of what it does not decide. */
+const WHATEVER = { mode: 'write', queue: false, fences: 1, minHoldMs: 0 } as const;
+
 export interface TicketStore {
   /** Names the locks that a ticket of this store can be for: the kind of the store and its prefix. Tickets with another home are refused. */
   readonly home: string;
@@ -75,7 +71,36 @@ export interface TicketStore {
   handOff(request: HandOffRequest): Promise<HandOffOutcome>;
   /**
    * T3. Rejects with LockStoreError when the outcome is unknown: then the caller asks again with the same ids, or releases them. After
-   * `gone` for a lock that is not the first, those before it may have been adopted.
+   * an answer for a lock that is not the first, those before it may have been adopted.
    */
   adopt(request: AdoptRequest): Promise<AdoptOutcome>;
+}
+
+/** The tickets of a store: for each lock of a ticket a request that takes over a hold, one after another. */
+export function ticketsOf(store: Pick<LockStore, 'acquire' | 'capabilities'>, home: string): TicketStore {
+  const handOff = async ({ ticketId, withinMs, holds, notAfter }: HandOffRequest): Promise<HandOffOutcome> => {
+    let until = Infinity;
+    let memory: string | undefined;
+    for (const { key, id, stays } of holds) {
+      const takesOver = stays ? 'beside' : 'hold';
+      const outcome = await store.acquire({ ...WHATEVER, key, id: ticketId, leaseMs: withinMs, replaces: id, takesOver, minReplicas: 0, notAfter });
+      if (outcome.kind !== 'granted') return { kind: 'lost', key };
+      if (until === Infinity) memory = outcome.grant.memory;
+      until = Math.min(until, outcome.taken!.end);
+    }
+    return { kind: 'handedOff', until, memory };
+  };
+
+  const adopt = async ({ ticketId, until, holds, ...terms }: AdoptRequest): Promise<AdoptOutcome> => {
+    // Each server of a Cluster has a clock of its own, and the ticket names one end.
+    const ticketUntil = holds.length > 1 && store.capabilities.groupOf ? Number.MAX_SAFE_INTEGER : until;
+    const adopted: AdoptedHold[] = [];
+    for (const { key, id } of holds) {
+      const outcome = await store.acquire({ ...WHATEVER, ...terms, key, id, replaces: ticketId, takesOver: 'ticket', ticketUntil });
+      if (outcome.kind === 'granted') adopted.push({ grant: outcome.grant, ...outcome.taken! });
+      else return outcome.kind === 'gone' ? { ...outcome, key } : (outcome as Extract<AdoptOutcome, { kind: 'recovering' }>);
+    }
+    return { kind: 'adopted', holds: adopted };
+  };
+  return { home, handOff, adopt };
 }

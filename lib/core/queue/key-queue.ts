@@ -162,7 +162,7 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
     this.host.watchdog.watch(lease, now);
     if (options.mode === 'read') this.line.bringForward((call) => call.arrival <= phase && askTheSame(call.options, options));
     // A loss calls pump(), which must find the new lease in its place, and not ask the store for one.
-    for (const one of ended) one.lose('the store granted the lock to a later request');
+    for (const one of ended) one.lose('gone', 'the store granted the lock to a later request');
     // A call that is alone needs no second look at what was judged just now.
     const { first } = this.line;
     if (this.line.size === 1 && first === request.asker && this.lease === lease && !this.isResting) this.admit(first, lease, now);

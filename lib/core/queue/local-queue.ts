@@ -143,6 +143,7 @@ export class LocalQueue {
       case 'contended':
         return lease?.heardOfWaiter();
       case 'lost':
+        lease?.heardOfForce();
         return void (lease && this.host.watchdog.renewNow(lease));
       case 'stray':
         // A master that lags behind, or was restored from a snapshot, grants to waiters that have gone. The lock is released for the next.

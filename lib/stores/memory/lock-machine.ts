@@ -3,14 +3,13 @@
  * It reads no clock and waits for nothing. Its time is that of the holders, so a lease is trusted to its last instant. The embedded
  * store runs on it, and the Lua scripts are compared with it command by command (test/model), so it can be read as their specification.
  *
- * Every command but renew, hand-off and inspect settles the lock: it drops holders and waiters whose time is over, and grants the lock to the
+ * Every command but renew and inspect settles the lock: it drops holders and waiters whose time is over, and grants the lock to the
  * waiters whose turn it is. So the queue behind a holder that crashed is served by the next command on the lock.
  *
  *     acquire ──▶ granted ───────────────┐            release   takes an id away, holding or waiting
  *        │                               ▼            renew     never creates, never revives, never shortens
  *        └─────▶ waiting ──▶ pushed grant, short until its first renewal
  */
-import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest } from '../../core/port/ticket-store.js';
 import type { LockState } from '../../core/port/lock-state.js';
 import {
   FIRST_LEASE_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type HeartbeatOutcome, type HolderRef, type ReleaseRequest, type RenewOutcome,
@@ -39,7 +38,6 @@ import {
   type Waiter,
 } from './lock-record.js';
 import { WAITER_LEASE_MS, type Instant, type Late } from './machine-time.js';
-import { adopt, handOff } from './ticket-machine.js';
 
 /** When asking again may make sense, in ms, as the port wants it said. Nobody goes by it: whoever waits has a place here. */
 const BUSY_RETRY_MS = 25;
@@ -58,6 +56,7 @@ export class LockMachine {
   acquire(request: AcquireRequest, at: Instant): AcquireOutcome | Late {
     if (at.ms > request.notAfter) return { kind: 'late' };
     const { key, id, replaces, handsOn } = request;
+    if (request.takesOver !== undefined) return this.takeOver(request, at);
     if (replaces === undefined || this.leaveAndSettle({ key, id: replaces, abandoned: replaces === id }, at, handsOn ? request : undefined)) return this.answer(request, at);
     return { ...this.answer(request, at), replacedLost: true };
   }
@@ -77,6 +76,20 @@ export class LockMachine {
     }
     if (mayJoin(lock, request.mode)) return this.grantNow(request, lock, at);
     return request.queue ? this.enqueue(request, lock, at) : { kind: 'busy', retryInMs: BUSY_RETRY_MS };
+  }
+
+  /** Puts a request into the place of the holder whose hold it takes. What minHoldMs owes beyond a ticket's time stands as its grace. */
+  private takeOver({ key, id, replaces, takesOver, leaseMs, graceMs = 0, label, ticketUntil = Infinity }: AcquireRequest, at: Instant): AcquireAnswer {
+    const lock = this.settle(key, at);
+    const present = lock && holderOf(lock, id);
+    if (present) return takenOver(lock, present, at);
+    const holder = lock && holderOf(lock, replaces!);
+    if (!holder || (takesOver === 'ticket' && Math.min(ticketUntil, leaseEnd(holder)) < at.ms)) return { kind: 'gone', now: at.ms, memory: undefined };
+    const end = Math.max(at.ms + leaseMs, holder.minEnd);
+    if (takesOver !== 'ticket') return takenOver(lock, putIn(lock, { ...holder, id, end, graceMs: end - at.ms - leaseMs }, takesOver === 'hold' ? holder : undefined), at);
+    const kin = [...lock.holders.values()].find((other) => other !== holder && other.owner === holder.owner && !other.released);
+    const fence = (holder.owner === undefined ? undefined : kin?.fence) ?? this.reserveFences(1, at);
+    return takenOver(lock, putIn(lock, { ...holder, id, fence, fences: 1, end: end + graceMs, graceMs, label }, holder), at);
   }
 
   /** Renews one holder and does not settle the lock, because a renewal in Redis uses one Redis key only. */
@@ -129,14 +142,6 @@ export class LockMachine {
       this.push(lock, [...lock.waiting.read.values()], at);
     }
     return 'downgraded';
-  }
-
-  handOff(request: HandOffRequest, at: Instant): HandOffOutcome | Late {
-    return handOff(request, at, (key) => this.locks.get(key));
-  }
-
-  adopt(request: AdoptRequest, at: Instant): AdoptOutcome | Late {
-    return adopt(request, at, (key) => this.settle(key, at), () => this.reserveFences(1, at));
   }
 
   /** Takes the lock from the holders with this fence, or from all, and wakes them. */
@@ -252,4 +257,17 @@ export class LockMachine {
 function keepPlace(lock: LockRecord, place: Waiter, at: Instant): GrantOrPlace {
   place.end = at.ms + WAITER_LEASE_MS;
   return firstInLine(lock) === place ? { kind: 'waiting', askAgainInMs: nextEnd(lock) - at.ms + 1 } : { kind: 'waiting' };
+}
+
+/** Adds a holder, in the place of another one: the order of the holders stays. */
+function putIn({ holders }: LockRecord, holder: Holder, replaced: Holder | undefined): Holder {
+  const all = [...holders.values()];
+  holders.clear();
+  for (const one of all) holders.set(...(one === replaced ? ([holder.id, holder] as const) : ([one.id, one] as const)));
+  return holders.get(holder.id) ?? holders.set(holder.id, holder).get(holder.id)!;
+}
+
+function takenOver(lock: LockRecord, holder: Holder, at: Instant): AcquireAnswer {
+  const { owner, minEnd } = holder;
+  return { kind: 'granted', grant: grantOf(lock, holder), taken: { owner, permits: lock.permits, minHoldMs: Math.max(0, minEnd - at.ms), end: leaseEnd(holder) } };
 }

@@ -20,7 +20,7 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../../core/port/lock-store.js';
-import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest, TicketStore } from '../../core/port/ticket-store.js';
+import { ticketsOf, type TicketStore } from '../../core/port/ticket-store.js';
 import { LockMachine } from './lock-machine.js';
 import type { Instant } from './machine-time.js';
 
@@ -35,11 +35,7 @@ interface MemoryStoreOptions {
 export class MemoryStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   /** A ticket is of use in this process only, so its home has a name that no other process has. */
-  readonly tickets: TicketStore = {
-    home: `embedded ${randomBytes(6).toString('base64url')}`,
-    handOff: (request) => this.handOff(request),
-    adopt: (request) => this.adopt(request),
-  };
+  readonly tickets: TicketStore = ticketsOf(this, `embedded ${randomBytes(6).toString('base64url')}`);
   private readonly clock: Clock;
   private readonly machine = new LockMachine((wake) => this.deliver(wake));
   private listener: ((wake: Wake) => void) | undefined;
@@ -120,21 +116,6 @@ export class MemoryStore implements LockStore {
     this.closed = true;
     this.listener = undefined;
     this.stopCollecting();
-  }
-
-  private async handOff(request: HandOffRequest): Promise<HandOffOutcome> {
-    const outcome = this.machine.handOff(request, this.instant());
-    if (outcome.kind === 'late') throw lateError(request.holds[0]!.key);
-    return outcome;
-  }
-
-  private async adopt(request: AdoptRequest): Promise<AdoptOutcome> {
-    const [{ key }] = request.holds as [AdoptRequest['holds'][number]];
-    this.assertCanServe({ key, minReplicas: request.minReplicas });
-    const outcome = this.machine.adopt(request, this.instant());
-    this.watchForEnds();
-    if (outcome.kind === 'late') throw lateError(key);
-    return outcome;
   }
 
   private assertCanServe({ key, minReplicas }: Pick<AcquireRequest, 'key' | 'minReplicas'>): void {

@@ -4,14 +4,14 @@
  *     ask ──▶ granted ──(minReplicas)──▶ confirmed by a renewal that replicas acknowledged
  *      │         └──(fence not above one seen before: the server lost its memory)──▶ replaced by another request of its id
  *      ├────▶ waiting ──(the message of its grant arrived before)──▶ granted
- *      ├────▶ busy | upgrade | full | permits
+ *      ├────▶ busy | upgrade | full | permits | gone (the hold that it was to take)
  *      ├────▶ recovering: the server forgot, and grants nothing new for a while
  *      └────▶ late ──(the time of the server was not known before)──▶ asked once more, with a limit in that time; else an error
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
-import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, Grant, TakenHold } from '../../core/port/lock-store.js';
 import type { BundledRequest, Bundles } from '../wire/bundles.js';
 import { listOf, recoveringError, type ServerGrant, sharing } from '../wire/lock-reply.js';
 import { acquire, type AcquireReply, addAcquire, readAcquire, type ScriptArgument } from '../wire/lua.generated.js';
@@ -25,6 +25,7 @@ import type { Place, Places } from './places.js';
 import type { Recovery } from './recovery.js';
 import type { Renewals } from './renewals.js';
 import type { Spot, Spots } from './spots.js';
+import type { ToldHolds } from './told-holds.js';
 import type { Trust } from './trust.js';
 
 export interface AcquiringParts {
@@ -39,6 +40,7 @@ export interface AcquiringParts {
   readonly recoveryMs: number;
   readonly memories: Memories;
   readonly recovery: Recovery;
+  readonly toldHolds: ToldHolds;
 }
 
 export class Acquiring {
@@ -72,12 +74,12 @@ export class Acquiring {
    * answer the grant stays, because the request asks for it again under the same id: a release that is held up in the network would take
    * away what it gets then. A request that gives up releases it.
    */
-  async confirmed(request: AcquireRequest, group: number, grant: Grant, connection: number): Promise<AcquireOutcome> {
+  async confirmed(request: AcquireRequest, group: number, grant: Grant, connection: number, taken?: TakenHold): Promise<AcquireOutcome> {
     const [renewed] = await this.parts.renewals.renew([request]);
     if (renewed?.kind === 'renewed') {
       this.parts.recovery.compare(group, grant.memory, connection);
       const { trustedUntil, contended } = renewed;
-      return { kind: 'granted', grant: { ...grant, trustedUntil, contended } };
+      return { kind: 'granted', grant: { ...grant, trustedUntil, contended }, taken };
     }
     if (renewed?.kind === 'unknown') throw renewed.cause;
     const message = `Lock '${request.key}': the grant was gone before ${request.minReplicas} replicas had acknowledged it. It is safe to try again.`;
@@ -136,9 +138,9 @@ export class BundledAcquire implements BundledRequest {
 
   addTo(keys: string[], args: ScriptArgument[]): void {
     const { needsListener, parts } = this.acquiring;
-    const { trust, memories, maxLeaseMs, recoveryMs } = parts;
+    const { trust, memories, toldHolds, maxLeaseMs, recoveryMs } = parts;
     const { group } = this.spot;
-    const { id, leaseMs, fences, queue, label, replaces, handsOn = false, graceMs = 0 } = this.request;
+    const { id, leaseMs, fences, queue, label, replaces, handsOn, takesOver, ticketUntil, graceMs = 0 } = this.request;
     // Most requests want no permit, and for them no object is made.
     const { mode, owner } = this.request.permits === undefined ? this.request : sharing(this.request);
     const minHoldMs = Math.floor(this.request.minHoldMs);
@@ -147,9 +149,9 @@ export class BundledAcquire implements BundledRequest {
     this.floor = trust.floors.of(group);
     const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined;
     addAcquire(keys, args, this.spot, {
-      id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener, plain, handsOn,
-      notAfter: this.limit || LONG_AGO, floor: this.floor, known: this.memory, fences, minHoldMs, graceMs,
-      longestMs: maxLeaseMs, recoveryMs, replaces, owner, label,
+      id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener, plain, takes: takesOver ?? (handsOn ? 'permit' : 'nothing'),
+      notAfter: this.limit || LONG_AGO, floor: this.floor, known: this.memory, fences, minHoldMs: ticketUntil ?? minHoldMs, graceMs,
+      longestMs: maxLeaseMs, recoveryMs, replaces, owner, label, told: toldHolds.count > 0 ? toldHolds.of(this.key, this.askedAt) : undefined,
     });
   }
 
@@ -195,15 +197,23 @@ export class BundledAcquire implements BundledRequest {
   /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
   private outcomeOf(told: AcquireReply, exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
     const { request, spot, acquiring } = this;
-    const { trust, clock, node } = acquiring.parts;
+    const { trust, clock, node, toldHolds } = acquiring.parts;
     switch (told.kind) {
       case 'granted':
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
         if (this.place && told.fence <= this.place.floor) return acquiring.askAnew(request);
         return this.granted(trust.answered(spot.group, told, exchange, told.memory ?? this.memory));
+      case 'taken': {
+        const { owner, permits, minHoldMs, end } = told;
+        return this.granted(trust.answered(spot.group, told, exchange, told.memory), { owner, permits: permits || undefined, minHoldMs, end });
+      }
+      case 'gone':
+        return { kind: 'gone', now: told.now, memory: told.memory };
       case 'waiting':
+        toldHolds.note(this.key, told.holds, exchange.receivedAt);
         return this.waits(told.leftMs < 0 ? undefined : told.leftMs);
       case 'busy':
+        toldHolds.note(this.key, told.holds, exchange.receivedAt);
         return { kind: 'busy', retryInMs: told.leftMs };
       case 'upgrade':
         return { kind: 'upgrade' };
@@ -219,12 +229,13 @@ export class BundledAcquire implements BundledRequest {
     }
   }
 
-  private granted(grant: Grant): AcquireOutcome | Promise<AcquireOutcome> {
+  private granted(grant: Grant, taken?: TakenHold): AcquireOutcome | Promise<AcquireOutcome> {
     const { request, spot, acquiring } = this;
-    if (request.minReplicas > 0) return acquiring.confirmed(request, spot.group, grant, this.connection);
-    const { memories, recovery } = acquiring.parts;
+    const { memories, recovery, toldHolds } = acquiring.parts;
+    if (toldHolds.count > 0) toldHolds.forget(this.key);
+    if (request.minReplicas > 0) return acquiring.confirmed(request, spot.group, grant, this.connection, taken);
     if (grant.memory !== memories.of(spot.group)) recovery.compare(spot.group, grant.memory, this.connection);
-    return { kind: 'granted', grant };
+    return { kind: 'granted', grant, taken };
   }
 
   /** The outcome for a place in the queue: `waiting`, or the grant if its message came first. */

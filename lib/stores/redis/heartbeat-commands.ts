@@ -11,6 +11,7 @@ import {
 import { failedLock } from './failed-lock.js';
 import type { Memories } from './memories.js';
 import type { Places } from './places.js';
+import type { ToldHolds } from './told-holds.js';
 import type { LockSpot, RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import type { Exchange } from '../wire/server-clock.js';
@@ -26,6 +27,7 @@ export interface HeartbeatParts {
   readonly places: Places;
   readonly trust: Trust;
   readonly memories: Memories;
+  readonly toldHolds: ToldHolds;
   readonly node: string;
   readonly maxLeaseMs: number;
   readonly recoveryMs: number;
@@ -66,8 +68,9 @@ export class HeartbeatCommands {
   }
 
   private outcomeOf(id: string, spot: LockSpot, told: HeartbeatReply, exchange: Exchange): HeartbeatOutcome {
-    const { places, trust, memories, node, missed } = this.parts;
+    const { places, trust, memories, toldHolds, node, missed } = this.parts;
     if (told.kind === 'refused') return failedLock(told.words, 'heartbeat', node, spot);
+    if (told.kind === 'waiting') toldHolds.note(spot.key, told.holds, exchange.receivedAt);
     if (told.kind === 'waiting') return { kind: 'waiting', askAgainInMs: told.leftMs < 0 ? undefined : told.leftMs };
     const place = places.get(id);
     if (told.kind === 'gone') {
@@ -78,6 +81,7 @@ export class HeartbeatCommands {
     // The grant needs more than this answer: acknowledgements of replicas, or a higher fence. An acquire of the same id gets them.
     if (place !== undefined && (place.request.minReplicas > 0 || told.fence <= place.floor)) return { kind: 'waiting', askAgainInMs: 0 };
     places.drop(id);
+    toldHolds.forget(spot.key);
     return { kind: 'granted', grant: trust.answered(spot.group, told, exchange, memories.knownOf(spot.group)) };
   }
 }

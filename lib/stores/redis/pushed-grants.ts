@@ -8,6 +8,7 @@ import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
 import type { Acquiring } from './acquiring.js';
 import type { Memories } from './memories.js';
 import type { Places } from './places.js';
+import type { ToldHolds } from './told-holds.js';
 import type { Trust } from './trust.js';
 
 export interface PushedGrantsParts {
@@ -15,6 +16,7 @@ export interface PushedGrantsParts {
   readonly acquiring: Acquiring;
   readonly trust: Trust;
   readonly memories: Memories;
+  readonly toldHolds: ToldHolds;
   readonly clock: Clock;
   /** The name of this process: the part of its holder ids before their last dot. */
   readonly process: string;
@@ -26,7 +28,7 @@ export class PushedGrants {
 
   /** Called with each message of a grant. */
   came(push: PushedGrant): void {
-    const { places, acquiring, trust, memories, clock, tell } = this.parts;
+    const { places, acquiring, trust, memories, toldHolds, clock, tell } = this.parts;
     const { key, id } = push;
     const place = places.get(id);
     if (place === undefined) {
@@ -38,6 +40,7 @@ export class PushedGrants {
     const grant = trust.pushed(place, push, clock.now(), memories.madeBy(place.group, grantedAt(push)));
     if (grant === undefined) return tell({ kind: 'ask', key, id });
     places.forget(place);
+    toldHolds.forget(key);
     tell({ kind: 'granted', key, id, grant });
   }
 

@@ -48,7 +48,7 @@ export interface RecoveryParts {
   /** Renews leases in doubt, and brings back those that were forgotten; resolves when each was answered. */
   review(doubt: Doubt): Promise<void>;
   /** Called when a group has another memory than before. */
-  forgot(before: string, memory: string): void;
+  forgot(group: number, before: string, memory: string): void;
 }
 
 /** Slot groups that one command can ask for, and how far their recovery has come. */
@@ -131,6 +131,7 @@ export class Recovery implements StoreRecovery {
     const known: string | undefined = memories.of(group);
     // Anybody who may publish can say anything, so a group may be none.
     if (together === undefined || known === undefined || known === memory) return;
+    if (isCluster && !this.groups().held.has(group)) return void this.learn(group, memory, memories.connection);
     together.heard.set(group, memory);
     if (!together.isUnderway) this.doubt((each) => each === group);
   }
@@ -148,8 +149,11 @@ export class Recovery implements StoreRecovery {
 
   private learn(group: number, memory: string, connection: number): boolean {
     const before = this.parts.memories.learn(group, memory, connection);
-    if (before !== undefined) this.parts.forgot(before, memory);
-    return before !== undefined;
+    if (before === undefined) return false;
+    this.parts.forgot(group, before, memory);
+    // Also where nothing is held: what this process has released shortly before may be there again.
+    void this.review(false);
+    return true;
   }
 
   private async recover(together: Together): Promise<void> {

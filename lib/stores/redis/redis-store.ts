@@ -20,6 +20,7 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../../core/port/lock-store.js';
+import { ticketsOf, type TicketStore } from '../../core/port/ticket-store.js';
 import { Acquiring } from './acquiring.js';
 import { probe } from '../wire/boot-probe.js';
 import { DamagedLocks } from '../wire/damaged-locks.js';
@@ -42,10 +43,10 @@ import { Renewals } from './renewals.js';
 import { ScriptRunner } from '../wire/script-runner.js';
 import { outageNews, warnOfBlindness } from './server-news.js';
 import { Spots } from './spots.js';
+import { ToldHolds } from './told-holds.js';
 import { storeFailure } from '../wire/store-failure.js';
 import { takeTrialLock, trialOf } from '../wire/trial-lock.js';
 import { forceRelease } from './force-release.js';
-import { RedisTickets } from './tickets.js';
 import { Trust } from './trust.js';
 import { canTellWhoListens } from './who-listens.js';
 import { WakeChannel, type WakeListener } from '../wire/wake-channel.js';
@@ -72,7 +73,7 @@ const ANY_MASTER = -1;
 
 export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
-  readonly tickets: RedisTickets;
+  readonly tickets: TicketStore;
   readonly acquire: (request: AcquireRequest) => Promise<AcquireOutcome>;
   readonly release: (request: ReleaseRequest) => Promise<'released' | 'lost'>;
   readonly forceRelease: (key: string, fence?: number) => Promise<boolean>;
@@ -115,8 +116,8 @@ export class RedisStore implements LockStore {
     const around = { runner, keys, trust, clock, node, isCluster, prefix, process, maxLeaseMs, recoveryMs, timeoutMs };
     this.format = new WireFormat({ ...around, connections });
     const { memories } = this;
-    const recovery = (this.recovery = new Recovery({ ...around, memories, held: () => this.held(), review: (doubt) => this.doubted(doubt), forgot: () => this.serverForgot() }));
-    const parts = { ...around, memories, recovery, places: this.places, bundles: new Bundles(runner), spots: new Spots(keys, sourceOf) };
+    const recovery = (this.recovery = new Recovery({ ...around, memories, held: () => this.held(), review: (doubt) => this.doubted(doubt), forgot: (group) => this.serverForgot(group) }));
+    const parts = { ...around, memories, recovery, places: this.places, toldHolds: new ToldHolds(maxLeaseMs), bundles: new Bundles(runner), spots: new Spots(keys, sourceOf) };
     const renewals = new Renewals(parts);
     const releases = new Releases(parts);
     this.bringingBack = new BringingBack({ ...parts, renewals, releases });
@@ -124,7 +125,7 @@ export class RedisStore implements LockStore {
     this.acquiring = new Acquiring({ ...parts, renewals });
     this.acquire = this.acquiring.acquire;
     this.forceRelease = (key, fence) => forceRelease(key, fence, parts);
-    this.tickets = new RedisTickets({ ...parts, renewals });
+    this.tickets = ticketsOf(this, `redis ${prefix}`);
     this.pushedGrants = new PushedGrants({ ...parts, acquiring: this.acquiring, tell: (wake) => this.listener(wake) });
     this.heartbeats = new HeartbeatCommands({ ...parts, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), [keys.channel(process), keys.channelOfAll], clock, timeoutMs, this.messages());
@@ -245,8 +246,9 @@ export class RedisStore implements LockStore {
     await Promise.all(this.doubters.map(async (listener) => listener(doubt)));
   }
 
-  /** Processes with another wire format must not boot now. */
-  private serverForgot(): void {
+  /** Who waits asks again, which tells the server who holds the lock; and processes with another wire format must not boot now. */
+  private serverForgot(group: number): void {
+    for (const { group: itsGroup, request: { key, id } } of this.places.all()) if (itsGroup === group) this.listener({ kind: 'ask', key, id });
     void this.format.keep(() => this.recovery.isOpen, this.options.report);
   }
 

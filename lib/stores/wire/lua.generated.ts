@@ -52,6 +52,14 @@ local function answerAsText(text, who, memory, lines)
   if mode == 'r' and who.mode == 'r' then return queued == '0' and 1 or nil end
   return not who.queue and 3 or nil
 end
+local function holdsAsText(text, memory, who)
+  if who.recoveryMs == 0 then return '-' end
+  local told, mode = {}, string.sub(text, 1, 1)
+  for ending, id in string.gmatch(string.sub(text, 5), '(%d+) (%S+) [^\\n]*') do
+    if #told < MAX_TOLD then told[#told + 1] = string.format('%.0f,%s', tonumber(ending) - now, id) end
+  end
+  return string.sub(memory, 18) .. ',' .. mode .. (mode == 'p' and string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5) or '') .. ',' .. table.concat(told, ',')
+end
 local function answerBesideOthers(text, who, memory)
   if string.sub(text, 3, 3) ~= '1' or string.find(text, who.id .. ' ', 1, true) then return nil end
   local queued = string.sub(text, 2, 2) == '1'
@@ -60,7 +68,7 @@ local function answerBesideOthers(text, who, memory)
   if not lines then return nil end
   local code, shared = answerAsText(text, who, memory, lines)
   local mode = string.sub(text, 1, 1)
-  if code == 3 then return { 3, now, (mode == 'p' and first or last) - now + 1 } end
+  if code == 3 then return { 3, now, (mode == 'p' and first or last) - now + 1, holdsAsText(text, memory, who) } end
   if code == 8 then return { 8, now, mode == 'p' and tonumber(string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)) or 0 } end
   if code ~= 1 then return code and { code, now } end
   local fences = shared and 1 or who.fences
@@ -484,11 +492,6 @@ local function readMemory(fenceKey, known, floor, recoveryMs, claim)
   if rest ~= string.match(record, ' .*$') or floor > last then writeFence(fenceKey, math.max(last, floor), rest) end
   return memory, recovers and closedUntil - now or 0, true
 end
-local function isOnlyForgotten(who)
-  if who.recoveryMs == 0 then return false end
-  local _, _, hasForgotten = readMemory(who.fenceKey, who.known, who.floor, who.recoveryMs)
-  return hasForgotten
-end
 local RECOVERY = '~recovery'
 local function recoveryOf(lock)
   if not lock.recoveryMs and not lock.recoversForMs then return 0 end
@@ -717,9 +720,74 @@ local function settle(lock)
   if #lock.holders == 0 and lock.queued then admit(lock, true) end
 end`;
 
+const sharedStandIn = `local MAX_TOLD = 16
+local HEARD_MS = 600000
+local function holdsOf(lock)
+  if not lock.memory or lock.recoveryMs == 0 then return '-' end
+  local told = {}
+  for i = 1, math.min(#lock.holders, MAX_TOLD) do
+    local holder = lock.holders[i]
+    if holder.id ~= RECOVERY then told[#told + 1] = string.format('%.0f,%s', holder.ending - lock.now, holder.id) end
+  end
+  if #told == 0 then return '-' end
+  return string.sub(lock.memory, 18) .. ',' .. lock.mode .. (lock.mode == 'p' and string.format('%d', lock.permits) or '') .. ',' .. table.concat(told, ',')
+end
+local function heardKey(fenceKey)
+  return string.sub(fenceKey, 1, -2) .. 'q:%heard'
+end
+local function heardOf(fenceKey, id, memory)
+  if now - tonumber(string.sub(memory, 18)) > HEARD_MS then return end
+  redis.pcall('HSET', heardKey(fenceKey), id, memory)
+  redis.pcall('PEXPIRE', heardKey(fenceKey), HEARD_MS)
+end
+local function isStandIn(holder)
+  return holder.fence == 0
+end
+local function dropStandIns(lock, id)
+  local kept = {}
+  for _, holder in ipairs(lock.holders) do
+    if not isStandIn(holder) or id and holder.id ~= '~' .. id then kept[#kept + 1] = holder end
+  end
+  local dropped = #kept < #lock.holders
+  lock.holders = kept
+  return dropped
+end
+local function standInFor(id, ending, owner)
+  return { ending = ending, id = '~' .. id, fence = 0, fences = 1, minEnd = 0, owner = owner, label = '-', graceMs = 0 }
+end
+local function isOverBy(lock, mode)
+  for _, holder in ipairs(lock.holders) do
+    if not isStandIn(holder) and (mode ~= lock.mode or mode == 'w' and holder.owner == '-') then return true end
+  end
+  return false
+end
+local function standIn(lock, request)
+  local agoMs, since, mode, permits, holds = string.match(request.told, '^(%d+),(%d+),(%a)(%d*),(.+)$')
+  if not since or since == string.sub(lock.memory, 18) or isOverBy(lock, mode) then return false end
+  for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
+    local id, ending = string.gsub(told, '^~', ''), now + tonumber(left) - tonumber(agoMs)
+    local isFull = lock.mode == 'p' and #lock.holders > 0 and #lock.holders >= lock.permits
+    if ending > now and not isFull and not holderOf(lock, id) and not holderOf(lock, '~' .. id) and redis.call('HGET', heardKey(lock.fenceKey), id) ~= lock.memory then
+      if #lock.holders == 0 then lock.mode, lock.permits = mode, tonumber(permits) or 0 end
+      lock.holders[#lock.holders + 1] = standInFor(id, ending, lock.mode == 'p' and string.format('%d', lock.permits) or '-')
+    end
+  end
+  for _, holder in ipairs(lock.holders) do
+    if isStandIn(holder) and holder.id ~= RECOVERY then return true end
+  end
+  return false
+end
+local function isOnlyForgotten(lock, id)
+  if lock.recoveryMs == 0 then return false end
+  local memory, recoversForMs, hasForgotten = readMemory(lock.fenceKey, lock.known, lock.floor, lock.recoveryMs)
+  lock.memory, lock.recoversForMs = memory, recoversForMs
+  heardOf(lock.fenceKey, id, memory)
+  return dropStandIns(lock, id) or hasForgotten
+end`;
+
 export const acquire = {
   name: 'acquire',
-  sha1: 'f0867c61a8d2bdc3812acb378e703e17742bed40',
+  sha1: '31a9614aa0ed4d7194344816b99f12f3b48d43a4',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -762,11 +830,12 @@ ${sharedQueue}
 ${sharedLeave}
 ${sharedSettle}
 ${sharedCloseLock}
+${sharedStandIn}
 ${sharedBesideOthers}
 ${sharedRefusal}
 local function requestOf(n)
-  local mode, queue, needsListener, plain, handsOn, notAfter, floor, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, longestMs, recoveryMs, replaces = string.match(args[n], '^(.)(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', handsOn = handsOn == '1', notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), longestMs = tonumber(longestMs), recoveryMs = tonumber(recoveryMs), replaces = replaces }
+  local mode, queue, needsListener, plain, takes, notAfter, floor, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, longestMs, recoveryMs, replaces, told = string.match(args[n], '^(.)(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', takes = takes, notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), longestMs = tonumber(longestMs), recoveryMs = tonumber(recoveryMs), replaces = replaces, told = told }
 end
 local function answer(lock, request)
   local id, mode, owner = request.id, request.mode, request.owner
@@ -775,7 +844,13 @@ local function answer(lock, request)
   local waits, entered = keepPlace(lock, id)
   if waits then return 2 end
   if entered then return 1, entered end
-  if recoveryOf(lock) > 0 then return 7 end
+  if recoveryOf(lock) > 0 then
+    if not lock.standsIn then return 7 end
+    if permitsOf(request) ~= lock.permits then return 8 end
+    if not request.queue then return 3 end
+    joinQueue(lock, request)
+    return 2
+  end
   local permits = permitsOf(request)
   if #lock.holders > 0 and permits ~= lock.permits then return 8 end
   local kin = ownedBy(lock, owner)
@@ -793,8 +868,40 @@ local function answer(lock, request)
   joinQueue(lock, request)
   return 2
 end
+local function takeOver(lock, request)
+  local holder, position = holderOf(lock, request.replaces)
+  if not holder then return nil end
+  local heir = {}
+  for field, value in pairs(holder) do heir[field] = value end
+  heir.id, heir.ending = request.id, math.max(now + request.leaseMs, holder.minEnd)
+  if request.takes == 't' then
+    if math.min(request.minHoldMs, leaseEnd(holder)) < now then return nil end
+    if lock.recoversForMs > 0 then return nil, lock.recoversForMs end
+    holder.owner = '-'
+    local shared = heir.owner ~= '-' and lock.mode ~= 'p' and fenceToShare(lock, heir.owner, lock.memory)
+    heir.fence, heir.fences = shared or nextFence(lock.fenceKey, nowUs, math.max(lock.floor, holder.fence + holder.fences - 1), 1), 1
+    heir.label, heir.graceMs, heir.ending = request.label, request.graceMs, heir.ending + request.graceMs
+  else
+    heir.graceMs = heir.ending - now - request.leaseMs
+  end
+  lock.holders[request.takes == 'b' and #lock.holders + 1 or position] = heir
+  lock.frees = true
+  return heir
+end
+local function takeHold(lock, request)
+  settle(lock)
+  local holder, recoversForMs = holderOf(lock, request.id), nil
+  if not holder then holder, recoversForMs = takeOver(lock, request) end
+  closeLock(lock)
+  if recoversForMs then return { 7, now, recoversForMs } end
+  if not holder then return { 0, now, lock.memory } end
+  return {
+    9, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, lock.memory,
+    lock.mode == 'p' and '-' or holder.owner, lock.permits, math.max(0, holder.minEnd - now),
+  }
+end
 local function replaceLease(lock, request)
-  local handsOn = request.handsOn and lock.permits == permitsOf(request) and holderOf(lock, request.replaces) and not holderOf(lock, request.id)
+  local handsOn = request.takes == 'p' and lock.permits == permitsOf(request) and holderOf(lock, request.replaces) and not holderOf(lock, request.id)
   local there = leave(lock, request.replaces, request.replaces == request.id)
   if handsOn and #lock.holders < lock.permits and recoveryOf(lock) == 0 then
     takeOut(lock, request.id)
@@ -811,16 +918,17 @@ local function grantOrPlace(request)
   if reply then return reply end
   local lock = parseLock(text, request)
   lock.memory, lock.recoversForMs = memory, recoversForMs
+  if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
   local more = (replaces == '-' or replaceLease(lock, request) or hasForgotten) and 0 or 10
-  lock.asking[request.id] = true
+  lock.asking[request.id], lock.standsIn = true, request.told ~= '-' and standIn(lock, request)
   settle(lock)
   local code, holder = answer(lock, request)
   closeLock(lock)
   if code == 1 then
     return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, newMemory }
   end
-  if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id) } end
-  if code == 3 then return { 3 + more, now, nextEnd(lock) - now + 1 } end
+  if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id), holdsOf(lock) } end
+  if code == 3 then return { 3 + more, now, nextEnd(lock) - now + 1, holdsOf(lock) } end
   if code == 7 then return { 7 + more, now, recoversForMs } end
   if code == 8 then return { 8 + more, now, lock.permits } end
   return { code + more, now }
@@ -853,8 +961,8 @@ export interface AcquireArgs {
   readonly needsListener: boolean;
   /** Whether it wants one fence, owes no minHoldMs, has no grace and replaces nothing. */
   readonly plain: boolean;
-  /** Whether the permit of the id to replace goes to it before those who wait. */
-  readonly handsOn: boolean;
+  /** What it gets from the id to replace: its permit, before those who wait; or all of its hold, as a ticket in its place or beside it; or that of a ticket; or nothing. */
+  readonly takes: 'nothing' | 'permit' | 'hold' | 'beside' | 'ticket';
   /** Server time in ms after which nothing is done. */
   readonly notAfter: number;
   /** The highest fence that the caller has seen in the slot group. */
@@ -871,7 +979,7 @@ export interface AcquireArgs {
   readonly label?: string | undefined;
   /** How many to reserve. */
   readonly fences: number;
-  /** How long the lock stays taken at least. */
+  /** How long the lock stays taken at least; of who takes a ticket the last server time in ms at which that can be taken. */
   readonly minHoldMs: number;
   /** How long the lock stays taken after a lease that ended without a release. */
   readonly graceMs: number;
@@ -881,12 +989,14 @@ export interface AcquireArgs {
   readonly recoveryMs: number;
   /** An id to release in the same step. */
   readonly replaces?: string | undefined;
+  /** How many ms ago the caller was told who holds the lock, a comma, and what it was told (stand-in.lua). */
+  readonly told?: string | undefined;
 }
 
 /** Puts one more request into a call of acquire.lua. */
 export function addAcquire(keys: string[], args: ScriptArgument[], on: AcquireKeys, request: AcquireArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(`${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0}${request.handsOn ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'}`);
+  args.push(`${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0}${request.takes[0]} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'} ${request.told ?? '-'}`);
 }
 
 /** A call of acquire.lua for one request. */
@@ -899,12 +1009,14 @@ export function acquireCall(on: AcquireKeys, request: AcquireArgs): BuiltCall {
 
 /** What acquire.lua answers. */
 export type AcquireReply =
+  /** The id from which it takes the hold is not there. */
+  | { readonly kind: 'gone'; readonly now: number; readonly memory: string }
   /** The end is that of the lease, without its grace; contended when others wait; memory where the caller did not know it. */
   | { readonly kind: 'granted'; readonly now: number; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean; readonly memory: string | undefined }
-  /** leftMs is the time until the present hold ends, or -1 when others come first. */
-  | { readonly kind: 'waiting'; readonly now: number; readonly leftMs: number }
+  /** leftMs is the time until the present hold ends, or -1 when others come first; holds says who holds it, and for how long (stand-in.lua). */
+  | { readonly kind: 'waiting'; readonly now: number; readonly leftMs: number; readonly holds: string }
   /** leftMs is the time until the present hold ends. */
-  | { readonly kind: 'busy'; readonly now: number; readonly leftMs: number }
+  | { readonly kind: 'busy'; readonly now: number; readonly leftMs: number; readonly holds: string }
   /** The owner reads. */
   | { readonly kind: 'upgrade'; readonly now: number }
   /** After notAfter. */
@@ -914,17 +1026,21 @@ export type AcquireReply =
   /** leftMs is the time until something new is granted, for the server may have forgotten who has the lock. */
   | { readonly kind: 'recovering'; readonly now: number; readonly leftMs: number }
   /** Those who hold or wait name so many permits, or 0 for none, and this request does not. */
-  | { readonly kind: 'permits'; readonly now: number; readonly permits: number };
+  | { readonly kind: 'permits'; readonly now: number; readonly permits: number }
+  /** As granted, and what was taken with the hold; permits that the lock has, or 0; minHoldMs is what is left of it. */
+  | { readonly kind: 'taken'; readonly now: number; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean; readonly memory: string; readonly owner: string | undefined; readonly permits: number; readonly minHoldMs: number };
 
 /** Reads the answer of acquire.lua that begins with its code at `at`. @throws Error */
 export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at])): AcquireReply {
   switch (code) {
+    case 0:
+      return { kind: 'gone', now: Number(reply[at + 1]), memory: String(reply[at + 2]) };
     case 1:
       return { kind: 'granted', now: Number(reply[at + 1]), fence: Number(reply[at + 2]), fences: Number(reply[at + 3]), mode: Number(reply[at + 4]) === 1 ? 'write' : 'read', end: Number(reply[at + 5]), contended: Number(reply[at + 6]) === 1, memory: reply[at + 7] === undefined ? undefined : String(reply[at + 7]) };
     case 2:
-      return { kind: 'waiting', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+      return { kind: 'waiting', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]), holds: String(reply[at + 3]) };
     case 3:
-      return { kind: 'busy', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+      return { kind: 'busy', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]), holds: String(reply[at + 3]) };
     case 4:
       return { kind: 'upgrade', now: Number(reply[at + 1]) };
     case 5:
@@ -935,6 +1051,8 @@ export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at]))
       return { kind: 'recovering', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
     case 8:
       return { kind: 'permits', now: Number(reply[at + 1]), permits: Number(reply[at + 2]) };
+    case 9:
+      return { kind: 'taken', now: Number(reply[at + 1]), fence: Number(reply[at + 2]), fences: Number(reply[at + 3]), mode: Number(reply[at + 4]) === 1 ? 'write' : 'read', end: Number(reply[at + 5]), contended: Number(reply[at + 6]) === 1, memory: String(reply[at + 7]), owner: fromField(reply[at + 8]), permits: Number(reply[at + 9]), minHoldMs: Number(reply[at + 10]) };
     default:
       throw unexpected(reply);
   }
@@ -990,139 +1108,9 @@ export function readAdmit(code: unknown): 'admitted' | 'refused' {
   }
 }
 
-export const adopt = {
-  name: 'adopt',
-  sha1: '5f246d30dfd83189eacbebcfffd95ae631d3c692',
-  source: `local keys = KEYS
-local ticketId, ticketEnd, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV, (#ARGV - 8) / 3
-${sharedServerTime}
-${sharedLimits}
-${sharedNextFence}
-${sharedMemory}
-${sharedLockRecord}
-${sharedListening}
-${sharedQueue}
-${sharedSettle}
-${sharedCloseLock}
-local function requestOf(n)
-  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n + 6], floor = tonumber(args[3 * n + 7]), known = args[3 * n + 8] }
-end
-if now > notAfter then return { 'late', now, 0, '' } end
-local holds, gone, recoversForMs = {}, 0, 0
-for n = 1, count do
-  local hold = requestOf(n)
-  local memory, leftMs = readMemory(hold.fenceKey, hold.known, hold.floor, recoveryMs)
-  hold.longestMs = longestMs
-  local lock = parseLock(redis.call('GET', hold.lockKey) or '', hold)
-  lock.memory, lock.recoversForMs = memory, leftMs
-  settle(lock)
-  hold.memory, hold.lock, hold.ticket, hold.adopted = memory, lock, holderOf(lock, ticketId), holderOf(lock, hold.id)
-  if not hold.adopted then
-    if gone == 0 and (not hold.ticket or math.min(ticketEnd, leaseEnd(hold.ticket)) < now) then gone = n end
-    recoversForMs = math.max(recoversForMs, leftMs)
-  end
-  holds[n] = hold
-end
-local function sharedFence(lock, ticket)
-  if ticket.owner == '-' or lock.mode == 'p' then return nil end
-  for _, holder in ipairs(lock.holders) do
-    if holder ~= ticket and holder.owner == ticket.owner and not isReleased(holder) then return holder.fence end
-  end
-end
-local function adopt(hold)
-  local lock, holder = hold.lock, hold.ticket
-  local floor = math.max(lock.floor, holder.fence + holder.fences - 1)
-  holder.fence, holder.fences = sharedFence(lock, holder) or nextFence(lock.fenceKey, nowUs, floor, 1), 1
-  holder.id, holder.label, holder.graceMs = hold.id, label, graceMs
-  holder.ending = math.max(now + leaseMs, holder.minEnd) + graceMs
-  hold.adopted = holder
-end
-local function answer()
-  if gone > 0 then return { 'gone', now, gone, holds[gone].memory } end
-  if recoversForMs > 0 then return { 'recovering', now, recoversForMs, holds[1].memory } end
-  local reply = { 'adopted', now, 0, holds[1].memory }
-  for _, hold in ipairs(holds) do
-    if not hold.adopted then adopt(hold) end
-    local lock, holder = hold.lock, hold.adopted
-    local mode, owner = lock.mode == 'r' and 0 or 1, lock.mode == 'p' and '-' or holder.owner
-    for _, field in ipairs({ holder.fence, mode, leaseEnd(holder), math.max(0, holder.minEnd - now), lock.queued and 1 or 0, owner, lock.permits, hold.memory }) do
-      reply[#reply + 1] = field
-    end
-  end
-  return reply
-end
-local reply = answer()
-for _, hold in ipairs(holds) do closeLock(hold.lock) end
-return reply`,
-} as const satisfies LuaScript;
-
-/** The Redis keys of a call of adopt.lua. */
-export interface AdoptKeys {
-  /** One for each lock. */
-  readonly keys: readonly { readonly lockKey: string; readonly queueKey: string; readonly fenceKey: string }[];
-}
-
-/** What is said in a call of adopt.lua. */
-export interface AdoptArgs {
-  /** The id that stands for the ticket. */
-  readonly ticketId: string;
-  /** The last server time in ms at which the ticket can be adopted, as the hand-off told it. */
-  readonly ticketEnd: number;
-  /** Server time in ms after which nothing is done. */
-  readonly notAfter: number;
-  /** How long they may hold without a renewal. */
-  readonly leaseMs: number;
-  /** How long the lock stays taken after a lease that ended without a release. */
-  readonly graceMs: number;
-  /** What an operator reads. */
-  readonly label?: string | undefined;
-  /** The longest lease that can be. */
-  readonly longestMs: number;
-  /** How long nothing new is granted after the server forgot. */
-  readonly recoveryMs: number;
-  /** One for each lock. */
-  readonly holds: readonly { readonly id: string; readonly floor: number; readonly known: string }[];
-}
-
-export function adoptCall(on: AdoptKeys, request: AdoptArgs): BuiltCall {
-  return { script: adopt, keys: [...on.keys.flatMap((each) => [each.lockKey, each.queueKey, each.fenceKey])], args: [request.ticketId, request.ticketEnd, request.notAfter, request.leaseMs, request.graceMs, request.label === undefined ? '-' : toField(request.label), request.longestMs, request.recoveryMs, ...request.holds.flatMap((each) => [each.id, each.floor, each.known])] };
-}
-
-/** outcome is adopted, gone, late (it came after notAfter) or recovering; detail is the number of the lock that is gone, from 1, or for how many ms the server recovers; memory is that of the slot group of the lock that is gone, else of the first lock. */
-export interface AdoptHead {
-  readonly outcome: string;
-  readonly now: number;
-  readonly detail: number;
-  readonly memory: string;
-}
-
-export const adoptHeadSize = 4;
-
-export function readAdoptHead(reply: ReplyItems, at = 0): AdoptHead {
-  return { outcome: String(reply[at]), now: Number(reply[at + 1]), detail: Number(reply[at + 2]), memory: String(reply[at + 3]) };
-}
-
-/** The end is that of the lease, without its grace; minHoldMs is what is left of it; contended when others wait; permits that the lock has, or 0. */
-export interface AdoptHold {
-  readonly fence: number;
-  readonly mode: LockMode;
-  readonly end: number;
-  readonly minHoldMs: number;
-  readonly contended: boolean;
-  readonly owner: string | undefined;
-  readonly permits: number;
-  readonly memory: string;
-}
-
-export const adoptHoldSize = 8;
-
-export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
-  return { fence: Number(reply[at]), mode: Number(reply[at + 1]) === 1 ? 'write' : 'read', end: Number(reply[at + 2]), minHoldMs: Number(reply[at + 3]), contended: Number(reply[at + 4]) === 1, owner: fromField(reply[at + 5]), permits: Number(reply[at + 6]), memory: String(reply[at + 7]) };
-}
-
 export const bringBack = {
   name: 'bring-back',
-  sha1: '379b58c35b6476bc8214ba2f6a72bcd9427af0f8',
+  sha1: 'ec8b8a7b37e8762c06adca98208e29a9905b4001',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1134,6 +1122,7 @@ ${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
+${sharedStandIn}
 ${sharedRefusal}
 local function requestOf(n)
   local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, longestMs, recoveryMs, known, ticketId = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
@@ -1158,12 +1147,9 @@ local function makeRoom(lock, lease)
   lock.holders = {}
   return true
 end
-local function dropPlaceholder(lock)
-  local _, position = holderOf(lock, RECOVERY)
-  if position then table.remove(lock.holders, position) end
-end
 local function enterAgain(lock, lease)
-  dropPlaceholder(lock)
+  dropStandIns(lock, string.sub(RECOVERY, 2))
+  if not fitsBeside(lock, lease) or lock.mode == 'p' and #lock.holders >= lock.permits then dropStandIns(lock) end
   if not fitsBeside(lock, lease) and not (lock.recoversForMs > 0 and makeRoom(lock, lease)) then return nil end
   if #lock.holders == 0 then lock.mode, lock.permits = lease.mode, permitsOf(lease) end
   local holder = {
@@ -1185,10 +1171,14 @@ local function bringBack(lease)
     if recoversForMs > 0 and lease.mode == 'r' and #lock.holders == 1 then lock.mode = 'r' end
   else
     settle(lock)
+    local stoodIn
     if memory ~= lease.known then
+      heardOf(lease.fenceKey, lease.id, memory)
       removeHolder(lock, lease.ticketId, true)
+      stoodIn = dropStandIns(lock, lease.id)
       holder = enterAgain(lock, lease)
     end
+    if stoodIn and not holder then settle(lock) end
   end
   if holder and lease.owner ~= '-' and lock.mode ~= 'p' then holder.heardOf = now end
   closeLock(lock)
@@ -1306,7 +1296,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: 'a7e0e7424eb3baa75a4a912aeca9131ef6e555c8',
+  sha1: '095c7487e3096299002944b3377acb3cc275ce8a',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1398,7 +1388,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '5bf7a842421848b28fdd1eab6e65b8f727b834b2',
+  sha1: '81c9cea85b4f806fe787c52a9fb200a98fc53015',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1639,98 +1629,9 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
   return { whole: Number(reply[at]) === 1, leftMs: Number(reply[at + 1]), runId: String(reply[at + 2]), since: Number(reply[at + 3]), now: Number(reply[at + 4]), hasVoted: Number(reply[at + 5]) === 1 };
 }
 
-export const handOff = {
-  name: 'hand-off',
-  sha1: 'd98a62c7c8e41367b95304da7f0903382d3cc0ec',
-  source: `local keys = KEYS
-local ticketId, withinMs, notAfter, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV, (#ARGV - 3) / 2
-${sharedServerTime}
-${sharedLimits}
-${sharedLockRecord}
-${sharedListening}
-${sharedCloseLock}
-local function requestOf(n)
-  return { lockKey = keys[2 * n - 1], queueKey = keys[2 * n], id = args[2 * n + 2], stays = args[2 * n + 3] == '1' }
-end
-if now > notAfter then return { 3, now } end
-local holds, lost, last = {}, 0, now + withinMs
-for n = 1, count do
-  local hold = requestOf(n)
-  hold.lock = parseLock(redis.call('GET', hold.lockKey) or '', hold)
-  hold.ticket = holderOf(hold.lock, ticketId)
-  hold.holder, hold.position = holderOf(hold.lock, hold.id)
-  if lost == 0 and not hold.ticket and not hold.holder then lost = n end
-  if hold.ticket then last = leaseEnd(hold.ticket) end
-  holds[n] = hold
-end
-if lost > 0 then return { 2, now, lost } end
-local function handOff(hold)
-  local lock, ticket = hold.lock, {}
-  for field, value in pairs(hold.holder) do ticket[field] = value end
-  ticket.id, ticket.ending = ticketId, math.max(last, ticket.minEnd)
-  ticket.graceMs = ticket.ending - last
-  if hold.stays then
-    lock.holders[#lock.holders + 1] = ticket
-  else
-    lock.holders[hold.position] = ticket
-  end
-  lock.frees = true
-  closeLock(lock)
-end
-for _, hold in ipairs(holds) do
-  if not hold.ticket then handOff(hold) end
-end
-return { 1, now, last }`,
-} as const satisfies LuaScript;
-
-/** The Redis keys of a call of hand-off.lua. */
-export interface HandOffKeys {
-  /** One for each hold. */
-  readonly keys: readonly { readonly lockKey: string; readonly queueKey: string }[];
-}
-
-/** What is said in a call of hand-off.lua. */
-export interface HandOffArgs {
-  /** The id that stands for the ticket. */
-  readonly ticketId: string;
-  /** How long it can be adopted. */
-  readonly withinMs: number;
-  /** Server time in ms after which nothing is done. */
-  readonly notAfter: number;
-  /** One for each hold. */
-  readonly holds: readonly { readonly id: string; readonly stays: boolean }[];
-}
-
-export function handOffCall(on: HandOffKeys, request: HandOffArgs): BuiltCall {
-  return { script: handOff, keys: [...on.keys.flatMap((each) => [each.lockKey, each.queueKey])], args: [request.ticketId, request.withinMs, request.notAfter, ...request.holds.flatMap((each) => [each.id, each.stays ? 1 : 0])] };
-}
-
-/** What hand-off.lua answers. */
-export type HandOffReply =
-  /** The last server time in ms at which the ticket can be adopted. */
-  | { readonly kind: 'handed off'; readonly now: number; readonly until: number }
-  /** Which hold is not there, counted from 1; nothing was done for any. */
-  | { readonly kind: 'lost'; readonly now: number; readonly position: number }
-  /** After notAfter: nothing was done. */
-  | { readonly kind: 'late'; readonly now: number };
-
-/** Reads the answer of hand-off.lua that begins with its code at `at`. @throws Error */
-export function readHandOff(reply: ReplyItems, at = 0, code = Number(reply[at])): HandOffReply {
-  switch (code) {
-    case 1:
-      return { kind: 'handed off', now: Number(reply[at + 1]), until: Number(reply[at + 2]) };
-    case 2:
-      return { kind: 'lost', now: Number(reply[at + 1]), position: Number(reply[at + 2]) };
-    case 3:
-      return { kind: 'late', now: Number(reply[at + 1]) };
-    default:
-      throw unexpected(reply);
-  }
-}
-
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '0357708f278abbff91160ee1b77cbe0b132a0118',
+  sha1: '5fd05cca9639e451b6db9f5e2108d36ec7b54438',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1742,6 +1643,7 @@ ${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
+${sharedStandIn}
 ${sharedRefusal}
 local function requestOf(n)
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[5 * n - 4], floor = tonumber(args[5 * n - 3]), longestMs = tonumber(args[5 * n - 2]), recoveryMs = tonumber(args[5 * n - 1]), known = args[5 * n] }
@@ -1750,7 +1652,7 @@ local function grantOrPlace(lock, holder, id)
   local waits = false
   if not holder then waits, holder = keepPlace(lock, id) end
   if holder then return { 1, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0 } end
-  return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, 0, 0, 0, 0 }
+  return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, waits and lock.holds or 0, 0, 0, 0 }
 end
 local function heartbeat(waiters)
   local first, answers = waiters[1], {}
@@ -1762,6 +1664,7 @@ local function heartbeat(waiters)
   end
   settle(lock)
   local holders = holdersById(lock)
+  lock.holds = holdsOf(lock)
   for n, waiter in ipairs(waiters) do answers[n] = grantOrPlace(lock, holders[waiter.id], waiter.id) end
   closeLock(lock)
   return answers
@@ -1835,8 +1738,8 @@ export type HeartbeatReply =
   | { readonly kind: 'gone' }
   /** contended when others wait. */
   | { readonly kind: 'granted'; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean }
-  /** leftMs is the time until the present hold ends, or -1 when others come first. */
-  | { readonly kind: 'waiting'; readonly leftMs: number }
+  /** leftMs is the time until the present hold ends, or -1 when others come first; holds says who holds it, and for how long (stand-in.lua). */
+  | { readonly kind: 'waiting'; readonly leftMs: number; readonly holds: string }
   /** What the server said to this waiter's keys. */
   | { readonly kind: 'refused'; readonly words: string };
 
@@ -1851,7 +1754,7 @@ export function readHeartbeat(reply: ReplyItems, at = 0, code = Number(reply[at]
     case 1:
       return { kind: 'granted', fence: Number(reply[at + 1]), fences: Number(reply[at + 2]), mode: Number(reply[at + 3]) === 1 ? 'write' : 'read', end: Number(reply[at + 4]), contended: Number(reply[at + 5]) === 1 };
     case 2:
-      return { kind: 'waiting', leftMs: Number(reply[at + 1]) };
+      return { kind: 'waiting', leftMs: Number(reply[at + 1]), holds: String(reply[at + 2]) };
     case 3:
       return { kind: 'refused', words: String(reply[at + 1]) };
     default:
@@ -2013,7 +1916,7 @@ export function readRaiseFence(code: unknown): 'raised' | 'lost' {
 
 export const recall = {
   name: 'recall',
-  sha1: '682809e0d95f20aa4a12738e85d93bb3eec6fcce',
+  sha1: '39db2a39f0530fd932480879083d0d7a5dd08f5a',
   source: `local keys = KEYS
 local process, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2
 ${sharedServerTime}
@@ -2078,7 +1981,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: '048034a0cfefcbcf495da3ebe1c5704f892b316b',
+  sha1: '258a640c67883c3782ac20c06c95d662a09f174e',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -2105,6 +2008,7 @@ ${sharedQueue}
 ${sharedLeave}
 ${sharedSettle}
 ${sharedCloseLock}
+${sharedStandIn}
 ${sharedBesideOthers}
 ${sharedRefusal}
 local function requestOf(n)
@@ -2113,13 +2017,14 @@ local function requestOf(n)
 end
 local function release(request)
   local text = redis.call('GET', request.lockKey)
-  if not text then return isOnlyForgotten(request) and 1 or 0 end
-  if leaveAsText(text, request) then return 1 end
-  local lock = parseLock(text, request)
-  local there = leave(lock, request.id, request.abandoned)
-  settle(lock)
-  closeLock(lock)
-  return (there or isOnlyForgotten(request)) and 1 or 0
+  if text and leaveAsText(text, request) then return 1 end
+  local lock = parseLock(text or '', request)
+  local there = leave(lock, request.id, request.abandoned) or isOnlyForgotten(lock, request.id)
+  if text then
+    settle(lock)
+    closeLock(lock)
+  end
+  return there and 1 or 0
 end
 for _, n in ipairs(uncommon) do
   replies[n] = orRefused(pcall(release, requestOf(n)))

@@ -31,7 +31,7 @@ export async function takeTrialLock({ id, keys }: Trial, runner: ScriptRunner, m
 
 /** What is asked for a lock that nobody else can name. */
 export function trialRequest(how: Pick<AcquireArgs, 'id' | 'mode' | 'queue' | 'longestMs' | 'recoveryMs'>): AcquireArgs {
-  return { ...how, leaseMs: TRIAL_LEASE_MS, needsListener: false, plain: true, handsOn: false, notAfter: NEVER, floor: 0, known: UNKNOWN_MEMORY, fences: 1, minHoldMs: 0, graceMs: 0 };
+  return { ...how, leaseMs: TRIAL_LEASE_MS, needsListener: false, plain: true, takes: 'nothing', notAfter: NEVER, floor: 0, known: UNKNOWN_MEMORY, fences: 1, minHoldMs: 0, graceMs: 0 };
 }
 
 /** Accepts every reply of acquire.lua but a refusal of the server, or that it recovers. @throws Error with the server's words */

@@ -140,18 +140,18 @@ describe('A lease as the watchdog sees it', () => {
   it('is lost once, and not after it was given back', () => {
     const what = seen();
     const lease = leaseWith({}, {}, what);
-    lease.lose('one');
-    lease.lose('two');
+    lease.lose('gone', 'one');
+    lease.lose('gone', 'two');
     expect(lease.goneFromStore).toBe(false);
     expect(what.told).toEqual(['forgotten', expect.stringContaining('one')]);
     const unknown = leaseWith();
-    unknown.loseFromStore('it is not there');
+    unknown.loseFromStore('gone', 'it is not there');
     expect([unknown.isLost, unknown.goneFromStore]).toEqual([true, true]);
     const released = leaseWith();
     released.onLoss({ leaseLost: () => undefined });
     released.letGo();
     expect(released.followers).toEqual([]);
-    released.loseFromStore('late');
+    released.loseFromStore('gone', 'late');
     expect([released.isLost, released.isReleased, released.goneFromStore]).toEqual([false, true, true]);
   });
 
@@ -161,7 +161,7 @@ describe('A lease as the watchdog sees it', () => {
     const lease = leaseWith();
     for (const listener of [a!, b!, c!]) lease.onLoss(listener);
     lease.offLoss(b!);
-    lease.lose('it is over');
+    lease.lose('gone', 'it is over');
     lease.onLoss(late!);
     expect(told).toEqual(['a', 'c', 'late']);
     expect(lease.followers).toEqual([]);

@@ -135,7 +135,7 @@ describe('A lease', () => {
       shared.onLoss(caller);
     }
     shared.handOff(gone!);
-    shared.lose('it is over');
+    shared.lose('gone', 'it is over');
     expect(told).toEqual(['here']);
     const overdue = leaseWith({ mode: 'read' });
     for (let n = 0; n < 2; n++) overdue.admit(overdue.options, 1_000);
@@ -189,7 +189,7 @@ describe('A lease', () => {
       lease.onLoss(caller);
     }
     lease.leave(gone!, 1_010, nothing);
-    lease.lose('it is over');
+    lease.lose('gone', 'it is over');
     expect(told).toEqual(['here']);
   });
 

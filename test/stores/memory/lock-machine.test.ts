@@ -38,13 +38,12 @@ describe('A request', () => {
   });
 
   it('is granted fences from 1 on, where the clock says nothing, one for each that it asks for', () => {
-    const { granted, release, machine, at } = setUp();
+    const { ask, granted, release } = setUp();
     expect(granted('a')).toMatchObject({ fence: 1, fences: 1 });
     release('a');
     expect(granted('b', { fences: 3 })).toMatchObject({ fence: 2, fences: 3 });
-    machine.handOff({ ticketId: 'b.=t', withinMs: 1_000, notAfter: Infinity, holds: [{ key: 'k', id: 'b', stays: false }] }, at(0));
-    const adopted = machine.adopt({ ticketId: 'b.=t', until: 1_000, holds: [{ key: 'k', id: 'c' }], leaseMs: 1_000, graceMs: 0, label: undefined, minReplicas: 0, notAfter: 0 }, at(0));
-    expect(adopted).toMatchObject({ kind: 'adopted', holds: [{ grant: { fence: 5, fences: 1 } }] });
+    ask('b.=t', { replaces: 'b', takesOver: 'hold' });
+    expect(granted('c', { replaces: 'b.=t', takesOver: 'ticket' })).toMatchObject({ fence: 5, fences: 1 });
     release('c');
     expect(granted('d').fence).toBe(6);
   });
@@ -230,15 +229,15 @@ describe('What is told of a lock', () => {
 });
 
 describe('A ticket', () => {
-  const handOff = ({ machine, at }: ReturnType<typeof setUp>, ms: number) => machine.handOff({ ticketId: 'a.=t', withinMs: 1_000, notAfter: Infinity, holds: [{ key: 'k', id: 'a', stays: false }] }, at(ms));
-  const adopt = ({ machine, at }: ReturnType<typeof setUp>, ms: number, notAfter = Infinity) =>
-    machine.adopt({ ticketId: 'a.=t', until: 1_000, holds: [{ key: 'k', id: 'c' }], leaseMs: 10_000, graceMs: 0, label: undefined, minReplicas: 0, notAfter }, at(ms));
+  const handOff = ({ ask }: ReturnType<typeof setUp>, ms: number) => ask('a.=t', { leaseMs: 1_000, replaces: 'a', takesOver: 'hold', notAfter: Infinity }, ms);
+  const adopt = ({ ask }: ReturnType<typeof setUp>, ms: number, notAfter = Infinity) =>
+    ask('c', { leaseMs: 10_000, replaces: 'a.=t', takesOver: 'ticket', ticketUntil: 1_000, notAfter }, ms);
 
   it('is made of a hold at the last instant of its lease, and not after it', () => {
     const [one, other] = [setUp(), setUp()];
     for (const { granted } of [one, other]) granted('a', { leaseMs: 500 });
-    expect(handOff(one, 500)).toEqual({ kind: 'handedOff', until: 1_500 });
-    expect(handOff(other, 501)).toEqual({ kind: 'lost', key: 'k' });
+    expect(handOff(one, 500)).toMatchObject({ kind: 'granted', taken: { end: 1_500 } });
+    expect(handOff(other, 501)).toMatchObject({ kind: 'gone', now: 501 });
   });
 
   it('is adopted at its last instant, by a request at the last instant of that, and not after either', () => {
@@ -246,7 +245,7 @@ describe('A ticket', () => {
     on.granted('a');
     handOff(on, 0);
     expect(adopt(on, 900, 899)).toEqual({ kind: 'late' });
-    expect(adopt(on, 1_000, 1_000).kind).toBe('adopted');
+    expect(adopt(on, 1_000, 1_000).kind).toBe('granted');
   });
 
   it('shares the fence of another hold of its owner, and of nobody else', () => {
@@ -257,8 +256,8 @@ describe('A ticket', () => {
       on.granted('a', { ...reading, owner: 'o' });
       handOff(on, 0);
       const adopted = adopt(on, 0);
-      if (adopted.kind !== 'adopted') throw new Error(`expected an adoption, got ${adopted.kind}`);
-      expect(adopted.holds[0]!.grant.fence === fence).toBe(shares);
+      if (adopted.kind !== 'granted') throw new Error(`expected an adoption, got ${adopted.kind}`);
+      expect(adopted.grant.fence === fence).toBe(shares);
     }
   });
 });

@@ -4,6 +4,7 @@ import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireOutcome, AcquireRequest, Grant, RenewOutcome } from '../../../lib/core/port/lock-store.js';
 import { Acquiring, type AcquiringParts, type BundledAcquire } from '../../../lib/stores/redis/acquiring.js';
 import { Places } from '../../../lib/stores/redis/places.js';
+import { ToldHolds } from '../../../lib/stores/redis/told-holds.js';
 import { Spots } from '../../../lib/stores/redis/spots.js';
 import { Trust } from '../../../lib/stores/redis/trust.js';
 import { acquire, type ScriptArgument } from '../../../lib/stores/wire/lua.generated.js';
@@ -31,7 +32,7 @@ function stage({ isTimeKnown = true, renewed }: { isTimeKnown?: boolean; renewed
   const bundles = { add: (script: unknown, source: number, one: BundledAcquire) => (to.push([script, source]), void sent.push(one)), underway: () => [{}, ...sent] };
   const memories = { of: () => MEMORY, madeBy: () => 'made by', connection: 5 };
   const recovery = { compare: (group: number, memory: string | undefined, connection: number) => void compared.push([group, memory, connection - 5].slice(0, connection === 5 ? 2 : 3)) };
-  const parts = { bundles, spots: new Spots(keys, () => SOURCE), places, trust, renewals: { renew: async () => [renewed] }, clock, node: 'a:6379', maxLeaseMs: 60_000, recoveryMs: 400, memories, recovery };
+  const parts = { bundles, spots: new Spots(keys, () => SOURCE), places, trust, renewals: { renew: async () => [renewed] }, clock, node: 'a:6379', maxLeaseMs: 60_000, recoveryMs: 400, memories, recovery, toldHolds: new ToldHolds(60_000) };
   const acquiring = new Acquiring(parts as unknown as AcquiringParts);
   const ask = (how: Partial<AcquireRequest> = {}) => {
     const outcome = acquiring.acquire(acquireRequest({ key: 'k', id: 'p.1', leaseMs: 1_500, notAfter: 61_000, ...how }));
@@ -67,18 +68,18 @@ describe('A request for a lock', () => {
     trust.floors.saw(spot.group, 77);
     const limit = Math.floor(NOW + 60_000 - 600);
     expect(to).toEqual([[acquire, SOURCE]]);
-    expect(said(one)).toBe(`w1110 ${limit} ${'77'.padStart(16, '0')} ${MEMORY} 2500 p.1 o me 1 0 0 60000 400 -`);
+    expect(said(one)).toBe(`w111n ${limit} ${'77'.padStart(16, '0')} ${MEMORY} 2500 p.1 o me 1 0 0 60000 400 - -`);
     expect([one.key, one.lockKey, one.sharesLock, one.askedAt]).toEqual(['k', spot.lockKey, false, 1_000]);
   });
 
   it.each<[Partial<AcquireRequest>, string]>([
-    [{ mode: 'read', queue: false }, 'r0010 1 0 0'],
-    [{ fences: 3 }, 'w1000 3 0 0'],
-    [{ minHoldMs: 20.5 }, 'w1000 1 20 0'],
-    [{ minHoldMs: 0.5 }, 'w1010 1 0 0'],
-    [{ graceMs: 30 }, 'w1000 1 0 30'],
-    [{ permits: 4 }, 'p1010 1 0 0'],
-    [{ replaces: 'p.0', handsOn: true }, 'w1001 1 0 0 p.0'],
+    [{ mode: 'read', queue: false }, 'r001n 1 0 0'],
+    [{ fences: 3 }, 'w100n 3 0 0'],
+    [{ minHoldMs: 20.5 }, 'w100n 1 20 0'],
+    [{ minHoldMs: 0.5 }, 'w101n 1 0 0'],
+    [{ graceMs: 30 }, 'w100n 1 0 30'],
+    [{ permits: 4 }, 'p101n 1 0 0'],
+    [{ replaces: 'p.0', handsOn: true }, 'w100p 1 0 0 p.0'],
   ])('says that it wants more than the plain: %j', (how, words) => {
     const [flags, , , , , , owner, , fences, minHoldMs, graceMs, , , replaces] = said(stage().ask(how).one).split(' ');
     expect([flags, fences, minHoldMs, graceMs, ...(replaces === '-' ? [] : [replaces])].join(' ')).toBe(words);
@@ -118,10 +119,10 @@ describe('An answer to a request for a lock', () => {
   });
 
   it.each<[string, unknown[], object]>([
-    ['a place', [2, NOW, 300], { kind: 'waiting', askAgainInMs: 300 }],
-    ['the first place before a hold that is over', [2, NOW, 0], { kind: 'waiting', askAgainInMs: 0 }],
-    ['a place behind others', [2, NOW, -1], { kind: 'waiting', askAgainInMs: undefined }],
-    ['a refusal', [3, NOW, 7], { kind: 'busy', retryInMs: 7 }],
+    ['a place', [2, NOW, 300, '-'], { kind: 'waiting', askAgainInMs: 300 }],
+    ['the first place before a hold that is over', [2, NOW, 0, '-'], { kind: 'waiting', askAgainInMs: 0 }],
+    ['a place behind others', [2, NOW, -1, '-'], { kind: 'waiting', askAgainInMs: undefined }],
+    ['a refusal', [3, NOW, 7, '-'], { kind: 'busy', retryInMs: 7 }],
     ['the refusal of an upgrade', [4, NOW], { kind: 'upgrade' }],
     ['that there are too many holds', [6, NOW], { kind: 'full' }],
     ['that there are other permits', [8, NOW, 5], { kind: 'permits', permits: 5 }],
@@ -149,7 +150,7 @@ describe('An answer to a request for a lock', () => {
     expect(() => one.answered([5, NOW], 1_000)).toThrow(LockStoreError);
     const { ask, sent, clock } = stage({ isTimeKnown: false });
     const asked = ask({ notAfter: 1_050 });
-    expect(said(asked.one)).toMatch(/^w1010 0{12}1 /);
+    expect(said(asked.one)).toMatch(/^w101n 0{12}1 /);
     clock.block(10);
     asked.one.answered([5, NOW + 10], 1_000);
     expect(sent).toHaveLength(2);
@@ -170,7 +171,7 @@ describe('An answer to a request for a lock', () => {
       expect(places.count).toBe(hasPlace ? 1 : 0);
       one.failed(new LockStoreError('no answer'));
       await expect(outcome).rejects.toThrow('no answer');
-      one.answered([2, NOW, 300], 1_000);
+      one.answered([2, NOW, 300, '-'], 1_000);
       expect(places.count).toBe(0);
     }
   });
@@ -183,7 +184,7 @@ describe('A place in the queue', () => {
     const { outcome, one } = ask();
     said(one);
     trust.floors.saw(spot.group, 60);
-    one.answered([2, NOW, 300], 1_000);
+    one.answered([2, NOW, 300, '-'], 1_000);
     await outcome;
     expect(places.get('p.1')).toMatchObject({ floor: 50, group: spot.group });
   });
@@ -192,7 +193,7 @@ describe('A place in the queue', () => {
     const { ask, places } = stage();
     const { outcome, one } = ask();
     one.messageCame(message());
-    one.answered([2, NOW, 300], 1_000);
+    one.answered([2, NOW, 300, '-'], 1_000);
     expect(await outcome).toMatchObject({ kind: 'granted', grant: { fence: FENCE + 7, contended: true, memory: 'made by' } });
     expect(places.count).toBe(0);
   });
@@ -202,7 +203,7 @@ describe('A place in the queue', () => {
     const { outcome, one } = ask({ replaces: 'p.0', notAfter: 90_000 });
     one.messageCame(message(FENCE + 1_000 * 90_000_000));
     clock.block(3);
-    one.answered([2, NOW, 300], 1_000);
+    one.answered([2, NOW, 300, '-'], 1_000);
     expect(sent).toHaveLength(2);
     expect(sent[1]).toMatchObject({ askedAt: 1_003, sharesLock: false });
     sent[1]!.answered([4, NOW], 1_003);
@@ -217,14 +218,14 @@ describe('A place in the queue', () => {
       const { outcome, one } = ask();
       if (hasMessage) places.get('p.1')!.messageCame(message());
       if (isReleased) places.drop('p.1');
-      one.answered([2, NOW, 300], 1_000);
+      one.answered([2, NOW, 300, '-'], 1_000);
       expect(await outcome).toMatchObject({ kind: hasMessage && !isReleased ? 'granted' : 'waiting' });
       expect(places.get('p.1')?.floor).toBe(hasMessage ? undefined : 3);
     }
   });
 
   it('that is asked for again is kept while it waits, and ends with every other answer', async () => {
-    for (const [reply, count] of [[[2, NOW, 300], 1], [grantOf(), 0], [[3, NOW, 7], 0]] as const) {
+    for (const [reply, count] of [[[2, NOW, 300, '-'], 1], [grantOf(), 0], [[3, NOW, 7, '-'], 0]] as const) {
       const { ask, places } = stage();
       places.add(acquireRequest({ key: 'k', id: 'p.1' }), spot.group, 0);
       const { outcome, one } = ask();
@@ -239,7 +240,7 @@ describe('A place in the queue', () => {
     places.add(acquireRequest({ key: 'k', id: 'p.1' }), spot.group, 0);
     const { outcome, one } = ask();
     places.drop('p.1');
-    one.answered([2, NOW, 300], 1_000);
+    one.answered([2, NOW, 300, '-'], 1_000);
     expect([await outcome, places.count]).toEqual([{ kind: 'waiting', askAgainInMs: 300 }, 0]);
   });
 
@@ -249,7 +250,7 @@ describe('A place in the queue', () => {
     const { outcome, one } = ask();
     one.answered(grantOf(FENCE + 5), 1_000);
     expect(sent).toHaveLength(2);
-    expect(said(sent[1]!)).toMatch(/ p\.1$/);
+    expect(said(sent[1]!)).toMatch(/ p\.1 -$/);
     sent[1]!.answered(grantOf(FENCE + 6), 1_000);
     expect(await outcome).toMatchObject({ kind: 'granted', grant: { fence: FENCE + 6 } });
     expect(places.count).toBe(0);

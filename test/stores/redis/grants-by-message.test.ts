@@ -1,4 +1,5 @@
 /** What becomes of a grant that comes as a message, without a server; pushed-grants.test.ts shows the same on one. */
+import { ToldHolds } from '../../../lib/stores/redis/told-holds.js';
 import { describe, expect, it } from '@jest/globals';
 import type { Grant, Wake } from '../../../lib/core/port/lock-store.js';
 import { Places } from '../../../lib/stores/redis/places.js';
@@ -16,6 +17,7 @@ function stage(trusted: Grant | undefined) {
   const places = new Places();
   const parts = {
     places,
+    toldHolds: new ToldHolds(60_000),
     clock: new FakeClock({ now: 400 }),
     process: 'p',
     acquiring: { underway: (id: string) => (id === 'p.underway' ? { messageCame: (push: PushedGrant) => void kept.push(push) } : undefined) },

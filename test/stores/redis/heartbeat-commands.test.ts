@@ -1,4 +1,5 @@
 /** What a Redis answers to the heartbeats of waiters, and what becomes of it, without a server. */
+import { ToldHolds } from '../../../lib/stores/redis/told-holds.js';
 import { describe, expect, it } from '@jest/globals';
 import type { HeartbeatOutcome } from '../../../lib/core/port/lock-store.js';
 import { HeartbeatCommands, type HeartbeatParts } from '../../../lib/stores/redis/heartbeat-commands.js';
@@ -34,7 +35,7 @@ function stage({ isCluster = false, fails = '' } = {}) {
     return decode([SERVER, ...asked.flat()], 1_000, 1_010);
   };
   const memories = { of: (group: number) => `sent ${group}`, knownOf: (group: number) => `known ${group}` };
-  const parts = { runner: { run }, keys, places, trust, memories, node: 'a:6379', maxLeaseMs: 60_000, recoveryMs: 400, missed: (id: string) => void missed.push(id) };
+  const parts = { runner: { run }, keys, places, trust, memories, toldHolds: new ToldHolds(60_000), node: 'a:6379', maxLeaseMs: 60_000, recoveryMs: 400, missed: (id: string) => void missed.push(id) };
   const beat = (...waiting: string[]) => new HeartbeatCommands(parts as unknown as HeartbeatParts).heartbeat(waiting.map((key) => ({ key, id: `p.${key}` })));
   const place = (key: string, floor: number, minReplicas = 0) => places.add(acquireRequest({ key, id: `p.${key}`, minReplicas }), keys.groupOf(key), floor);
   return { calls, missed, answers, places, trust, beat, place };

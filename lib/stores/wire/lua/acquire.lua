@@ -4,12 +4,12 @@
 ---   queueKey  its waiters
 ---   fenceKey  the slot group's last fence
 --- ARGV[...] requests  for each request; what the commonest case looks at comes first:
----   terms: <mode><queue><needsListener><plain><handsOn> <notAfter> <floor> <known> <keepMs> <id> <owner> <label> <fences> <minHoldMs> <graceMs> <longestMs> <recoveryMs> <replaces>  who asks, and how
+---   terms: <mode><queue><needsListener><plain><takes> <notAfter> <floor> <known> <keepMs> <id> <owner> <label> <fences> <minHoldMs> <graceMs> <longestMs> <recoveryMs> <replaces> <told>  who asks, and how
 ---     mode: hold                    how it wants to hold the lock
 ---     queue: flag                   whether it takes a place in the queue when the lock is busy
 ---     needsListener: flag           whether others go first while nobody listens on the channel of its process
 ---     plain: flag                   whether it wants one fence, owes no minHoldMs, has no grace and replaces nothing
----     handsOn: flag                 whether the permit of the id to replace goes to it before those who wait
+---     takes: taking                 what it gets from the id to replace: its permit, before those who wait; or all of its hold, as a ticket in its place or beside it; or that of a ticket; or nothing
 ---     notAfter: number of 13 digits  server time in ms after which nothing is done
 ---     floor: number of 16 digits    the highest fence that the caller has seen in the slot group
 ---     known: text of 30 letters     what the server told the caller as its memory on this connection, or as many dashes
@@ -18,24 +18,31 @@
 ---     owner: encoded or -           whose requests share a lock; of a request for a permit how many there are
 ---     label: encoded or -           what an operator reads
 ---     fences: number                how many to reserve
----     minHoldMs: number             how long the lock stays taken at least
+---     minHoldMs: number             how long the lock stays taken at least; of who takes a ticket the last server time in ms at which that can be taken
 ---     graceMs: number               how long the lock stays taken after a lease that ended without a release
 ---     longestMs: number             the longest lease that can be
 ---     recoveryMs: number            how long nothing new is granted after the server forgot
 ---     replaces: text or -           an id to release in the same step
+---     told: text or -               how many ms ago the caller was told who holds the lock, a comma, and what it was told (stand-in.lua)
 --- RETURNS text granted as asked  the fence, which is the server's time in µs
+--- RETURNS 0 gone: now, memory text  the id from which it takes the hold is not there
 --- RETURNS 1 granted: now, fence, fences, mode mode, end, contended flag, memory text or nothing  the end is that of the lease, without its grace; contended when others wait; memory where the caller did not know it
---- RETURNS 2 waiting: now, leftMs  until the present hold ends, or -1 when others come first
---- RETURNS 3 busy: now, leftMs  until the present hold ends
+--- RETURNS 2 waiting: now, leftMs, holds text  until the present hold ends, or -1 when others come first; holds says who holds it, and for how long (stand-in.lua)
+--- RETURNS 3 busy: now, leftMs, holds text  until the present hold ends
 --- RETURNS 4 upgrade: now  the owner reads
 --- RETURNS 5 late: now  after notAfter
 --- RETURNS 6 full: now  the owner has as many holds of the lock as can be
 --- RETURNS 7 recovering: now, leftMs  until something new is granted, for the server may have forgotten who has the lock
 --- RETURNS 8 permits: now, permits  those who hold or wait name so many permits, or 0 for none, and this request does not
+--- RETURNS 9 taken: now, fence, fences, mode mode, end, contended flag, memory text, owner encoded, permits, minHoldMs  as granted, and what was taken with the hold; permits that the lock has, or 0; minHoldMs is what is left of it
 --- RETURNS refused    the server's words: it refused something for this request's keys
---- RETURNS 10 more in place of 1 to 8 when the id to replace was not there any more
+--- RETURNS 10 more in place of 1 to 8 when the id to replace was not there any more, which does not matter to them
 --- RETURNS a list of these when there are several requests
 --- INVARIANT the same id asked for again gets the same grant or keeps the same place
+--- INVARIANT who waited or was refused before the server forgot is not granted the lock before the end that it was told, unless the holder was heard of
+--- INVARIANT what is taken over changes hands in one step: nobody is let in, the mode, owner and permit stay, and what minHoldMs owes
+--- INVARIANT a ticket is taken once, and not after its time; the fence rises then, unless other holds of the same owner go on, which share theirs
+--- INVARIANT beside a hold that stays, a copy of the request that comes after the ticket was taken makes it anew, so it must be late
 --- INVARIANT a queue exists only while its lock does, so a lock that is not there is free
 --- @bind
 
@@ -86,6 +93,7 @@ if not uncommon then return count == 1 and replies[1] or replies end
 --- @include shared/leave
 --- @include shared/settle
 --- @include shared/close-lock
+--- @include shared/stand-in
 --- @include shared/beside-others
 --- @include shared/refusal
 --- @request
@@ -98,7 +106,14 @@ local function answer(lock, request)
   local waits, entered = keepPlace(lock, id)
   if waits then return 2 end
   if entered then return 1, entered end
-  if recoveryOf(lock) > 0 then return 7 end
+  if recoveryOf(lock) > 0 then
+    -- Behind the stand-ins of those who held the lock it may wait in the queue, in which it was before.
+    if not lock.standsIn then return 7 end
+    if permitsOf(request) ~= lock.permits then return 8 end
+    if not request.queue then return 3 end
+    joinQueue(lock, request)
+    return 2
+  end
   local permits = permitsOf(request)
   if #lock.holders > 0 and permits ~= lock.permits then return 8 end
   local kin = ownedBy(lock, owner)
@@ -118,11 +133,47 @@ local function answer(lock, request)
   return 2
 end
 
+-- Puts a request into the place of the holder from which it takes the hold; nothing where that is not there. A ticket has all that is known
+-- of the hold, but for its time: what minHoldMs keeps taken beyond that stands as its grace, in which nobody takes it.
+local function takeOver(lock, request)
+  local holder, position = holderOf(lock, request.replaces)
+  if not holder then return nil end
+  local heir = {}
+  for field, value in pairs(holder) do heir[field] = value end
+  heir.id, heir.ending = request.id, math.max(now + request.leaseMs, holder.minEnd)
+  if request.takes == 't' then
+    if math.min(request.minHoldMs, leaseEnd(holder)) < now then return nil end
+    if lock.recoversForMs > 0 then return nil, lock.recoversForMs end
+    holder.owner = '-' -- its own fence is not shared
+    local shared = heir.owner ~= '-' and lock.mode ~= 'p' and fenceToShare(lock, heir.owner, lock.memory)
+    heir.fence, heir.fences = shared or nextFence(lock.fenceKey, nowUs, math.max(lock.floor, holder.fence + holder.fences - 1), 1), 1
+    heir.label, heir.graceMs, heir.ending = request.label, request.graceMs, heir.ending + request.graceMs
+  else
+    heir.graceMs = heir.ending - now - request.leaseMs
+  end
+  lock.holders[request.takes == 'b' and #lock.holders + 1 or position] = heir
+  lock.frees = true -- on a full server too a hold leaves its process
+  return heir
+end
+
+local function takeHold(lock, request)
+  settle(lock)
+  local holder, recoversForMs = holderOf(lock, request.id), nil
+  if not holder then holder, recoversForMs = takeOver(lock, request) end
+  closeLock(lock)
+  if recoversForMs then return { 7, now, recoversForMs } end
+  if not holder then return { 0, now, lock.memory } end
+  return {
+    9, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, lock.memory,
+    lock.mode == 'p' and '-' or holder.owner, lock.permits, math.max(0, holder.minEnd - now),
+  }
+end
+
 -- Takes away the lease that a request replaces; whether it was there. Its permit goes on to a request that says so, before those who
 -- wait: for a short time a process may hand it on among its callers. What the request's own id was granted owes no minHoldMs,
 -- because no work has begun under it.
 local function replaceLease(lock, request)
-  local handsOn = request.handsOn and lock.permits == permitsOf(request) and holderOf(lock, request.replaces) and not holderOf(lock, request.id)
+  local handsOn = request.takes == 'p' and lock.permits == permitsOf(request) and holderOf(lock, request.replaces) and not holderOf(lock, request.id)
   local there = leave(lock, request.replaces, request.replaces == request.id)
   if handsOn and #lock.holders < lock.permits and recoveryOf(lock) == 0 then
     takeOut(lock, request.id)
@@ -140,16 +191,17 @@ local function grantOrPlace(request)
   if reply then return reply end
   local lock = parseLock(text, request)
   lock.memory, lock.recoversForMs = memory, recoversForMs
+  if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
   local more = (replaces == '-' or replaceLease(lock, request) or hasForgotten) and 0 or 10
-  lock.asking[request.id] = true
+  lock.asking[request.id], lock.standsIn = true, request.told ~= '-' and standIn(lock, request)
   settle(lock)
   local code, holder = answer(lock, request)
   closeLock(lock)
   if code == 1 then
     return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, newMemory }
   end
-  if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id) } end
-  if code == 3 then return { 3 + more, now, nextEnd(lock) - now + 1 } end
+  if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id), holdsOf(lock) } end
+  if code == 3 then return { 3 + more, now, nextEnd(lock) - now + 1, holdsOf(lock) } end
   if code == 7 then return { 7 + more, now, recoversForMs } end
   if code == 8 then return { 8 + more, now, lock.permits } end
   return { code + more, now }

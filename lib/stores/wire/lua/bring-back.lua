@@ -40,6 +40,7 @@
 --- @include shared/queue
 --- @include shared/settle
 --- @include shared/close-lock
+--- @include shared/stand-in
 --- @include shared/refusal
 --- @request
 
@@ -67,15 +68,11 @@ local function makeRoom(lock, lease)
   return true
 end
 
--- What stands in the place of a holder while the server recovers makes way for anybody.
-local function dropPlaceholder(lock)
-  local _, position = holderOf(lock, RECOVERY)
-  if position then table.remove(lock.holders, position) end
-end
-
 -- Returns the holder, or nothing when the lock is somebody else's.
 local function enterAgain(lock, lease)
-  dropPlaceholder(lock)
+  -- Those who told of others were told before; whoever comes back knows it.
+  dropStandIns(lock, string.sub(RECOVERY, 2))
+  if not fitsBeside(lock, lease) or lock.mode == 'p' and #lock.holders >= lock.permits then dropStandIns(lock) end
   if not fitsBeside(lock, lease) and not (lock.recoversForMs > 0 and makeRoom(lock, lease)) then return nil end
   if #lock.holders == 0 then lock.mode, lock.permits = lease.mode, permitsOf(lease) end
   local holder = {
@@ -99,10 +96,14 @@ local function bringBack(lease)
     if recoversForMs > 0 and lease.mode == 'r' and #lock.holders == 1 then lock.mode = 'r' end
   else
     settle(lock)
+    local stoodIn
     if memory ~= lease.known then
+      heardOf(lease.fenceKey, lease.id, memory)
       removeHolder(lock, lease.ticketId, true)
+      stoodIn = dropStandIns(lock, lease.id)
       holder = enterAgain(lock, lease)
     end
+    if stoodIn and not holder then settle(lock) end
   end
   if holder and lease.owner ~= '-' and lock.mode ~= 'p' then holder.heardOf = now end
   closeLock(lock)

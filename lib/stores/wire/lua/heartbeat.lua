@@ -12,7 +12,7 @@
 --- RETURNS all head: now  the server's time in ms
 --- RETURNS each 0 gone: none  filled up with zeros, as the next two are
 --- RETURNS each 1 granted: fence, fences, mode mode, end, contended flag  contended when others wait
---- RETURNS each 2 waiting: leftMs  until the present hold ends, or -1 when others come first
+--- RETURNS each 2 waiting: leftMs, holds text  until the present hold ends, or -1 when others come first; holds says who holds it, and for how long (stand-in.lua)
 --- RETURNS each 3 refused: words text  what the server said to this waiter's keys
 --- @bind
 
@@ -25,6 +25,7 @@
 --- @include shared/queue
 --- @include shared/settle
 --- @include shared/close-lock
+--- @include shared/stand-in
 --- @include shared/refusal
 --- @request
 
@@ -32,7 +33,7 @@ local function grantOrPlace(lock, holder, id)
   local waits = false
   if not holder then waits, holder = keepPlace(lock, id) end
   if holder then return { 1, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0 } end
-  return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, 0, 0, 0, 0 }
+  return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, waits and lock.holds or 0, 0, 0, 0 }
 end
 
 -- The waiters of one lock, which is read and written once however many they are. Returns their answers in order.
@@ -46,6 +47,7 @@ local function heartbeat(waiters)
   end
   settle(lock)
   local holders = holdersById(lock)
+  lock.holds = holdsOf(lock)
   for n, waiter in ipairs(waiters) do answers[n] = grantOrPlace(lock, holders[waiter.id], waiter.id) end
   closeLock(lock)
   return answers

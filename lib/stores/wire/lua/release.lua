@@ -45,19 +45,21 @@ if not uncommon then return count == 1 and replies[1] or replies end
 --- @include shared/leave
 --- @include shared/settle
 --- @include shared/close-lock
+--- @include shared/stand-in
 --- @include shared/beside-others
 --- @include shared/refusal
 --- @request
 
 local function release(request)
   local text = redis.call('GET', request.lockKey)
-  if not text then return isOnlyForgotten(request) and 1 or 0 end
-  if leaveAsText(text, request) then return 1 end
-  local lock = parseLock(text, request)
-  local there = leave(lock, request.id, request.abandoned)
-  settle(lock)
-  closeLock(lock)
-  return (there or isOnlyForgotten(request)) and 1 or 0
+  if text and leaveAsText(text, request) then return 1 end
+  local lock = parseLock(text or '', request)
+  local there = leave(lock, request.id, request.abandoned) or isOnlyForgotten(lock, request.id)
+  if text then
+    settle(lock)
+    closeLock(lock)
+  end
+  return there and 1 or 0
 end
 
 for _, n in ipairs(uncommon) do

@@ -34,6 +34,16 @@ local function answerAsText(text, who, memory, lines)
   return not who.queue and 3 or nil
 end
 
+-- What holdsOf() tells (stand-in.lua).
+local function holdsAsText(text, memory, who)
+  if who.recoveryMs == 0 then return '-' end
+  local told, mode = {}, string.sub(text, 1, 1)
+  for ending, id in string.gmatch(string.sub(text, 5), '(%d+) (%S+) [^\n]*') do
+    if #told < MAX_TOLD then told[#told + 1] = string.format('%.0f,%s', tonumber(ending) - now, id) end
+  end
+  return string.sub(memory, 18) .. ',' .. mode .. (mode == 'p' and string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5) or '') .. ',' .. table.concat(told, ',')
+end
+
 -- Answers a request for a lock that several hold, unless it may be there or wait already: with a hold beside theirs, or a refusal.
 local function answerBesideOthers(text, who, memory)
   if string.sub(text, 3, 3) ~= '1' or string.find(text, who.id .. ' ', 1, true) then return nil end
@@ -43,7 +53,7 @@ local function answerBesideOthers(text, who, memory)
   if not lines then return nil end
   local code, shared = answerAsText(text, who, memory, lines)
   local mode = string.sub(text, 1, 1)
-  if code == 3 then return { 3, now, (mode == 'p' and first or last) - now + 1 } end
+  if code == 3 then return { 3, now, (mode == 'p' and first or last) - now + 1, holdsAsText(text, memory, who) } end
   if code == 8 then return { 8, now, mode == 'p' and tonumber(string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)) or 0 } end
   if code ~= 1 then return code and { code, now } end
   local fences = shared and 1 or who.fences

@@ -120,13 +120,6 @@ local function readMemory(fenceKey, known, floor, recoveryMs, claim)
   return memory, recovers and closedUntil - now or 0, true
 end
 
--- Whether an id that is not in its lock was only forgotten, so that it counts as released.
-local function isOnlyForgotten(who)
-  if who.recoveryMs == 0 then return false end
-  local _, _, hasForgotten = readMemory(who.fenceKey, who.known, who.floor, who.recoveryMs)
-  return hasForgotten
-end
-
 -- Stands in the place of a holder while a lock is kept for whoever may bring it back.
 local RECOVERY = '~recovery'
 

@@ -1,0 +1,87 @@
+-- Who has to wait, or is refused, is told who holds the lock and for how long. When the server has forgotten that, it hears it from them:
+-- with their next request each of those holders gets a stand-in, a line whose id has a ~ before it and which has no fence. It keeps the
+-- lock taken until the end that was told, unless the server hears of the holder before: it brings its lease back, or releases it.
+--
+--   1795236000100,w,12000,web-1.7        what is told: since when the server remembers, the mode, and for each holder the ms that are
+--   1795236000100,p3,400,web-1.8,90,…    left and its id; - for nothing
+--
+-- The ids that were heard of are kept in a hash of the slot group, because what is told of them may be told late: `<id>` <memory>.
+
+local MAX_TOLD = 16 -- holders of a lock: with more of them, only the first are told of
+local HEARD_MS = 600000 -- longer than any lease that was granted before the server forgot
+
+local function holdsOf(lock)
+  if not lock.memory or lock.recoveryMs == 0 then return '-' end
+  local told = {}
+  for i = 1, math.min(#lock.holders, MAX_TOLD) do
+    local holder = lock.holders[i]
+    if holder.id ~= RECOVERY then told[#told + 1] = string.format('%.0f,%s', holder.ending - lock.now, holder.id) end
+  end
+  if #told == 0 then return '-' end
+  return string.sub(lock.memory, 18) .. ',' .. lock.mode .. (lock.mode == 'p' and string.format('%d', lock.permits) or '') .. ',' .. table.concat(told, ',')
+end
+
+local function heardKey(fenceKey)
+  return string.sub(fenceKey, 1, -2) .. 'q:%heard'
+end
+
+-- A full server does not keep the note: then the lock stays taken for a while.
+local function heardOf(fenceKey, id, memory)
+  if now - tonumber(string.sub(memory, 18)) > HEARD_MS then return end
+  redis.pcall('HSET', heardKey(fenceKey), id, memory)
+  redis.pcall('PEXPIRE', heardKey(fenceKey), HEARD_MS)
+end
+
+local function isStandIn(holder)
+  return holder.fence == 0
+end
+
+-- Takes away the stand-in of this id, or all of them; whether there was one.
+local function dropStandIns(lock, id)
+  local kept = {}
+  for _, holder in ipairs(lock.holders) do
+    if not isStandIn(holder) or id and holder.id ~= '~' .. id then kept[#kept + 1] = holder end
+  end
+  local dropped = #kept < #lock.holders
+  lock.holders = kept
+  return dropped
+end
+
+local function standInFor(id, ending, owner)
+  return { ending = ending, id = '~' .. id, fence = 0, fences = 1, minEnd = 0, owner = owner, label = '-', graceMs = 0 }
+end
+
+-- Whether others who have the lock since the server forgot leave no room for those of whom is told now: that was told too late.
+local function isOverBy(lock, mode)
+  for _, holder in ipairs(lock.holders) do
+    if not isStandIn(holder) and (mode ~= lock.mode or mode == 'w' and holder.owner == '-') then return true end
+  end
+  return false
+end
+
+-- Gives a stand-in to each holder of whom this request was told by an earlier memory, and nobody has heard since. Whether there is any.
+local function standIn(lock, request)
+  local agoMs, since, mode, permits, holds = string.match(request.told, '^(%d+),(%d+),(%a)(%d*),(.+)$')
+  if not since or since == string.sub(lock.memory, 18) or isOverBy(lock, mode) then return false end
+  for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
+    local id, ending = string.gsub(told, '^~', ''), now + tonumber(left) - tonumber(agoMs)
+    local isFull = lock.mode == 'p' and #lock.holders > 0 and #lock.holders >= lock.permits
+    if ending > now and not isFull and not holderOf(lock, id) and not holderOf(lock, '~' .. id) and redis.call('HGET', heardKey(lock.fenceKey), id) ~= lock.memory then
+      if #lock.holders == 0 then lock.mode, lock.permits = mode, tonumber(permits) or 0 end
+      lock.holders[#lock.holders + 1] = standInFor(id, ending, lock.mode == 'p' and string.format('%d', lock.permits) or '-')
+    end
+  end
+  for _, holder in ipairs(lock.holders) do
+    if isStandIn(holder) and holder.id ~= RECOVERY then return true end
+  end
+  return false
+end
+
+-- Whether an id that is released and is not in its lock was only forgotten, so that it counts as released; from now on it was heard of.
+local function isOnlyForgotten(lock, id)
+  if lock.recoveryMs == 0 then return false end
+  local memory, recoversForMs, hasForgotten = readMemory(lock.fenceKey, lock.known, lock.floor, lock.recoveryMs)
+  lock.memory, lock.recoversForMs = memory, recoversForMs
+  heardOf(lock.fenceKey, id, memory)
+  return dropStandIns(lock, id) or hasForgotten
+end

@@ -1,0 +1,134 @@
+/** A server that forgot who holds a lock, and is told by those who waited for it, or were refused it. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { bringBackCall, heartbeatCall, releaseCall, type BringBackArgs } from '../../lib/stores/wire/lua.generated.js';
+import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
+import { LuaServer, type AcquireArguments, type LuaLock } from '../support/lua-server.js';
+
+let lua: LuaServer;
+beforeAll(async () => {
+  lua = await LuaServer.start();
+}, 60_000);
+afterAll(() => lua.stop());
+
+const RECOVERS = { recoveryMs: 60, known: UNKNOWN_MEMORY } as const;
+
+/** What a caller is told that is refused the lock. */
+async function toldBy(lock: LuaLock, id: string, how: AcquireArguments = {}): Promise<string> {
+  const reply = (await lock.acquire(id, { ...RECOVERS, queue: 0, ...how })) as (number | string)[];
+  expect(reply[0]).toBe(3);
+  return `0,${reply[3]}`;
+}
+
+/** The lock is held by these; then the server forgets it, and its recovery is over. Gives what was told before. */
+async function forgotten(lock: LuaLock, holders: readonly string[], how: AcquireArguments = {}): Promise<string> {
+  await lock.memory();
+  for (const id of holders) await lock.takes(id, how);
+  const told = await toldBy(lock, 'w.0', how.mode === 'r' ? {} : how);
+  await lua.client.del(lock.lockKey, lock.queueKey, lock.fenceKey);
+  await lock.memory(RECOVERS.recoveryMs);
+  await lua.past((await lua.now()) + RECOVERS.recoveryMs);
+  return told;
+}
+
+async function bringBack(lock: LuaLock, id: string, how: Partial<BringBackArgs> = {}): Promise<unknown> {
+  const lease = { mode: 'write', leaseMs: 20_000, fence: 70, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: RECOVERS.recoveryMs } as const;
+  const [, code] = (await lua.run(bringBackCall(lock, { ...lease, id, notAfter: (await lua.now()) + 1_000, ...how }))) as number[];
+  return code;
+}
+
+async function release(lock: LuaLock, id: string): Promise<unknown> {
+  return lua.run(releaseCall(lock, { id, mayBeOver: true, floor: 0, abandoned: false, ...RECOVERS }));
+}
+
+async function waits(lock: LuaLock, id: string): Promise<unknown> {
+  const call = heartbeatCall(lock, { id, floor: 0, longestMs: 60_000, ...RECOVERS });
+  return ((await lua.run(call)) as number[])[1];
+}
+
+describe('Whoever was told that a lock is held, and asks again when the server has forgotten it,', () => {
+  it('waits until the end that was told, and not longer', async () => {
+    const lock = lua.lock('si1');
+    const told = await forgotten(lock, ['h.1'], { leaseMs: 20_000 });
+    const [code, , leftMs] = (await lock.acquire('w.1', { ...RECOVERS, told })) as number[];
+    expect([code, Math.ceil(leftMs! / 5_000)]).toEqual([2, 4]);
+    expect(await lock.acquire('n.1', { ...RECOVERS, queue: 0 })).toEqual([3, expect.any(Number), expect.any(Number), expect.any(String)]);
+    const over = lua.lock('si2');
+    const long = await forgotten(over, ['h.1'], { leaseMs: 20_000 });
+    await over.takes('w.1', { ...RECOVERS, told: long.replace('0,', '20001,') });
+  });
+
+  it('has a place in the queue while the server recovers, as it had before', async () => {
+    const lock = lua.lock('si3');
+    const told = await forgotten(lock, ['h.1']);
+    await lua.client.del(lock.fenceKey);
+    expect(await lock.acquire('n.1', { ...RECOVERS, recoveryMs: 9_000 })).toEqual([7, expect.any(Number), expect.any(Number)]);
+    expect(await lock.acquire('w.1', { ...RECOVERS, recoveryMs: 9_000, told })).toEqual([2, expect.any(Number), expect.any(Number), expect.any(String)]);
+    expect(await waits(lock, 'w.1')).toBe(2);
+  });
+
+  it('waits on when the holder has brought its lease back, and is served when that is released', async () => {
+    const lock = lua.lock('si4');
+    const told = await forgotten(lock, ['h.1']);
+    await lock.acquire('w.1', { ...RECOVERS, told });
+    expect(await bringBack(lock, 'h.1')).toBe(1);
+    expect(await waits(lock, 'w.1')).toBe(2);
+    expect(await release(lock, 'h.1')).toBe(1);
+    expect(await waits(lock, 'w.1')).toBe(1);
+  });
+
+  it('is served when the holder releases what was forgotten, who is not told that it lost it', async () => {
+    const lock = lua.lock('si5');
+    const told = await forgotten(lock, ['h.1']);
+    await lock.acquire('w.1', { ...RECOVERS, told });
+    expect(await release(lock, 'other.1')).toBe(0);
+    expect(await waits(lock, 'w.1')).toBe(2);
+    expect(await release(lock, 'h.1')).toBe(1);
+    expect(await waits(lock, 'w.1')).toBe(1);
+  });
+
+  it('does not wait for a holder of whom the server has heard before: who released, or brought back and then released', async () => {
+    const lock = lua.lock('si6');
+    const told = await forgotten(lock, ['h.1']);
+    await release(lock, 'h.1');
+    await lock.takes('w.1', { ...RECOVERS, told });
+    const back = lua.lock('si7');
+    const before = await forgotten(back, ['h.1']);
+    await bringBack(back, 'h.1');
+    await release(back, 'h.1');
+    await back.takes('w.1', { ...RECOVERS, told: before });
+  });
+
+  it('waits for all readers of whom it was told, and for no permit that was free', async () => {
+    const lock = lua.lock('si8');
+    const told = await forgotten(lock, ['r.1', 'r.2'], { mode: 'r' });
+    await lock.acquire('w.1', { ...RECOVERS, told });
+    await release(lock, 'r.1');
+    expect(await waits(lock, 'w.1')).toBe(2);
+    expect(await bringBack(lock, 'r.2', { mode: 'read' })).toBe(1);
+    await release(lock, 'r.2');
+    expect(await waits(lock, 'w.1')).toBe(1);
+    const smtp = lua.lock('si9');
+    const permits = await forgotten(smtp, ['p.1', 'p.2'], { permits: 2 });
+    await release(smtp, 'p.1');
+    await smtp.takes('p.3', { ...RECOVERS, permits: 2, told: permits });
+    expect(await smtp.acquire('p.4', { ...RECOVERS, permits: 2, told: permits })).toEqual([2, expect.any(Number), -1, expect.any(String)].map((each, n) => (n === 2 ? expect.any(Number) : each)));
+  });
+
+  it('makes way for a holder that comes back, of whom it knew nothing', async () => {
+    const lock = lua.lock('si10');
+    const told = await forgotten(lock, ['h.1']);
+    await lock.acquire('w.1', { ...RECOVERS, told });
+    expect(await bringBack(lock, 'h.2')).toBe(1);
+    await release(lock, 'h.2');
+    expect(await waits(lock, 'w.1')).toBe(1);
+  });
+
+  it('is believed only where something was forgotten since', async () => {
+    const lock = lua.lock('si11');
+    await lock.memory();
+    await lock.takes('h.1', RECOVERS);
+    const told = await toldBy(lock, 'w.0');
+    expect(await release(lock, 'h.1')).toBe(1);
+    await lock.takes('w.1', { ...RECOVERS, told });
+  });
+});

@@ -1,0 +1,55 @@
+/** A server that forgets what is held by a process that cannot say so in time: who waited for a lock, or was refused it, is not let in. */
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { LockService } from '../../../lib/lock.service.js';
+import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { closeStores, makeRedisStore } from '../../support/redis-store.js';
+import { eventually } from '../../support/eventually.js';
+
+const RECOVERY_MS = 100;
+
+let server: RedisServer;
+let proxy: FlakyProxy;
+let services: LockService[];
+beforeEach(async () => {
+  services = [];
+  server = await startRedis();
+  proxy = await startFlakyProxy(server.port);
+}, 60_000);
+afterEach(async () => {
+  await Promise.all(services.map((locks) => locks.close()));
+  await closeStores();
+  await proxy.stop();
+  await server.stop();
+});
+
+async function openLocks(process: string, url: string): Promise<LockService> {
+  const locks = new LockService({ store: makeRedisStore(url, process, { recoveryMs: RECOVERY_MS }), process, leaseMs: 20_000, waitMs: 60_000, shutdownGraceMs: 0 });
+  services.push(locks);
+  await locks.open();
+  return locks;
+}
+
+describe('A lock whose holder cannot reach the server that forgot it', () => {
+  it('is granted to nobody who waited for it or was refused it, and stays that of its holder, who brings it back long after the recovery', async () => {
+    const [holder, waiter, refused, stranger] = [await openLocks('holder', proxy.url), await openLocks('waiter', server.url), await openLocks('refused', server.url), await openLocks('new', server.url)];
+    const lease = await holder.acquire('k');
+    let granted = 0;
+    const waited = waiter.acquire('k');
+    void waited.then(() => (granted += 1));
+    await eventually(async () => expect((await waiter.inspect('k')).waiters).toHaveLength(1));
+    expect(await refused.tryAcquire('k')).toBeNull();
+    await proxy.cut();
+    await server.command('FLUSHALL');
+    // The recovery is over when the server grants another lock of this slot group to somebody new.
+    await eventually(async () => expect((await waiter.inspect('k')).waiters).toHaveLength(1), 10_000);
+    await eventually(async () => void (await stranger.acquire('another', { waitMs: 0 })), 10_000);
+    await eventually(async () => expect(await refused.tryAcquire('k')).toBeNull(), 10_000);
+    expect(granted).toBe(0);
+    await proxy.heal();
+    await eventually(async () => expect((await waiter.inspect('k')).holders).toMatchObject([{ fence: lease.fence }]), 20_000);
+    lease.assertHeld();
+    expect([granted, await lease.release()]).toEqual([0, 'released']);
+    expect((await waited).fence).toBeGreaterThan(lease.fence);
+  }, 60_000);
+});
