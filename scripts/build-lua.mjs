@@ -62,11 +62,11 @@ const quoted = (text) => text.replace(/[`\\]|\$\{/g, '\\$&');
 
 function moduleOf({ name, sha1, texts, protocol }) {
   const source = texts.map((piece) => (piece.name === undefined ? quoted(piece.text) : `\${${camel(piece.name)}}`)).join('\n');
-  return `export const ${camel(name)} = {
+  return `export const ${camel(name)}: LuaScript = {
   name: '${name}',
   sha1: '${sha1}',
   source: \`${source}\`,
-} as const satisfies LuaScript;
+};
 
 ${protocol}`;
 }

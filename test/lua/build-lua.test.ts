@@ -50,7 +50,7 @@ describe('the build of the scripts', () => {
   it('makes of the header a function that builds a call by name', () => {
     write('take-it.lua', ...HEADER, BIND, 'return 1');
     const text = built();
-    expect(text).toContain("export const takeIt = {\n  name: 'take-it',");
+    expect(text).toContain("export const takeIt: LuaScript = {\n  name: 'take-it',");
     expect(text).toContain('export interface TakeItArgs {\n  /** The id of the taker. */\n  readonly id: string;\n}');
     expect(text).toContain('takeItCall(on: TakeItKeys, request: TakeItArgs): BuiltCall {\n  return { script: takeIt, keys: [on.thingKey], args: [request.id] };');
   });

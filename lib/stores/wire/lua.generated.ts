@@ -785,7 +785,7 @@ local function isOnlyForgotten(lock, id)
   return dropStandIns(lock, id) or hasForgotten
 end`;
 
-export const acquire = {
+export const acquire: LuaScript = {
   name: 'acquire',
   sha1: '31a9614aa0ed4d7194344816b99f12f3b48d43a4',
   source: `local keys = KEYS
@@ -939,7 +939,7 @@ for _, n in ipairs(uncommon) do
   replies[n] = orRefused(pcall(grantOrPlace, request))
 end
 return count == 1 and replies[1] or replies`,
-} as const satisfies LuaScript;
+};
 
 /** The Redis keys of one request to acquire.lua. */
 export interface AcquireKeys {
@@ -1058,7 +1058,7 @@ export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at]))
   }
 }
 
-export const admit = {
+export const admit: LuaScript = {
   name: 'admit',
   sha1: '507ec7104fcc676dc81994749c25dfe9db75a715',
   source: `local epochKey, fenceKeys = KEYS[1], { unpack(KEYS, 2) }
@@ -1070,7 +1070,7 @@ if epoch.runId ~= runId or epoch.since ~= since or not epoch.whole and epoch.lef
 raiseFences(fenceKeys, floors)
 redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', since) .. ' 1')
 return 1`,
-} as const satisfies LuaScript;
+};
 
 /** The Redis keys of a call of admit.lua. */
 export interface AdmitKeys {
@@ -1108,7 +1108,7 @@ export function readAdmit(code: unknown): 'admitted' | 'refused' {
   }
 }
 
-export const bringBack = {
+export const bringBack: LuaScript = {
   name: 'bring-back',
   sha1: 'ec8b8a7b37e8762c06adca98208e29a9905b4001',
   source: `local keys = KEYS
@@ -1195,7 +1195,7 @@ for n = 1, count do
   for _, field in ipairs(told) do reply[#reply + 1] = field end
 end
 return reply`,
-} as const satisfies LuaScript;
+};
 
 /** The Redis keys of one request to bring-back.lua. */
 export interface BringBackKeys {
@@ -1294,7 +1294,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
   return { now: Number(reply[at]) };
 }
 
-export const downgrade = {
+export const downgrade: LuaScript = {
   name: 'downgrade',
   sha1: '095c7487e3096299002944b3377acb3cc275ce8a',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
@@ -1319,7 +1319,7 @@ if holder and lock.mode == 'w' and #lock.holders == 1 then
 end
 closeLock(lock)
 return holder and 1 or 0`,
-} as const satisfies LuaScript;
+};
 
 /** The Redis keys of a call of downgrade.lua. */
 export interface DowngradeKeys {
@@ -1357,7 +1357,7 @@ export function readDowngrade(code: unknown): 'downgraded' | 'lost' {
   }
 }
 
-export const fencedWrite = {
+export const fencedWrite: LuaScript = {
   name: 'fenced-write',
   sha1: '616af4e33f3a2b0b301859de4f706380908acbc5',
   source: `local dataKey = KEYS[1]
@@ -1366,7 +1366,7 @@ local highest = redis.call('HGET', dataKey, 'fence')
 if highest and tonumber(fence) < tonumber(highest) then return 0 end
 redis.call('HSET', dataKey, 'fence', fence, unpack(fields))
 return 1`,
-} as const satisfies LuaScript;
+};
 
 /** The Redis keys of a call of fenced-write.lua. */
 export interface FencedWriteKeys {
@@ -1386,7 +1386,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
   return { script: fencedWrite, keys: [on.dataKey], args: [request.fence, ...request.fields] };
 }
 
-export const forceRelease = {
+export const forceRelease: LuaScript = {
   name: 'force-release',
   sha1: '81c9cea85b4f806fe787c52a9fb200a98fc53015',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
@@ -1419,7 +1419,7 @@ lock.holders, lock.frees = kept, true
 if recoveryMs then settle(lock) end
 closeLock(lock)
 return { taken, now }`,
-} as const satisfies LuaScript;
+};
 
 /** The Redis keys of a call of force-release.lua. */
 export interface ForceReleaseKeys {
@@ -1469,7 +1469,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
   }
 }
 
-export const giveBack = {
+export const giveBack: LuaScript = {
   name: 'give-back',
   sha1: '1dba3ea518609161c6b1a816925c5b6e3c1e2770',
   source: `local keys = KEYS
@@ -1535,7 +1535,7 @@ for _, n in ipairs(uncommon) do
   replies[n] = orRefused(pcall(giveBack, requestOf(n)))
 end
 return count == 1 and replies[1] or replies`,
-} as const satisfies LuaScript;
+};
 
 /** The Redis keys of one request to give-back.lua. */
 export interface GiveBackKeys {
@@ -1581,7 +1581,7 @@ export function giveBackCall(on: GiveBackKeys, request: GiveBackArgs): BuiltCall
   return { script: giveBack, keys, args };
 }
 
-export const greet = {
+export const greet: LuaScript = {
   name: 'greet',
   sha1: 'ec6fb6b81fd85a51c4f384378874722e54178f87',
   source: `local epochKey, fenceKeys = KEYS[1], { unpack(KEYS, 2) }
@@ -1591,7 +1591,7 @@ ${sharedEpoch}
 local epoch = readEpoch(epochKey, maxLeaseMs, now)
 if not epoch.whole then raiseFences(fenceKeys, floors) end
 return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId, epoch.since, now, epoch.hasVoted and 1 or 0 }`,
-} as const satisfies LuaScript;
+};
 
 /** The Redis keys of a call of greet.lua. */
 export interface GreetKeys {
@@ -1629,7 +1629,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
   return { whole: Number(reply[at]) === 1, leftMs: Number(reply[at + 1]), runId: String(reply[at + 2]), since: Number(reply[at + 3]), now: Number(reply[at + 4]), hasVoted: Number(reply[at + 5]) === 1 };
 }
 
-export const heartbeat = {
+export const heartbeat: LuaScript = {
   name: 'heartbeat',
   sha1: '5fd05cca9639e451b6db9f5e2108d36ec7b54438',
   source: `local keys = KEYS
@@ -1692,7 +1692,7 @@ for _, one in ipairs(told) do
   for _, field in ipairs(one) do reply[#reply + 1] = field end
 end
 return reply`,
-} as const satisfies LuaScript;
+};
 
 /** The Redis keys of one request to heartbeat.lua. */
 export interface HeartbeatKeys {
@@ -1773,7 +1773,7 @@ export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
   return { now: Number(reply[at]) };
 }
 
-export const inspect = {
+export const inspect: LuaScript = {
   name: 'inspect',
   sha1: 'fcaea27fd2d6a3ef0a36f67559dc3ed22848ab3f',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
@@ -1806,7 +1806,7 @@ for _, mode in ipairs({ 'r', 'w' }) do
   end
 end
 return reply`,
-} as const satisfies LuaScript;
+};
 
 /** The Redis keys of a call of inspect.lua. */
 export interface InspectKeys {
@@ -1861,7 +1861,7 @@ export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
   return { id: String(reply[at]), mode: reply[at + 1] === 'w' ? 'write' : 'read', label: fromField(reply[at + 2]) };
 }
 
-export const raiseFence = {
+export const raiseFence: LuaScript = {
   name: 'raise-fence',
   sha1: '3c22467bd57e57daceb2ad861148ec68b1a8b729',
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
@@ -1878,7 +1878,7 @@ if not holder then return 0 end
 holder.fence = fence
 redis.call('SET', lockKey, formatLock(lock), 'PX', keepMsOf(lock))
 return 1`,
-} as const satisfies LuaScript;
+};
 
 /** The Redis keys of a call of raise-fence.lua. */
 export interface RaiseFenceKeys {
@@ -1914,7 +1914,7 @@ export function readRaiseFence(code: unknown): 'raised' | 'lost' {
   }
 }
 
-export const recall = {
+export const recall: LuaScript = {
   name: 'recall',
   sha1: '39db2a39f0530fd932480879083d0d7a5dd08f5a',
   source: `local keys = KEYS
@@ -1934,7 +1934,7 @@ for n = 1, count do
   reply[2], reply[n + 2] = math.max(reply[2], recoversForMs), memory
 end
 return reply`,
-} as const satisfies LuaScript;
+};
 
 /** The Redis keys of a call of recall.lua. */
 export interface RecallKeys {
@@ -1979,7 +1979,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
   return { memory: String(reply[at]) };
 }
 
-export const release = {
+export const release: LuaScript = {
   name: 'release',
   sha1: '258a640c67883c3782ac20c06c95d662a09f174e',
   source: `local keys = KEYS
@@ -2030,7 +2030,7 @@ for _, n in ipairs(uncommon) do
   replies[n] = orRefused(pcall(release, requestOf(n)))
 end
 return count == 1 and replies[1] or replies`,
-} as const satisfies LuaScript;
+};
 
 /** The Redis keys of one request to release.lua. */
 export interface ReleaseKeys {
@@ -2072,7 +2072,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
   return { script: release, keys, args };
 }
 
-export const renew = {
+export const renew: LuaScript = {
   name: 'renew',
   sha1: '153b924aeb26c43a0324096876da95a8006b9d86',
   source: `local lockKeys = KEYS
@@ -2136,7 +2136,7 @@ for _, lockKey in ipairs(locks) do
   end
 end
 return reply`,
-} as const satisfies LuaScript;
+};
 
 /** The Redis keys of a call of renew.lua. */
 export interface RenewKeys {
@@ -2180,7 +2180,7 @@ export function readRenewNews(reply: ReplyItems, at = 0): RenewNews {
   return { position: Number(reply[at]), left: reply[at + 1] ?? '', contended: Number(reply[at + 2]) === 1 };
 }
 
-export const survey = {
+export const survey: LuaScript = {
   name: 'survey',
   sha1: '9943910b38b79403cb078e1992ba52b9eb086a79',
   source: `local epochKey, fenceKeys = KEYS[1], { unpack(KEYS, 2) }
@@ -2191,7 +2191,7 @@ local epoch = readEpoch(epochKey, maxLeaseMs, now)
 local reply = { epoch.whole and 1 or 0 }
 for i, fenceKey in ipairs(fenceKeys) do reply[i + 1] = string.match(redis.call('GET', fenceKey) or '0', '^%d+') end
 return reply`,
-} as const satisfies LuaScript;
+};
 
 /** The Redis keys of a call of survey.lua. */
 export interface SurveyKeys {
@@ -2233,7 +2233,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
   return { fence: Number(reply[at]) };
 }
 
-export const vote = {
+export const vote: LuaScript = {
   name: 'vote',
   sha1: 'c56369c789302c6c9d772e41d7d260741b554fe7',
   source: `local keys = KEYS
@@ -2351,7 +2351,7 @@ for _, n in ipairs(uncommon) do
   replies[n] = orRefused(pcall(vote, request))
 end
 return count == 1 and replies[1] or replies`,
-} as const satisfies LuaScript;
+};
 
 /** The Redis keys of one request to vote.lua. */
 export interface VoteKeys {
