@@ -183,6 +183,7 @@ export class BringingBack {
       case 'held':
         // In a Cluster a request may be sent again, and reach the node behind the release of its lease. If this fails, the lease ends by itself.
         if (held.isReleased) void releases.release({ key, id }).catch(() => undefined);
+        if (news.memory !== held.memory) recovery.broughtBack += 1;
         recovery.compare(keys.groupOf(key), news.memory, connection);
         return { kind: 'renewed', trustedUntil: trustOf(news.leftMs, sentAt), contended: news.contended, memory: news.memory };
       case 'lost':

@@ -72,6 +72,8 @@ interface Groups {
 
 export class Recovery implements StoreRecovery {
   recoveries = 0;
+  /** How many leases this process has brought back since it started. Only BringingBack writes it. */
+  broughtBack = 0;
   /** Whether anything is asked: from the end of the boot until the store is closed. Only this object writes it. */
   isOpen = false;
   private readonly all: readonly Together[];

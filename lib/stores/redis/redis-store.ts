@@ -41,7 +41,7 @@ import { redisSummary, type Summarized } from './redis-summary.js';
 import { Releases } from './releases.js';
 import { Renewals } from './renewals.js';
 import { ScriptRunner } from '../wire/script-runner.js';
-import { outageNews, warnOfBlindness } from './server-news.js';
+import { outageNews, RecoveryNews, warnOfBlindness } from './server-news.js';
 import { Spots } from './spots.js';
 import { ToldHolds } from './told-holds.js';
 import { storeFailure } from '../wire/store-failure.js';
@@ -80,6 +80,7 @@ export class RedisStore implements LockStore {
   summary: StoreSummary | undefined;
   readonly server: string;
   readonly recovery: Recovery;
+  private readonly recoveryNews: RecoveryNews;
   private readonly keys: RedisKeys;
   private readonly connections: Connections;
   private readonly outage: Outage;
@@ -116,7 +117,8 @@ export class RedisStore implements LockStore {
     const around = { runner, keys, trust, clock, node, isCluster, prefix, process, maxLeaseMs, recoveryMs, timeoutMs };
     this.format = new WireFormat({ ...around, connections });
     const { memories } = this;
-    const recovery = (this.recovery = new Recovery({ ...around, memories, held: () => this.held(), review: (doubt) => this.doubted(doubt), forgot: (group) => this.serverForgot(group) }));
+    const recovery = (this.recovery = new Recovery({ ...around, memories, held: () => this.held(), review: (doubt) => this.doubted(doubt), forgot: (group, before, memory) => this.serverForgot(group, before, memory) }));
+    this.recoveryNews = new RecoveryNews(node, clock, report, recovery);
     const parts = { ...around, memories, recovery, places: this.places, toldHolds: new ToldHolds(maxLeaseMs), bundles: new Bundles(runner), spots: new Spots(keys, sourceOf) };
     const renewals = new Renewals(parts);
     const releases = new Releases(parts);
@@ -197,6 +199,7 @@ export class RedisStore implements LockStore {
 
   async close(): Promise<void> {
     this.recovery.close();
+    this.recoveryNews.close();
     this.channel.close();
     this.runner.close();
     this.connections.close();
@@ -247,7 +250,8 @@ export class RedisStore implements LockStore {
   }
 
   /** Who waits asks again, which tells the server who holds the lock; and processes with another wire format must not boot now. */
-  private serverForgot(group: number): void {
+  private serverForgot(group: number, before: string, memory: string): void {
+    if (this.options.recoveryMs > 0) this.recoveryNews.forgot(before, memory);
     for (const { group: itsGroup, request: { key, id } } of this.places.all()) if (itsGroup === group) this.listener({ kind: 'ask', key, id });
     void this.format.keep(() => this.recovery.isOpen, this.options.report);
   }
