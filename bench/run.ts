@@ -8,6 +8,7 @@ import { costsOfACall } from './questions/costs-of-a-call.js';
 import { hotKeyFleet } from './questions/hot-key-fleet.js';
 import { hotKeyOneProcess } from './questions/hot-key-one-process.js';
 import { idle } from './questions/idle.js';
+import { latency } from './questions/latency.js';
 import { lostElements } from './questions/lost-elements.js';
 import { manyLeases } from './questions/many-leases.js';
 import { manyWaiters } from './questions/many-waiters.js';
@@ -17,7 +18,7 @@ import { readWrite } from './questions/read-write.js';
 import { redlock } from './questions/redlock.js';
 import { uncontended } from './questions/uncontended.js';
 
-const questions: readonly Question[] = [costsOfACall, uncontended, hotKeyOneProcess, hotKeyFleet, manyWaiters, manyLeases, memory, readWrite, permits, redlock, lostElements, idle];
+const questions: readonly Question[] = [costsOfACall, uncontended, latency, hotKeyOneProcess, hotKeyFleet, manyWaiters, manyLeases, memory, readWrite, permits, redlock, lostElements, idle];
 const names = questions.map(({ name }) => name);
 
 const wanted = process.argv.slice(2);

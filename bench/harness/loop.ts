@@ -22,6 +22,9 @@ export interface LoopResult {
   readonly cpuUs: number;
   /** Cycles of the busiest caller over those of the one that got fewest. */
   readonly unfairness: number;
+  /** How long a cycle took, in the middle and at the slowest hundredth, in ms; NaN with several callers, of whom each delays the others. */
+  readonly medianMs: number;
+  readonly p99Ms: number;
 }
 
 /** Some peers lose a wake-up now and then and sleep until a lease ends; a run does not wait for those callers. */
@@ -40,8 +43,14 @@ export async function runLoop(lock: LockUnderTest, { callers, durationMs, keys, 
   const began = performance.now();
   const until = began + durationMs;
   let last = began;
+  const took: number[] = [];
   const calling = Array.from({ length: callers }, async (_, caller) => {
-    for (let turn = 0; performance.now() < until; turn++, cycles[caller]!++, last = performance.now()) await cycle(caller, turn);
+    for (let turn = 0, start = began; start < until; turn++, start = last) {
+      await cycle(caller, turn);
+      cycles[caller]!++;
+      last = performance.now();
+      if (callers === 1) took.push(last - start);
+    }
   });
   await orStuck(Promise.all(calling), durationMs + STUCK_MS);
   const spent = process.cpuUsage(cpu);
@@ -50,7 +59,14 @@ export async function runLoop(lock: LockUnderTest, { callers, durationMs, keys, 
     seconds: (last - began) / 1000,
     cpuUs: spent.user + spent.system,
     unfairness: Math.max(...cycles) / Math.min(...cycles),
+    medianMs: quantile(took, 0.5),
+    p99Ms: quantile(took, 0.99),
   };
+}
+
+export function quantile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
 }
 
 export async function orStuck(work: Promise<unknown>, boundMs: number): Promise<void> {

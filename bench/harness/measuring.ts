@@ -2,7 +2,7 @@
  * Side by side: the same work for every contender, in many short rounds, so that a busy machine slows all of them alike.
  */
 import { withCrew, type Member } from './crew.js';
-import type { Loop, LoopResult } from './loop.js';
+import { quantile, type Loop, type LoopResult } from './loop.js';
 import { sent, type Measured } from './redis.js';
 
 /** One contender on one piece of work; per cycle where it says so. */
@@ -12,6 +12,8 @@ export interface Sample {
   readonly serverCpuUs: number;
   readonly commands: number;
   readonly unfairness: number;
+  readonly medianMs: number;
+  readonly p99Ms: number;
 }
 
 /** What sideBySide found: medians of each, and ratios taken round by round, where both had the same machine. */
@@ -28,8 +30,13 @@ export class Rounds {
 
   /** The rate of one in terms of another's: the median of the rounds' ratios. */
   rateRatio(name: string, base: string): number {
+    return this.ratio(name, base, 'cyclesPerSecond');
+  }
+
+  /** A figure of one in terms of another's: the median of the rounds' ratios. */
+  ratio(name: string, base: string, figure: keyof Sample): number {
     const others = this.of(base);
-    return quantile(this.of(name).map(({ cyclesPerSecond }, round) => cyclesPerSecond / others[round]!.cyclesPerSecond), 0.5);
+    return quantile(this.of(name).map((sample, round) => sample[figure] / others[round]![figure]), 0.5);
   }
 
   /** Between which ratios the middle half of the rounds lies. */
@@ -73,13 +80,15 @@ async function warmUp({ order }: Member, loop: Loop): Promise<void> {
 
 export async function measure(server: Measured, { contender, order }: Member, loop: Loop): Promise<Sample> {
   const { result, cost } = await server.costOf(() => order<LoopResult>({ kind: 'loop', loop }));
-  const { cycles, seconds, cpuUs, unfairness } = result;
+  const { cycles, seconds, cpuUs, unfairness, medianMs, p99Ms } = result;
   return {
     cyclesPerSecond: cycles / seconds,
     clientCpuUs: cpuUs / cycles,
     serverCpuUs: (cost.cpuMs * 1000) / cycles,
     commands: sent(cost, contender.sends) / cycles + contender.sendsBesides,
     unfairness,
+    medianMs,
+    p99Ms,
   };
 }
 
@@ -87,9 +96,4 @@ export async function measure(server: Measured, { contender, order }: Member, lo
 function shuffled<T>(entries: readonly T[]): T[] {
   const left = [...entries];
   return entries.map(() => left.splice(Math.floor(Math.random() * left.length), 1)[0]!);
-}
-
-export function quantile(values: readonly number[], share: number): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
 }

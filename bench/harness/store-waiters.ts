@@ -3,7 +3,7 @@
  */
 import { openStore } from '../contenders/holdfast.js';
 import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
-import { quantile } from './measuring.js';
+import { quantile } from './loop.js';
 import { difference, sent, type BenchServer } from './redis.js';
 
 const STORES = 4;

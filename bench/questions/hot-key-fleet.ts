@@ -6,7 +6,7 @@ import { publishLock } from '../contenders/push-lock.js';
 import { contenderNamed } from '../contenders/all.js';
 import { digits, type Answer, type Question } from '../harness/answer.js';
 import { withCrew, type Member } from '../harness/crew.js';
-import { quantile } from '../harness/measuring.js';
+import { quantile } from '../harness/loop.js';
 import { sent, startServer, type BenchServer } from '../harness/redis.js';
 import { monotonicMs, type Turns } from '../harness/turns.js';
 

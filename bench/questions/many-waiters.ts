@@ -5,7 +5,8 @@
 import { contenderNamed } from '../contenders/all.js';
 import { digits, type Answer, type Question } from '../harness/answer.js';
 import { withCrew } from '../harness/crew.js';
-import { measure, quantile, type Sample } from '../harness/measuring.js';
+import { quantile } from '../harness/loop.js';
+import { measure, type Sample } from '../harness/measuring.js';
 import { startServer, type BenchServer } from '../harness/redis.js';
 import { StoreWaiters, type WaitersRun } from '../harness/store-waiters.js';
 
