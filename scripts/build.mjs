@@ -57,11 +57,13 @@ async function build() {
   // Comments are for the types, which editors show, and for the sources.
   await Promise.all([compile(code, '--declaration', 'false', '--removeComments', '--noCheck'), compile(types, '--emitDeclarationOnly')]);
   const made = join(fresh, 'dist');
+  // Whoever bundles the errors alone, as a client does that knows them by their class, gets them without all that is in the other files.
+  const manualChunks = (id) => (/core\/port\/errors\.js$/.test(id) ? 'errors' : undefined);
   const shared = { minifyInternalExports: false, hoistTransitiveImports: false };
   const esm = await bundle([...LIBRARY, PROGRAM], code, '.js', [compact]);
-  await esm.write({ ...shared, format: 'es', dir: join(made, 'esm'), chunkFileNames: 'shared-[hash].js' });
+  await esm.write({ ...shared, manualChunks, format: 'es', dir: join(made, 'esm'), chunkFileNames: 'shared-[hash].js' });
   const cjs = await bundle(LIBRARY, code, '.js', [requireOptional, compact]);
-  await cjs.write({ ...shared, format: 'cjs', exports: 'named', dir: join(made, 'cjs'), chunkFileNames: 'shared-[hash].js' });
+  await cjs.write({ ...shared, manualChunks, format: 'cjs', exports: 'named', dir: join(made, 'cjs'), chunkFileNames: 'shared-[hash].js' });
   const declared = await bundle(LIBRARY, types, '.d.ts', [dts()]);
   await declared.write({ ...shared, format: 'es', dir: join(made, 'esm'), entryFileNames: '[name].d.ts', chunkFileNames: 'shared-[hash].d.ts' });
   for (const path of filesOf(join(made, 'esm')).filter((file) => file.endsWith('.d.ts'))) cpSync(path, path.replace('/esm/', '/cjs/'));
