@@ -66,6 +66,10 @@ function heardAcquire(acting: Acting, request: Request, told: AcquireReply, sent
       acting.cancel({ ...request, asking: false });
       client.request = undefined;
       client.task += 1;
+      return;
+    case 'gone':
+    case 'taken':
+      throw new Error(`a request that takes no hold over was answered ${told.kind}`);
   }
 }
 

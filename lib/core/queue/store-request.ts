@@ -241,6 +241,9 @@ export class StoreRequest implements AcquireRequest, Waiter {
         return this.wait(outcome.askAgainInMs);
       case 'busy':
         return this.queue ? this.wait(outcome.retryInMs) : this.refuse(outcome);
+      // Only a request that takes a hold over is answered so, and an adoption asks the store by itself.
+      case 'gone':
+        return this.failed(new LockStoreError(`Lock '${this.key}': the store answered for a hold that the request does not take over.`, { key: this.key }));
     }
   }
 
