@@ -44,8 +44,6 @@ describe('options', () => {
     ['the host is empty', { redis: { host: ' ' } }, 'redis was given, but its host'],
     ['the port is all there is, and is none', { redis: { port: NaN } }, 'redis was given, but its host'],
     ['one of several has no host', { redis: ['redis://a', { host: '' }, 'redis://b'] }, 'redis[1] was given, but its host'],
-    ['the URL is put into an option', { redis: { url: 'redis://a' } as never }, 'redis has no option url; give the URL itself as redis'],
-    ['the URL of one of several is', { redis: ['redis://a', 'redis://b', { url: 'redis://c' } as never] }, 'redis[2] has no option url'],
     ['redis and embedded are both given', { redis: 'redis://a', embedded: true }, 'contradict each other'],
     ['nothing says where the locks live', { leaseMs: 5_000 }, 'no option says where the locks live'],
     ['an option is not known', { embedded: true, ttl: 5 } as LockModuleOptions, `unknown option 'ttl'`],
