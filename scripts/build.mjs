@@ -58,7 +58,11 @@ async function build() {
   await Promise.all([compile(code, '--declaration', 'false', '--removeComments', '--noCheck'), compile(types, '--emitDeclarationOnly')]);
   const made = join(fresh, 'dist');
   // Whoever bundles the errors alone, as a client does that knows them by their class, gets them without all that is in the other files.
-  const manualChunks = (id) => (/core\/port\/errors\.js$/.test(id) ? 'errors' : undefined);
+  // So the main entry point has no code of its own, which bundlers would take along: it only names what the other files have.
+  const manualChunks = (id) => {
+    if (/core\/port\/errors\.js$/.test(id)) return 'errors';
+    return /(?:locked\.decorator|lock-exception\.filter|fenced-write|lock-key)\.js$/.test(id) ? 'main' : undefined;
+  };
   const shared = { minifyInternalExports: false, hoistTransitiveImports: false };
   const esm = await bundle([...LIBRARY, PROGRAM], code, '.js', [compact]);
   await esm.write({ ...shared, manualChunks, format: 'es', dir: join(made, 'esm'), chunkFileNames: 'shared-[hash].js' });
