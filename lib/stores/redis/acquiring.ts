@@ -95,6 +95,14 @@ export class Acquiring {
   }
 }
 
+/**
+ * In how many ms a request asks again, if the server said that it grants nothing new for so long. A group that is claimed opens as soon as
+ * what was claimed is back, which is mostly long before the end that the server tells.
+ */
+function againIn(leftMs: number): number {
+  return Math.min(leftMs, Math.max(250, leftMs / 8));
+}
+
 /** Requests ask again at random up to this long after the end of a recovery, in ms, so that they do not all come at once. */
 const SPREAD_AFTER_RECOVERY_MS = 50;
 /** What acquire.lua adds to its code when the lock no longer knew the id to replace. */
@@ -222,7 +230,7 @@ export class BundledAcquire implements BundledRequest {
       case 'permits':
         return { kind: 'permits', permits: told.permits || undefined };
       case 'recovering':
-        return { kind: 'recovering', retryInMs: told.leftMs + SPREAD_AFTER_RECOVERY_MS * Math.random(), cause: recoveringError(request.key, node, told.leftMs) };
+        return { kind: 'recovering', retryInMs: againIn(told.leftMs) + SPREAD_AFTER_RECOVERY_MS * Math.random(), cause: recoveringError(request.key, node, told.leftMs) };
       case 'late':
         if (this.limit === 0 && clock.now() < request.notAfter) return undefined;
         throw lateError(request.key, node);

@@ -97,7 +97,7 @@ function redisOf(name: TopologyName, base: Base, proxies: readonly FlakyProxy[] 
   }
 }
 
-/** Redis keys that an idle module must not leave: everything but fences, the format and epochs. */
+/** Redis keys that an idle module must not leave: everything but fences, the format and epochs, and what a slot group heard after a loss of memory, which ends by itself. */
 export async function keysLeft({ servers: all }: Topology): Promise<string[]> {
   const up = all.filter(({ exitCode }) => exitCode === undefined);
   const keys = await Promise.all(
@@ -106,5 +106,5 @@ export async function keysLeft({ servers: all }: Topology): Promise<string[]> {
       return role === 'master' ? ((await server.command('KEYS', '{lock*')) as string[]) : [];
     }),
   );
-  return keys.flat().filter((key) => !/:(f|format|e)$/.test(key));
+  return keys.flat().filter((key) => !/:(f|format|e|q:%heard)$/.test(key));
 }
