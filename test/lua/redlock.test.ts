@@ -92,7 +92,7 @@ describe('vote.lua', () => {
 describe('The line of those who wait', () => {
   const marks = (): Promise<string | null> => node.marks('a');
   /** A vote of another process; it waits unless a test says otherwise. */
-  const asks = async (process: string, how: VoteArguments = {}): Promise<number | string> => (await node.vote('a', `${process}.1/${++attempt}`, { waitedMs: 0, ...how }))[0]!;
+  const asks = async (process: string, how: VoteArguments = {}): Promise<number | string> => (await node.vote('a', `${process}.1/${++attempt}`, { waitedMs: 0, patienceMs: 5_000, ...how }))[0]!;
   let attempt = 0;
 
   it('has a mark of each process that was refused and waits, first who has waited longest', async () => {
@@ -121,6 +121,17 @@ describe('The line of those who wait', () => {
     await node.release('a', 'p.1/1');
     expect((await node.vote('a', 'q.1/9', { waitedMs: 5_000 }))[6]).toBe(1);
     expect((await marks())!.split('\n').map((line) => line.split(' ').slice(3).join(' '))).toEqual(['w r', 'r q']);
+  });
+
+  it.each([
+    ['after its work is behind all others, whatever else it waits for', {}, 'r'],
+    ['without any work keeps its place', { abandoned: true }, 'q'],
+  ])('of a process that gives the lock back %s', async (_, how, next) => {
+    await node.vote('a', 'q.1/1');
+    await asks('q', { mode: 'r', waitedMs: 5_000 });
+    await asks('r', { waitedMs: 1_000 });
+    await node.release('a', 'q.1/1', how);
+    expect(await asks(next, { mode: next === 'q' ? 'r' : 'w', waitedMs: 0 })).toBe(1);
   });
 
   it('is told to the holder in its vote', async () => {
@@ -286,19 +297,18 @@ describe('bring-back.lua on a node of a Redlock', () => {
 describe('survey.lua', () => {
   const SERVER = expect.stringMatching(/^\w{16}:$/);
 
-  it('tells every fence, 0 where there is none, and that the node votes', async () => {
+  it('tells every fence, and that the node votes', async () => {
     await node.bringBack('a', 'p.1/1', 1_795_237_393_715_000);
-    expect(await node.survey('a', 'b')).toEqual([expect.any(Number), SERVER, 0, 0, 1, '1795237393715000', '0']);
+    expect(await node.survey('a', 'b')).toEqual([expect.any(Number), SERVER, 0, 0, 1, '1795237393715000', '1']);
   });
 
-  it('tells of a node whether it ever granted anything, also when it was restarted with its data since, and of a new one that it did not', async () => {
+  it('tells of a node whether it ever voted, also when it was restarted with its data since, and of a new one that it did not', async () => {
     const isUsed = async () => (await node.survey('a', 'b'))[4];
     await node.client.flushall();
     expect([await isUsed(), await isUsed()]).toEqual([0, 0]);
     await node.makeWhole();
     expect(await isUsed()).toBe(1);
-    await node.client.set(node.keys.spotOf('b').fenceKey, `70 ${'0'.repeat(16)}:1700000000000`);
-    await node.client.del(node.keys.spotOf('a').fenceKey);
+    for (const key of ['a', 'b']) await node.client.set(node.keys.spotOf(key).fenceKey, `1 ${'0'.repeat(16)}:1700000000000`);
     expect([await isUsed(), await isUsed()]).toEqual([1, 1]);
   });
 

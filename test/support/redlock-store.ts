@@ -29,6 +29,11 @@ export async function admitAll(masters: readonly RedisServer[], prefix = 'lock')
   }
 }
 
+/** Whether a master votes, as its data tell. One that lost them does not say so before a process has looked at it. */
+export async function votes(master: RedisServer, prefix = 'lock'): Promise<boolean> {
+  return /^\d+ \S+$/.test(String(await master.command('GET', `{${prefix}:0}:f`)));
+}
+
 export async function closeRedlocks(): Promise<void> {
   for (const store of opened) await store.close();
   opened.clear();

@@ -23,6 +23,8 @@ export interface QuorumContext {
   readonly clock: Clock;
   readonly commandTimeoutMs: number;
   readonly floors: FenceFloors;
+  /** Removes the marks of this process from a node. */
+  unmark(node: RedlockNode, key: string): void;
   /** Releases an id on a node until it has answered a release of later than `lateUntil`, or until the lease has ended by itself. */
   withdraw(node: RedlockNode, release: ReleaseRequest, until: number, lateUntil: number): void;
 }
@@ -58,6 +60,8 @@ export class Ballot implements HeldLease {
   private readonly mute = new Map<RedlockNode, number>();
   private readonly kept = new Map<RedlockNode, Kept>();
   private readonly votes = new Map<RedlockNode, GrantedVote>();
+  /** Nodes that refused it, for others come first there. */
+  private readonly marked = new Set<RedlockNode>();
   /** Nodes which said that a forced release took the lock away there. */
   readonly takenOn = new Set<RedlockNode>();
   private overAt = Infinity;
@@ -160,6 +164,12 @@ export class Ballot implements HeldLease {
     return { key: this.key, id: this.id, leaseMs, graceMs: this.terms.graceMs, minReplicas: 0, held };
   }
 
+  /** Notes a node that keeps a mark of this process. Once a quorum of others has granted the lock, that would be a wait that has ended. */
+  private refusedBy(node: RedlockNode): void {
+    if (this.state === 'held') this.context.unmark(node, this.key);
+    else this.marked.add(node);
+  }
+
   /** Notes that the ballot was, or may have been, prolonged just now by `forMs`. */
   lasts(forMs: number): void {
     this.endsAt = Math.max(this.endsAt, this.context.clock.now() + forMs + marginOf(forMs));
@@ -224,7 +234,11 @@ export class Ballot implements HeldLease {
     }
     const vote = reply.answer;
     if (vote.kind === 'closed') void node.look();
-    if (vote.kind !== 'granted') return void this.asked.delete(node);
+    if (vote.kind !== 'granted') {
+      this.asked.delete(node);
+      if (vote.kind === 'busy' && this.waitedMs >= 0) this.refusedBy(node);
+      return;
+    }
     this.context.floors.saw(group, vote.fence + this.fences - 1);
     this.isWanted ||= vote.contended;
     this.keptBy(node, vote.end, vote.memory);
@@ -285,6 +299,7 @@ export class Ballot implements HeldLease {
     }
     this.state = 'held';
     this.abandoned = false;
+    for (const node of this.marked) this.refusedBy(node);
     this.trustedUntil = trustedUntil;
     return { kind: 'granted', grant: this.grant() };
   }

@@ -2,9 +2,9 @@
  * The store of one node of a Redlock: that of one Redis, which is asked for votes in place of locks. A node that may have forgotten
  * something stays closed (its recovery has no end of its own) until it was told the fences of the others.
  */
-import type { LockStoreError } from '../../core/port/errors.js';
+import { LockUsageError, type LockStoreError } from '../../core/port/errors.js';
 import type { LockMode } from '../../core/port/lock-mode.js';
-import { RedisStore } from '../redis/redis-store.js';
+import { RedisStore, type RedisStoreOptions } from '../redis/redis-store.js';
 import type { BundledRequest } from '../wire/bundles.js';
 import { listOf } from '../wire/lock-reply.js';
 import {
@@ -48,6 +48,12 @@ export interface Survey extends SurveyHead {
 export class NodeStore extends RedisStore {
   /** Notes the sending of a vote request that was not answered in time. */
   private muteSince = -Infinity;
+
+  /** @throws LockUsageError */
+  constructor(options: RedisStoreOptions) {
+    super(options);
+    if (this.connections.isCluster) throw new LockUsageError('Lock options: a node of a Redlock must be a single master, not a Cluster.');
+  }
 
   /** Opens the store, and teaches the server the script of votes: sent again as text, a vote could be overtaken by the release of its ballot. */
   override async open(): Promise<void> {

@@ -87,8 +87,11 @@ export class RedlockStore implements LockStore {
     const turnEnd = new TurnEnd();
     this.waiters = new Waiters(quorum);
     const log = (this.log = new NodeLog(connects.length, clock, report));
-    const withdraw: QuorumContext['withdraw'] = (...how) => void this.withdraw(...how);
-    this.context = { nodes, quorum, clock, commandTimeoutMs, floors, withdraw };
+    this.context = {
+      nodes, quorum, clock, commandTimeoutMs, floors,
+      unmark: (node, key) => this.unmark(node, key),
+      withdraw: (...how) => void this.withdraw(...how),
+    };
     const makeStore = (at: number): NodeStore => this.storeOf(connects[at]!, () => nodes[at]!, turnEnd);
     for (const at of connects.keys()) nodes.push(new RedlockNode(at, { nodes, clock, floors, log, prefix, maxLeaseMs, makeStore }));
   }
@@ -146,7 +149,7 @@ export class RedlockStore implements LockStore {
 
   release(request: ReleaseRequest): Promise<'released' | 'lost'> {
     const { key, id } = request;
-    if (this.waiters.leave(id, key)) this.unmark(key);
+    if (this.waiters.leave(id, key)) for (const node of this.nodes) this.unmark(node, key);
     const ballot = this.ballots.get(id);
     if (ballot === undefined) return Promise.resolve('lost');
     this.ballots.delete(id);
@@ -301,9 +304,9 @@ export class RedlockStore implements LockStore {
     return agree(what, key, this.nodes, asking, { namesNobody });
   }
 
-  /** Removes the marks of this process, so that no node keeps the lock for a process in which nobody waits. Sent once: marks also end by themselves. */
-  private unmark(key: string): void {
-    for (const { isUsable, store } of this.nodes) if (isUsable) store.release({ key, id: `${this.options.process}.~` }).catch(() => undefined);
+  /** Removes the marks of this process, so that the node keeps the lock for nobody who does not wait. Sent once: marks also end by themselves. */
+  private unmark({ isUsable, store }: RedlockNode, key: string): void {
+    if (isUsable) store.release({ key, id: `${this.options.process}.~` }).catch(() => undefined);
   }
 
   private async withdraw(node: RedlockNode, release: ReleaseRequest, until: number, lateUntil: number): Promise<void> {

@@ -358,6 +358,10 @@ local function addMark(line, added)
   marks[at] = added
   marks[MAX_MARKS + 1] = nil
 end
+local function standBehind(line, mark)
+  if mark then mark.since = now end
+  addMark(line, mark)
+end
 local function goesFirst(line, process, mode, since, begun)
   if line.turn then return not begun and line.turn.id == TURN .. process end
   for _, mark in ipairs(line.marks) do
@@ -395,11 +399,18 @@ local function writeLine(line)
   if text == line.text then return end
   if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', MARK_MS) end
 end
-local function passOn(lock, id)
+local function passOn(lock, id, abandoned)
   if not lock.marked then return end
-  local line, process = openLine(lock), string.match(id, '^(.*)%.~$')
-  if process then dropMarks(line, process) end
-  if line.turn and line.turn.id ~= TURN .. (process or '') then
+  local line, process, own = openLine(lock), string.match(id, '^(.*)%.(.*)$')
+  local isUnmarked = own == '~'
+  if isUnmarked or not abandoned then
+    local writer, reader = dropMarks(line, process, 'w')
+    if not isUnmarked then
+      standBehind(line, writer)
+      standBehind(line, reader)
+    end
+  end
+  if line.turn and not (isUnmarked and line.turn.id == TURN .. process) then
     lock.holders = { line.turn }
   elseif #lock.holders == 0 and line.marks[1] then
     giveTurn(lock, line)
@@ -1052,7 +1063,7 @@ export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at]))
 
 export const admit: LuaScript = {
   name: 'admit',
-  sha1: '6c2aa4184d8455888cf1109e74e63374ebba1acd',
+  sha1: 'bcb3aba2b512964d1829acb5a972d235b76b0e56',
   source: `local fenceKeys = KEYS
 local maxLeaseMs, since, floors = tonumber(ARGV[1]), tonumber(ARGV[2]), { unpack(ARGV, 3) }
 ${sharedServerTime}
@@ -1067,7 +1078,8 @@ for n, fenceKey in ipairs(fenceKeys) do
 end
 if refused then return 0 end
 for _, fenceKey in ipairs(fenceKeys) do
-  redis.call('SET', fenceKey, string.match(redis.call('GET', fenceKey), '^%d+ %S+'))
+  local last, memory = string.match(redis.call('GET', fenceKey), '^(%d+) (%S+)')
+  redis.call('SET', fenceKey, (last == '0' and '1' or last) .. ' ' .. memory)
 end
 return 1`,
 };
@@ -1765,7 +1777,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '9561077b42eff83b7834f984b86a8b7f3ee5f2b5',
+  sha1: 'b80df18fb0ada2d144964f03d6730bfe0bec5cc3',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1807,7 +1819,7 @@ local function release(request)
   local there = leave(lock, request.id, request.abandoned) or isOnlyForgotten(lock, request.id)
   if text then
     settle(lock)
-    passOn(lock, request.id)
+    passOn(lock, request.id, request.abandoned)
     closeLock(lock)
   end
   return there and 1 or 0
@@ -1968,7 +1980,7 @@ export function readRenewNews(reply: ReplyItems, at = 0): RenewNews {
 
 export const survey: LuaScript = {
   name: 'survey',
-  sha1: '0a20a8364b5a7c4fc0e845bd45108de7d2227376',
+  sha1: 'fa285f5bb5eb4018e899f435957ac501b1222a05',
   source: `local fenceKeys = KEYS
 ${sharedServerTime}
 ${sharedLimits}
@@ -1980,7 +1992,7 @@ for n, fenceKey in ipairs(fenceKeys) do
   local last = tonumber(string.match(redis.call('GET', fenceKey), '^%d+'))
   reply[2] = string.sub(memory, 1, 17)
   if closedForMs > 0 then reply[3], reply[4] = 1, math.max(reply[4], tonumber(string.sub(memory, 18))) end
-  if closedForMs == 0 or last > 0 then reply[5] = 1 end
+  if last > 0 then reply[5] = 1 end
   reply[5 + n] = string.format('%.0f', last)
 end
 return reply`,
@@ -1996,7 +2008,7 @@ export function surveyCall(on: SurveyKeys): BuiltCall {
   return { script: survey, keys: [...on.fenceKeys], args: [] };
 }
 
-/** server is how the names of its memories begin; closed when it may not vote in one of the groups, for it may have forgotten something; since is the server time in ms from which it remembers, in the group that forgot last; used when it may ever have granted anything, as far as its data tell. */
+/** server is how the names of its memories begin; closed when it may not vote in one of the groups, for it may have forgotten something; since is the server time in ms from which it remembers, in the group that forgot last; used when it ever voted, or was told a fence, as far as its data tell. */
 export interface SurveyHead {
   readonly now: number;
   readonly server: string;
@@ -2024,7 +2036,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote: LuaScript = {
   name: 'vote',
-  sha1: 'd8d4f4983ae1b68b66e7e4c2b089f4afc788eb11',
+  sha1: '9b7320b19cffeac1be04403192bc27c085ffc29b',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -2097,8 +2109,7 @@ local function vote(request)
       if waitedMs < 0 then addMark(line, before) end
       return refuse(lock, line, waitedMs >= 0 and { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process })
     end
-    if other then other.since = now end
-    addMark(line, other)
+    standBehind(line, other)
     if not kin then lock.mode = mode end
     own = enter(lock, request, math.max(request.leaseMs, request.minHoldMs), kin and kin.fence)
     markWaiting(lock, line)

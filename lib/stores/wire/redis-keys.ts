@@ -15,7 +15,7 @@ import { decodeKey, encodeKey } from './key-encoding.js';
 
 export const SLOT_GROUPS = 256;
 /** The version of the wire format. It rises with every change of a Redis key, record or script that older processes do not understand. */
-export const FORMAT_VERSION = 3;
+export const FORMAT_VERSION = 4;
 
 /** What is sent in place of a memory of the server (memory.lua) by who does not know it: as long as one. */
 export const UNKNOWN_MEMORY = '-'.repeat(30);

@@ -84,6 +84,21 @@ describe('A release', () => {
   });
 });
 
+describe('The mark of a process that waits', () => {
+  it('goes from a node that refused it when a quorum of others has granted the lock: it is the mark of a wait that has ended', async () => {
+    const hasMarks = (): boolean => three.keys().some((name) => name.endsWith(':m:k'));
+    await requests.granted(theirs, 'q.1', { leaseMs: 30_000 });
+    const arrives = holdsUp(three, release);
+    await requests.release(theirs, 'q.1');
+    await requests.granted(mine, 'p.1', { queue: true, leaseMs: 30_000 });
+    await redlock.pass(5);
+    expect(hasMarks()).toBe(true);
+    arrives();
+    await redlock.pass(20);
+    expect(hasMarks()).toBe(false);
+  });
+});
+
 describe('A lease that is lost', () => {
   it('is taken back on the nodes that still have it', async () => {
     await requests.granted(mine, 'p.1', { leaseMs: 30_000 });

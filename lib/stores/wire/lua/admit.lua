@@ -21,6 +21,8 @@ for n, fenceKey in ipairs(fenceKeys) do
 end
 if refused then return 0 end
 for _, fenceKey in ipairs(fenceKeys) do
-  redis.call('SET', fenceKey, string.match(redis.call('GET', fenceKey), '^%d+ %S+'))
+  -- Only a node that never voted has no fence at all.
+  local last, memory = string.match(redis.call('GET', fenceKey), '^(%d+) (%S+)')
+  redis.call('SET', fenceKey, (last == '0' and '1' or last) .. ' ' .. memory)
 end
 return 1

@@ -58,7 +58,7 @@ local function release(request)
   local there = leave(lock, request.id, request.abandoned) or isOnlyForgotten(lock, request.id)
   if text then
     settle(lock)
-    passOn(lock, request.id)
+    passOn(lock, request.id, request.abandoned)
     closeLock(lock)
   end
   return there and 1 or 0

@@ -111,9 +111,7 @@ local function vote(request)
       if waitedMs < 0 then addMark(line, before) end
       return refuse(lock, line, waitedMs >= 0 and { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process })
     end
-    -- Whoever has been served stands behind all others, whatever else it waits for.
-    if other then other.since = now end
-    addMark(line, other)
+    standBehind(line, other)
     if not kin then lock.mode = mode end
     own = enter(lock, request, math.max(request.leaseMs, request.minHoldMs), kin and kin.fence)
     markWaiting(lock, line)

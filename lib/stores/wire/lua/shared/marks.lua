@@ -51,6 +51,12 @@ local function addMark(line, added)
   marks[MAX_MARKS + 1] = nil
 end
 
+-- Puts a mark back of a process that has been served: it stands behind all others, whatever else it waits for.
+local function standBehind(line, mark)
+  if mark then mark.since = now end
+  addMark(line, mark)
+end
+
 -- Whether no process has waited longer for what this request would take away from it. Readers take nothing from readers. A turn that
 -- came to a process because of its mark in the other mode is not for a request that has only begun.
 local function goesFirst(line, process, mode, since, begun)
@@ -98,12 +104,19 @@ local function writeLine(line)
   if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', MARK_MS) end
 end
 
--- Gives a lock on to whose turn it is, when an id has left it; the id `<process>.~` is that of the marks of a process.
-local function passOn(lock, id)
+-- Gives a lock on to whose turn it is, when an id has left it. The id `<process>.~` stands for the marks of a process, which go.
+local function passOn(lock, id, abandoned)
   if not lock.marked then return end
-  local line, process = openLine(lock), string.match(id, '^(.*)%.~$')
-  if process then dropMarks(line, process) end
-  if line.turn and line.turn.id ~= TURN .. (process or '') then
+  local line, process, own = openLine(lock), string.match(id, '^(.*)%.(.*)$')
+  local isUnmarked = own == '~'
+  if isUnmarked or not abandoned then
+    local writer, reader = dropMarks(line, process, 'w')
+    if not isUnmarked then
+      standBehind(line, writer)
+      standBehind(line, reader)
+    end
+  end
+  if line.turn and not (isUnmarked and line.turn.id == TURN .. process) then
     lock.holders = { line.turn }
   elseif #lock.holders == 0 and line.marks[1] then
     giveTurn(lock, line)
