@@ -66,6 +66,7 @@ describe('the public API', () => {
       'ReleaseOutcome',
       'RouteKey',
       'RouteLockOptions',
+      'StoreEvent',
       'WaiterState',
       'WithAdoptedOptions',
       'WithLockOptions',
