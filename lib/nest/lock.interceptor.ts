@@ -19,6 +19,8 @@ export type Locker = Pick<LockService, 'withLock'>;
 
 /** How the Observable of {@link LockInterceptor.observed} ends. */
 interface Observed {
+  /** The object whose method is called: `this` in functions that a decorator was given. */
+  readonly self?: unknown;
   /** Ends the wait for the lock when it aborts, besides the signal of the options. */
   readonly gone?: AbortSignal | undefined;
   /** Whether the work goes on after an unsubscription until its first answer, so that the lock is kept until then. @default false */
@@ -53,9 +55,9 @@ export class LockInterceptor {
     return routeLock(key, options);
   }
 
-  /** Runs `work` under the lock whose key `call` makes of `args`. Whatever fails, it rejects and does not throw. @internal */
-  around(call: LockedCall, args: readonly unknown[], work: () => unknown): Promise<unknown> | Observable<unknown> {
-    if (call.returns === 'observable') return this.observed(call, args, work);
+  /** Runs `work` under the lock whose key `call` makes of `args` and the object `self`. Whatever fails, it rejects and does not throw. @internal */
+  around(call: LockedCall, args: readonly unknown[], work: () => unknown, self: unknown): Promise<unknown> | Observable<unknown> {
+    if (call.returns === 'observable') return this.observed(call, args, work, { self });
     const { site, onBusy } = call;
     // Once the method runs, a LockTimeoutError is from a lock that the method itself asked for, and is passed on.
     let entered = false;
@@ -64,12 +66,12 @@ export class LockInterceptor {
       return resultOf(site, work());
     };
     try {
-      const options = this.optionsOf(call, args);
-      const done = Promise.resolve(this.locks.withLock(call.keyOf(args), options, enter));
+      const options = this.optionsOf(call, args, self);
+      const done = Promise.resolve(this.locks.withLock(call.keyOf(args, self), options, enter));
       if (onBusy === 'throw') return done;
       return done.catch((error: unknown) => {
         if (entered || endedBy(options.signal, error) || !isBusy(error)) throw error;
-        return onBusy === 'skip' ? undefined : Reflect.apply(onBusy, undefined, args);
+        return onBusy === 'skip' ? undefined : Reflect.apply(onBusy, self, args);
       });
     } catch (error) {
       return Promise.reject(error);
@@ -77,25 +79,25 @@ export class LockInterceptor {
   }
 
   /** An Observable that acquires the lock and runs `work` at each subscription. @internal */
-  observed(call: LockedCall, args: readonly unknown[], work: () => unknown, { gone, outlivesReader }: Observed = {}): Observable<unknown> {
+  observed(call: LockedCall, args: readonly unknown[], work: () => unknown, { gone, outlivesReader, self }: Observed): Observable<unknown> {
     const { site, onBusy } = call;
     return lockedObservable({
       locks: this.locks,
-      options: () => this.optionsOf(call, args),
+      options: () => this.optionsOf(call, args, self),
       gone,
-      keyOf: () => call.keyOf(args),
+      keyOf: () => call.keyOf(args, self),
       source: () => observableOf(site, work()),
       outlivesReader,
       instead: (error) => {
         if (onBusy === 'throw' || !isBusy(error)) throw error;
-        return onBusy === 'skip' ? EMPTY : observableOf(site, Reflect.apply(onBusy, undefined, args));
+        return onBusy === 'skip' ? EMPTY : observableOf(site, Reflect.apply(onBusy, self, args));
       },
     });
   }
 
-  private optionsOf({ options, unlabelled, signalOf }: LockedCall, args: readonly unknown[]): WithLockOptions & CallSite {
+  private optionsOf({ options, unlabelled, signalOf }: LockedCall, args: readonly unknown[], self: unknown): WithLockOptions & CallSite {
     const described = this.describe ? options : unlabelled;
-    return signalOf === undefined ? described : { ...described, signal: signalOf(args) };
+    return signalOf === undefined ? described : { ...described, signal: signalOf(args, self) };
   }
 }
 

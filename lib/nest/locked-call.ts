@@ -16,7 +16,7 @@ interface KeysOfCall {
   readonly key: unknown;
   /** What the placeholders of the key are read from. */
   readonly subject: TemplateSubject;
-  /** Makes the key of a call from its arguments. */
+  /** Makes the key of a call from its arguments and its object. */
   readonly keyOf: KeyOfCall;
 }
 
@@ -31,7 +31,7 @@ export interface LockedCall extends KeysOfCall {
   /** The same without a label, unless the decorator was given one: for modules that do not describe their holders. */
   readonly unlabelled: WithLockOptions & CallSite;
   /** Gives the signal of a call; undefined when the decorator was given no signal function. */
-  readonly signalOf: ((args: readonly unknown[]) => AbortSignal | undefined) | undefined;
+  readonly signalOf: ((args: readonly unknown[], self?: unknown) => AbortSignal | undefined) | undefined;
   readonly onBusy: OnBusy;
   readonly returns: Returns;
 }
@@ -49,9 +49,9 @@ export function lockedCall(keys: KeysOfCall, given: LockedOptions, site: string,
   return { ...keys, site, instance, options: complete, unlabelled, signalOf, onBusy, returns };
 }
 
-function signalFunction(signal: CallableFunction, site: string): (args: readonly unknown[]) => AbortSignal | undefined {
-  return (args) => {
-    const given: unknown = Reflect.apply(signal, undefined, args);
+function signalFunction(signal: CallableFunction, site: string): NonNullable<LockedCall['signalOf']> {
+  return (args, self) => {
+    const given: unknown = Reflect.apply(signal, self, args);
     if (given === undefined || isSignal(given)) return given;
     throw invalidOption(`expected its signal function to give an AbortSignal or undefined, got ${show(given)}`, undefined, site);
   };
