@@ -19,7 +19,7 @@ export type { AdoptOptions, HandOffOptions, WithAdoptedOptions } from './core/po
 export type { LeadOptions, Leadership, LockHolder } from './core/hold/leadership.js';
 export type { LockMode } from './core/port/lock-mode.js';
 export type { LockEvent, StoreEvent } from './core/port/lock-events.js';
-export type { LockOptions, OnLost, WithLockOptions } from './core/port/lock-options.js';
+export type { LockOptions, LockProfile, OnLost, WithLockOptions } from './core/port/lock-options.js';
 export type { HolderState, ListOptions, LockState, WaiterState } from './core/port/lock-state.js';
 export type { CallKey, KeyFunction } from './core/key/call-key.js';
 export { lockKey } from './core/key/lock-key.js';

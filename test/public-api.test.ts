@@ -56,6 +56,7 @@ describe('the public API', () => {
       'LockModuleExtras',
       'LockModuleOptions',
       'LockOptions',
+      'LockProfile',
       'LockState',
       'LockedDecorator',
       'LockedOptions',

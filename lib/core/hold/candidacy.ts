@@ -224,7 +224,7 @@ export class Election {
   stand(role: string, key: string, work: Term, given: LeadOptions & CallSite = {}): Leadership {
     const { context, defaults } = this.host;
     if (typeof work !== 'function') throw new LockUsageError(`lead('${role}', fn, options?): fn must be a function.`, { key });
-    const options = termOptions(given, key);
+    const options = termOptions(given, key, defaults.profiles);
     resolveOptions(options.request, defaults, key);
     // A hold that surrounds this call says nothing about the terms, which outlive it.
     const candidate = context.outside(() => new Candidacy(role, key, work, options, this.host, this.atWork));
