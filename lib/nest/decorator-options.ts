@@ -10,7 +10,7 @@ import type { LockedOptions } from './locked-method.js';
 import type { RouteLockOptions } from './route-lock.js';
 
 const example = '{ leaseMs: 5000 }';
-const routeNames: NamesOf<RouteLockOptions> = { ...lockOptionNames, onLost: true, instance: true };
+const routeNames: NamesOf<RouteLockOptions> = { ...lockOptionNames, onLost: true, awaitRelease: true, instance: true };
 const lockedNames: NamesOf<LockedOptions> = { ...routeNames, onBusy: true, returns: true };
 const { mode: _saidByTheName, ...sidedNames } = lockedNames;
 
@@ -21,7 +21,7 @@ export const LOCKED_OPTIONS: OptionList = { names: lockedNames, example, valuePr
 /** The options of @WriteLock and @ReadLock, whose names say the mode. */
 export const SIDED_OPTIONS: OptionList = { names: sidedNames, example, valueProblem };
 
-const leaderNames: NamesOf<LeaderOptions> = { leaseMs: true, graceMs: true, minReplicas: true, label: true, restMs: true, instance: true };
+const leaderNames: NamesOf<LeaderOptions> = { leaseMs: true, graceMs: true, minReplicas: true, label: true, profile: true, restMs: true, instance: true };
 /** The options of @Leader. */
 export const LEADER_OPTIONS: OptionList = { names: leaderNames, example: '{ restMs: 5000 }', valueProblem };
 

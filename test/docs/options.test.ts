@@ -31,11 +31,14 @@ const OPTIONS: Readonly<Record<keyof LockModuleOptions | keyof LockModuleExtras 
   permits: true,
   onBusy: true,
   onLost: true,
+  awaitRelease: true,
   returns: true,
   signal: true,
   instance: true,
   minReplicas: true,
   label: true,
+  profile: true,
+  profiles: true,
 };
 
 it('The page of options has a row for every option, and for no other', () => {

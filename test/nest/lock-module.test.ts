@@ -239,15 +239,6 @@ describe('a missing LockModule', () => {
     const refused = Test.createTestingModule({ providers: [Alone] }).compile();
     await expect(refused).rejects.toThrow(/Alone.*LockInterceptor of nestjs-holdfast; @Locked needs LockModule\.forRoot/s);
   });
-
-  it('of a named instance fails the boot as well', async () => {
-    @Injectable()
-    class Billing {
-      @Locked('a', { instance: 'billing' })
-      async run(): Promise<void> {}
-    }
-    await expect(startApp({ providers: [Billing] })).rejects.toThrow(/needs LockModule\.forRoot\(\{ name: 'billing'/);
-  });
 });
 
 describe('a module that is there twice', () => {

@@ -75,6 +75,12 @@ export interface LockOptions {
    * @default decorators: class and method, unless the module has `describeHolders: false`; other calls: none
    */
   label?: string | undefined;
+  /**
+   * The name of options in `profiles` of the module. What the call says itself wins. A name that the module does not have rejects with
+   * LockUsageError; in a decorator it fails the boot.
+   * @default none
+   */
+  profile?: string | undefined;
 }
 
 /** See `onLost` of {@link WithLockOptions}. */
@@ -95,13 +101,33 @@ export interface WithLockOptions extends LockOptions {
    * @default 'throw'
    */
   onLost?: OnLost | undefined;
+  /**
+   * With false the result comes as soon as the work has ended and the release was sent, one round trip earlier. The lock may still be
+   * taken for a moment then, for a call of another process that does not wait. A lease that the store no longer knew is told as an event
+   * and a warning. Not together with `minReplicas`.
+   * @default true
+   */
+  awaitRelease?: boolean | undefined;
 }
+
+/** Options of calls and decorators under a name, see `profiles` of the module. */
+export interface LockProfile extends Omit<WithLockOptions, 'owner' | 'signal' | 'label' | 'profile'> {
+  /**
+   * What decorators do when the lock is busy. With `skip` the default of `waitMs` is 0, and the method's result must be allowed to be
+   * undefined, which the compiler cannot check here. Other calls, and routes, fail with LockTimeoutError as without it.
+   * @default 'throw'
+   */
+  onBusy?: 'throw' | 'skip' | undefined;
+}
+
+/** Profiles by their names. */
+export type LockProfiles = Readonly<Record<string, LockProfile>>;
 
 /** The defaults that a module sets for all calls, and its limits. */
 export interface LockDefaults
   extends Pick<
     WithLockOptions,
-    'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'minHoldMs' | 'graceMs' | 'minReplicas' | 'onLost'
+    'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'minHoldMs' | 'graceMs' | 'minReplicas' | 'onLost' | 'awaitRelease'
   > {
   /**
    * Longest lease in ms; a longer one is refused. All processes must have the same, which is checked at boot, because a node of
@@ -127,6 +153,13 @@ export interface LockDefaults
    * @default 10000
    */
   shutdownGraceMs?: number | undefined;
+  /**
+   * Options by name, for calls and decorators that say `profile: name`: so the configuration can decide them.
+   * `{ batch: { leaseMs: 60_000, waitMs: 0, onBusy: 'skip' } }`. A candidate (`lead`, `@Leader`) takes of them what LeadOptions has. With a
+   * `route`, those of the module with the route count, whichever module keeps the key.
+   * @default none
+   */
+  profiles?: Readonly<Record<string, LockProfile>> | undefined;
 }
 
 /** The options of one call, complete and valid. */
@@ -143,6 +176,7 @@ export interface ResolvedOptions {
   readonly signal: AbortSignal | undefined;
   readonly minReplicas: number;
   readonly onLost: OnLost;
+  readonly awaitRelease: boolean;
   readonly label: string | undefined;
   readonly template: string | undefined;
   readonly expectsBusy: boolean | undefined;
@@ -154,4 +188,5 @@ export interface ResolvedDefaults extends ResolvedOptions {
   readonly handOn: number;
   readonly commandTimeoutMs: number;
   readonly shutdownGraceMs: number;
+  readonly profiles: LockProfiles;
 }

@@ -6,6 +6,7 @@ import type { CallSite, LockDefaults, ResolvedDefaults, ResolvedOptions, WithLoc
 import type { StoreCapabilities } from './lock-store.js';
 import { checkOptions, type OptionList } from './option-names.js';
 import { booleanProblem, integerProblem, invalidOption, isSignal, LONE_SURROGATE, oneOfProblem, show } from './option-values.js';
+import { completeProfiles, profileText, withProfile } from './profiles.js';
 import { MODES, WITH_LOCK_OPTIONS } from './request-options.js';
 
 const DEFAULTS: ResolvedDefaults = {
@@ -21,6 +22,7 @@ const DEFAULTS: ResolvedDefaults = {
   signal: undefined,
   minReplicas: 0,
   onLost: 'throw',
+  awaitRelease: true,
   label: undefined,
   template: undefined,
   expectsBusy: undefined,
@@ -28,6 +30,7 @@ const DEFAULTS: ResolvedDefaults = {
   handOn: 16,
   commandTimeoutMs: 2_000,
   shutdownGraceMs: 10_000,
+  profiles: {},
 };
 
 /** The longest time that an option can name, in ms: some 35 years. */
@@ -54,8 +57,10 @@ export function resolveDefaults(given: LockDefaults = {}): ResolvedDefaults {
     handOn: given.handOn ?? DEFAULTS.handOn,
     commandTimeoutMs: given.commandTimeoutMs ?? DEFAULTS.commandTimeoutMs,
     shutdownGraceMs: given.shutdownGraceMs ?? DEFAULTS.shutdownGraceMs,
+    profiles: completeProfiles(given.profiles),
   };
   refuse(limitProblem(complete) ?? valueProblem(complete, complete));
+  for (const [name, profile] of Object.entries(complete.profiles)) refuse(valueProblem(merge(profile, complete), complete), undefined, profileText(name));
   return complete;
 }
 
@@ -71,7 +76,7 @@ export function resolveOptions(
 ): ResolvedOptions {
   if (given === undefined) return defaults;
   checkOptions(given, list, key);
-  const complete = merge(given, defaults);
+  const complete = merge(withProfile(given, defaults.profiles, list, key), defaults);
   refuse(valueProblem(complete, defaults), key);
   return complete;
 }
@@ -91,6 +96,8 @@ function merge(given: WithLockOptions & CallSite, defaults: ResolvedOptions): Re
     signal: given.signal ?? defaults.signal,
     minReplicas: given.minReplicas ?? defaults.minReplicas,
     onLost: given.onLost ?? defaults.onLost,
+    // Whoever asks for replicas waits for the release too, unless the call says both, which is refused.
+    awaitRelease: given.awaitRelease ?? (given.minReplicas ? true : defaults.awaitRelease),
     label: given.label ?? defaults.label,
     template: given.template ?? defaults.template,
     expectsBusy: given.expectsBusy ?? defaults.expectsBusy,
@@ -110,8 +117,8 @@ export function checkPermitsOf(keys: readonly unknown[], permits: number, capabi
   throw invalidOption(`permits (${permits}) need one place that counts them, and a Redlock has none: use one Redis, Sentinel or a Cluster for this lock`, where);
 }
 
-function refuse(problem: string | undefined, key?: string): void {
-  if (problem !== undefined) throw invalidOption(problem, key);
+function refuse(problem: string | undefined, key?: string, of?: string): void {
+  if (problem !== undefined) throw invalidOption(problem, key, of);
 }
 
 // Each function below says what is wrong, as the end of a sentence; undefined when nothing is.
@@ -137,6 +144,8 @@ function valueProblem(options: ResolvedOptions, { maxLeaseMs }: Pick<ResolvedDef
     timesProblem(options, maxLeaseMs) ??
     integerProblem('minReplicas', options.minReplicas, 0, 100) ??
     oneOfProblem('onLost', options.onLost, ['throw', 'ignore']) ??
+    booleanProblem('awaitRelease', options.awaitRelease) ??
+    (options.awaitRelease || options.minReplicas === 0 ? undefined : 'awaitRelease: false does not go with minReplicas: what replicas have acknowledged is worth waiting for. Leave one of them out') ??
     (options.owner === undefined ? undefined : ownerProblem(options.owner)) ??
     (options.label === undefined ? undefined : labelProblem(options.label)) ??
     (options.permits === undefined ? undefined : permitsProblem(options)) ??

@@ -3,6 +3,7 @@
  * parts with each other and with the events of the connection, and asks the questions that need no part of their own.
  */
 import type { Clock } from '../../core/port/clock.js';
+import type { StoreEvent } from '../../core/port/lock-events.js';
 import type { Report } from '../../core/port/report.js';
 import type { StoreSummary } from '../../core/port/store-summary.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
@@ -91,6 +92,7 @@ export class RedisStore implements LockStore {
   readonly tickets: TicketStore;
   readonly acquire: (request: AcquireRequest) => Promise<AcquireOutcome>;
   readonly release: (request: ReleaseRequest) => Promise<'released' | 'lost'>;
+  private readonly releases: Releases;
   readonly forceRelease: (key: string, fence?: number) => Promise<boolean>;
   summary: StoreSummary | undefined;
   /** What the server said of its set-up when the store was opened; undefined when the user may not ask. */
@@ -140,7 +142,7 @@ export class RedisStore implements LockStore {
     this.recoveryNews = new RecoveryNews(node, clock, report, recovery);
     const parts = (this.parts = { ...around, memories, recovery, places: this.places, toldHolds: new ToldHolds(maxLeaseMs), bundles: new Bundles(runner, turnEnd), spots: new Spots(keys, sourceOf) });
     const renewals = new Renewals(parts);
-    const releases = new Releases(parts);
+    const releases = (this.releases = new Releases(parts));
     this.bringingBack = new BringingBack({ ...parts, renewals, releases });
     this.release = releases.release;
     this.acquiring = new Acquiring({ ...parts, renewals });
@@ -175,6 +177,10 @@ export class RedisStore implements LockStore {
     this.listener = listener;
   }
 
+  onEvent(listener: (event: StoreEvent) => void): void {
+    this.recoveryNews.listener = listener;
+  }
+
   onDoubt(listener: (doubt: Doubt) => Promise<void> | void, held?: () => Iterable<HolderRef & Pick<HeldLease, 'memory'>>): void {
     this.doubters.push(listener);
     if (held !== undefined) this.held = held;
@@ -182,6 +188,10 @@ export class RedisStore implements LockStore {
 
   mayHaveForgotten({ key, memory }: HolderRef & Pick<HeldLease, 'memory'>): boolean {
     return this.memories.isOutdated(this.keys.groupOf(key), memory);
+  }
+
+  whenSent(keys: readonly string[], done: () => void): void {
+    this.releases.whenSent(keys, done);
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
@@ -249,10 +259,11 @@ export class RedisStore implements LockStore {
 
   /** Forgets what the server said when a connection ends or begins, because another server may answer now, and asks it anew. */
   private followConnections(): void {
-    const { connections, trust, memories, recovery, outage, keys } = this;
+    const { connections, trust, memories, releases, recovery, outage, keys } = this;
     connections.onChange((isConcerned) => {
       trust.reset();
       memories.reset();
+      releases.reset();
       // Of a Cluster one node has changed, and the others serve on.
       if (connections.commands.state.isOpen) recovery.doubt((group) => isConcerned(keys.fence(group)));
     });

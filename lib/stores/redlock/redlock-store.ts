@@ -61,6 +61,7 @@ export class RedlockStore implements LockStore {
   private readonly context: QuorumContext;
   private readonly log: NodeLog;
   private readonly waiters: Waiters;
+  private readonly turnEnd = new TurnEnd();
   /** By holder id: one for each request that is out and each lease that is held. */
   private readonly ballots = new Map<string, Ballot>();
   /** Unanswered requests by holder id, so that a request that is made twice is one attempt. */
@@ -84,7 +85,6 @@ export class RedlockStore implements LockStore {
     const quorum = quorumOf(connects.length);
     const { nodes } = this;
     const floors = new FenceFloors();
-    const turnEnd = new TurnEnd();
     this.waiters = new Waiters(quorum);
     const log = (this.log = new NodeLog(connects.length, clock, report));
     this.context = {
@@ -92,7 +92,7 @@ export class RedlockStore implements LockStore {
       unmark: (node, key) => this.unmark(node, key),
       withdraw: (...how) => void this.withdraw(...how),
     };
-    const makeStore = (at: number): NodeStore => this.storeOf(connects[at]!, () => nodes[at]!, turnEnd);
+    const makeStore = (at: number): NodeStore => this.storeOf(connects[at]!, () => nodes[at]!);
     for (const at of connects.keys()) nodes.push(new RedlockNode(at, { nodes, clock, floors, log, prefix, maxLeaseMs, makeStore }));
   }
 
@@ -154,6 +154,11 @@ export class RedlockStore implements LockStore {
     if (ballot === undefined) return Promise.resolve('lost');
     this.ballots.delete(id);
     return ballot.release(request);
+  }
+
+  whenSent(_keys: readonly string[], done: () => void): void {
+    // With node-redis requests are written to the network in the turn of the event loop after their own.
+    this.turnEnd.add(() => this.options.clock.nextTurn(done));
   }
 
   async downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
@@ -230,8 +235,8 @@ export class RedlockStore implements LockStore {
     }
   }
 
-  private storeOf(connection: Connect, node: () => RedlockNode, turnEnd: TurnEnd): NodeStore {
-    const { options, log } = this;
+  private storeOf(connection: Connect, node: () => RedlockNode): NodeStore {
+    const { options, log, turnEnd } = this;
     const store: NodeStore = new NodeStore({
       ...options,
       connection,
