@@ -292,6 +292,13 @@ describe('bring-back.lua on a node of a Redlock', () => {
     expect((await node.bringBack('a', 'p.1/1', 500))[0]).toBe(1);
     expect((await node.vote('a', 'p.2/1'))[0]).toBe(4);
   });
+
+  it('notes of nobody that it was heard of: on such a node nobody tells of holders', async () => {
+    await node.client.flushall();
+    await node.bringBack('a', 'p.1/1', 500);
+    await node.release('a', 'p.2/1');
+    expect(await node.client.keys('*%heard')).toEqual([]);
+  });
 });
 
 describe('survey.lua', () => {

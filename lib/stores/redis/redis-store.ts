@@ -215,8 +215,8 @@ export class RedisStore implements LockStore {
     return this.runner.run({ ...call, key }, readDowngrade);
   }
 
-  inspect(key: string): Promise<LockState> {
-    return this.runner.run({ ...inspectCall(this.keys.spotOf(key)), key }, (reply) => lockState(key, reply));
+  inspect(key: string, timeoutMs?: number): Promise<LockState> {
+    return this.runner.run({ ...inspectCall(this.keys.spotOf(key)), key, timeoutMs }, (reply) => lockState(key, reply));
   }
 
   list(options: ListOptions = {}): AsyncIterable<LockState> {

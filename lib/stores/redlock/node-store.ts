@@ -4,6 +4,7 @@
  */
 import { LockUsageError, type LockStoreError } from '../../core/port/errors.js';
 import type { LockMode } from '../../core/port/lock-mode.js';
+import type { LockState } from '../../core/port/lock-state.js';
 import { RedisStore, type RedisStoreOptions } from '../redis/redis-store.js';
 import type { BundledRequest } from '../wire/bundles.js';
 import { listOf } from '../wire/lock-reply.js';
@@ -45,8 +46,11 @@ export interface Survey extends SurveyHead {
   readonly fences: readonly number[];
 }
 
+/** For how long an inspection waits for a node that does not answer, in ms. */
+const INSPECTED_WITHIN_MS = 500;
+
 export class NodeStore extends RedisStore {
-  /** Notes the sending of a vote request that was not answered in time. */
+  /** When a question was sent last that was not answered in time. */
   private muteSince = -Infinity;
 
   /** @throws LockUsageError */
@@ -73,7 +77,7 @@ export class NodeStore extends RedisStore {
     return this.connections.commands.state.isOpen;
   }
 
-  /** Whether it left a vote request without an answer in time, and has answered nothing since. */
+  /** Whether it left a question without an answer in time, and has answered nothing since. */
   get isSilent(): boolean {
     const { owesSince = Infinity } = this.parts.runner.line;
     return owesSince <= this.muteSince;
@@ -113,6 +117,16 @@ export class NodeStore extends RedisStore {
       hear({ kind: 'failure', error });
     };
     ask();
+  }
+
+  override async inspect(key: string): Promise<LockState> {
+    const askedAt = this.parts.clock.now();
+    try {
+      return await super.inspect(key, Math.min(this.options.commandTimeoutMs, INSPECTED_WITHIN_MS));
+    } catch (error) {
+      this.muteSince = askedAt;
+      throw error;
+    }
   }
 
   /** Writes the wire format on a server that may have lost its data: another version may have used it first. Rejects with LockStoreError. */

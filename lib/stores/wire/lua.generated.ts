@@ -738,8 +738,8 @@ end
 local function heardKey(fenceKey)
   return string.sub(fenceKey, 1, -2) .. 'q:%heard'
 end
-local function heardOf(fenceKey, id, memory)
-  if now - tonumber(string.sub(memory, 18)) > HEARD_MS then return end
+local function heardOf(fenceKey, id, memory, recoveryMs)
+  if recoveryMs == UNTIL_TOLD_MS or now - tonumber(string.sub(memory, 18)) > HEARD_MS then return end
   redis.pcall('HSET', heardKey(fenceKey), id, memory)
   redis.pcall('PEXPIRE', heardKey(fenceKey), HEARD_MS)
 end
@@ -784,13 +784,13 @@ local function isOnlyForgotten(lock, id)
   if lock.recoveryMs == 0 then return false end
   local memory, recoversForMs, hasForgotten = readMemory(lock.fenceKey, lock.known, lock.floor, lock.recoveryMs)
   lock.memory, lock.recoversForMs = memory, recoversForMs
-  heardOf(lock.fenceKey, id, memory)
+  heardOf(lock.fenceKey, id, memory, lock.recoveryMs)
   return dropStandIns(lock, id) or hasForgotten
 end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '6a29eab20f4e0f894a4f974b8ed80a0b004fc317',
+  sha1: '332af89a5ccbe08c0aeb7106e4b9046d15d87e69',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -1118,7 +1118,7 @@ export function readAdmit(code: unknown): 'admitted' | 'refused' {
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '0229b7d06d2b13da876c5dd4f2782481a60eaa0a',
+  sha1: 'ecba05409d4b4a405101a265da30cccc08da3a9d',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1182,7 +1182,7 @@ local function bringBack(lease)
     settle(lock)
     local stoodIn
     if memory ~= lease.known then
-      heardOf(lease.fenceKey, lease.id, memory)
+      heardOf(lease.fenceKey, lease.id, memory, lease.recoveryMs)
       removeHolder(lock, lease.ticketId, true)
       stoodIn = dropStandIns(lock, lease.id)
       holder = enterAgain(lock, lease)
@@ -1480,7 +1480,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: '407fb9cb9cafc52d0113b6d644baf77f27b3f911',
+  sha1: '21b70fff53f77afac840bd45190901616dfb2667',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1777,7 +1777,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: 'b80df18fb0ada2d144964f03d6730bfe0bec5cc3',
+  sha1: 'cfe24cea568214da44ad517b41201bd4a4647246',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil

@@ -89,7 +89,9 @@ describe('A node that is silent', () => {
 
   it('is waited for once, and again only after it has answered', async () => {
     three.freeze();
-    expect(await tookMs(() => member.store.inspect('k'))).toBeGreaterThanOrEqual(500);
+    const firstMs = await tookMs(() => member.store.inspect('k'));
+    expect(firstMs).toBeGreaterThanOrEqual(500);
+    expect(firstMs).toBeLessThan(510);
     expect(await tookMs(() => member.store.inspect('k'))).toBeLessThan(10);
     three.thaw();
     await redlock.pass(100);
@@ -109,7 +111,10 @@ describe('A node that is silent', () => {
   });
 
   it('is not asked any more when its connection was given up, and named as such when the others turn out to be no quorum', async () => {
-    await fallsSilent(three);
+    three.freeze();
+    await requests.granted(member, 'p.0');
+    await requests.release(member, 'p.0');
+    await redlock.pass(2_100); // The release is waited for in the background, for as long as any command.
     two.freeze();
     const error = await requests.failure(member.store.acquire(requests.request('p.1')));
     expect(error.nodes).toEqual([{ node: 'redis1:6379', reason: 'granted' }, { node: 'redis2:6379', reason: expect.stringMatching(/^no answer/) }, { node: 'redis3:6379', reason: 'not connected' }]);

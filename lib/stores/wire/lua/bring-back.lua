@@ -100,7 +100,7 @@ local function bringBack(lease)
     settle(lock)
     local stoodIn
     if memory ~= lease.known then
-      heardOf(lease.fenceKey, lease.id, memory)
+      heardOf(lease.fenceKey, lease.id, memory, lease.recoveryMs)
       removeHolder(lock, lease.ticketId, true)
       stoodIn = dropStandIns(lock, lease.id)
       holder = enterAgain(lock, lease)

@@ -25,9 +25,9 @@ local function heardKey(fenceKey)
   return string.sub(fenceKey, 1, -2) .. 'q:%heard'
 end
 
--- A full server does not keep the note: then the lock stays taken for a while.
-local function heardOf(fenceKey, id, memory)
-  if now - tonumber(string.sub(memory, 18)) > HEARD_MS then return end
+-- A full server does not keep the note: then the lock stays taken for a while. To a node of a Redlock nobody tells of holders.
+local function heardOf(fenceKey, id, memory, recoveryMs)
+  if recoveryMs == UNTIL_TOLD_MS or now - tonumber(string.sub(memory, 18)) > HEARD_MS then return end
   redis.pcall('HSET', heardKey(fenceKey), id, memory)
   redis.pcall('PEXPIRE', heardKey(fenceKey), HEARD_MS)
 end
@@ -82,6 +82,6 @@ local function isOnlyForgotten(lock, id)
   if lock.recoveryMs == 0 then return false end
   local memory, recoversForMs, hasForgotten = readMemory(lock.fenceKey, lock.known, lock.floor, lock.recoveryMs)
   lock.memory, lock.recoversForMs = memory, recoversForMs
-  heardOf(lock.fenceKey, id, memory)
+  heardOf(lock.fenceKey, id, memory, lock.recoveryMs)
   return dropStandIns(lock, id) or hasForgotten
 end
