@@ -297,6 +297,7 @@ const list = [
   ['given back and first again', lua('shared/marks'), 'if isUnmarked or not abandoned then', 'if isUnmarked then', 'L1: the same for who waits in the other mode meanwhile', 'test/lua/redlock'],
   ['a vote that was taken back moves its process back', lua('shared/marks'), 'if isUnmarked or not abandoned then', 'do', 'L1: split votes begin anew', 'test/lua/redlock'],
   ['marks of waits that have ended', redlock('ballot'), "if (this.state === 'held') this.context.unmark(node, this.key);\n    else ", '', 'L1: a free lock is kept for a process that has been served', 'test/stores/redlock/releases-and-withdrawals'],
+  ['given to a node that does not answer', redlock('ballot'), '    else this.mute.set(node, this.trustedUntil);\n', '', 'S5: what is held up comes behind the release, and stands for nobody', 'test/stores/redlock/answers-of-nodes'],
   ['served and first again', redlock('waiters'), 'if (line !== undefined) line.servedAt = now;', 'void [line, now];', 'L1: a process with two requests passes those that have waited longer', 'test/stores/redlock/waiters'],
   ['a place for all modes', lua('shared/marks'), '  if mark then mark.since = now end\n', '', 'L1: the same on the nodes', 'test/lua/redlock'],
   ['given back before it was granted', redlock('ballot'), 'vote.sentAt >= this.overAt || this.mute.has(node)', 'this.mute.has(node)', 'S5: a vote that came behind its release holds for nobody', 'redlock:late'],

@@ -6,7 +6,7 @@
  *       └──(refused, failed, cancelled)────────────────────────▶ over   and taken back wherever it may stand
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type HeldLease, type ReleaseRequest, type RenewRequest } from '../../core/port/lock-store.js';
+import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type HeldLease, type ReleaseRequest, type RenewOutcome, type RenewRequest } from '../../core/port/lock-store.js';
 import type { Clock } from '../../core/port/clock.js';
 import type { FenceFloors } from '../wire/fence-floors.js';
 import { marginOf } from '../wire/server-clock.js';
@@ -181,6 +181,14 @@ export class Ballot implements HeldLease {
     this.kept.set(node, { end, memory });
   }
 
+  /** Notes what came of giving the ballot to a node. Without an answer the request may still act there until the end of the trust. */
+  given(node: RedlockNode, outcome: RenewOutcome): void {
+    if (outcome.kind === 'renewed') this.keptBy(node, outcome.trustedUntil, outcome.memory);
+    else if (outcome.kind === 'lost') this.asked.delete(node);
+    else this.mute.set(node, this.trustedUntil);
+    if (this.state === 'over') this.withdraw(node);
+  }
+
   /**
    * Whether a node that says at `now` that it does not have the ballot has let it be taken away: it had it, has forgotten nothing, and
    * would keep it until later.
@@ -286,6 +294,7 @@ export class Ballot implements HeldLease {
   /** Gives the fence to a node that voted with another one. False when the vote does not stand there any more. Never rejects. */
   private async raiseFence(node: RedlockNode): Promise<boolean> {
     const [outcome] = await node.store.renew([this.renewal(this.terms.leaseMs, this)]);
+    this.given(node, outcome!);
     return outcome!.kind === 'renewed';
   }
 

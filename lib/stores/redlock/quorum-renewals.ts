@@ -101,12 +101,7 @@ async function outcomeOf(lease: Renewed, n: number, replies: Answers, isTaken: b
 async function rejoin(node: RedlockNode, leases: readonly Renewed[]): Promise<readonly RenewOutcome[]> {
   for (const { ballot } of leases) ballot.asked.add(node);
   const outcomes = await node.store.renew(leases.map(({ ballot, leaseMs }) => ballot.renewal(leaseMs, ballot)));
-  outcomes.forEach((outcome, n) => {
-    const { ballot } = leases[n]!;
-    if (outcome.kind === 'renewed') ballot.keptBy(node, outcome.trustedUntil, outcome.memory);
-    else if (outcome.kind === 'lost') ballot.asked.delete(node);
-    if (ballot.state === 'over') ballot.withdraw(node);
-  });
+  outcomes.forEach((outcome, n) => leases[n]!.ballot.given(node, outcome));
   return outcomes;
 }
 

@@ -33,7 +33,7 @@ async function renewal(words: readonly Word[], isTrusted = true, isTakenBack = f
   const wordOf = (node: RedlockNode): Word => words[nodes.indexOf(node)]!;
   const ballot = {
     key: 'k', id: 'p.1/1', state: 'held', request: { leaseMs: LEASE_MS }, trustedUntil: isTrusted ? Infinity : -Infinity, asked: new Set(), takenOn: new Set(),
-    lasts: () => {}, keptBy: () => {}, withdraw: () => {},
+    lasts: () => {}, keptBy: () => {}, given: () => {}, withdraw: () => {},
     renewal: (leaseMs: number, held?: Ballot): Partial<RenewRequest> => ({ leaseMs, held }),
     wasTakenFrom: (node: RedlockNode): boolean => wordOf(node).startsWith('had it taken'),
     mayBeTakenFrom: (node: RedlockNode): boolean => wordOf(node).includes('had it taken'),
