@@ -10,8 +10,8 @@ const core = (file) => `lib/core/${file}.ts`;
 const list = [
   // Nest
   ['a silent server is waited for', 'lib/stores/wire/first-connection.ts', 'return await Promise.race([open(), late]);', 'return await open();', 'bootTimeoutMs is a bound', 'test/nest/wrong-topology'],
-  ['the profile wins', 'lib/core/port/profiles.ts', '[...taken, ...said]', '[...said, ...taken]', 'SPEC 9: what a call says itself is overruled', 'test/nest/profiles'],
-  ['a profile leads several', 'lib/core/port/profiles.ts', '.filter(([option]) => Object.hasOwn(names, option))', '', 'SPEC 8: permits of a profile let several processes lead', 'test/nest/profiles'],
+  ['the profile wins', 'lib/core/port/options.ts', '[...taken, ...said]', '[...said, ...taken]', 'SPEC 9: what a call says itself is overruled', 'test/nest/profiles'],
+  ['a profile leads several', 'lib/core/port/options.ts', '.filter(([option]) => Object.hasOwn(names, option))', '', 'SPEC 8: permits of a profile let several processes lead', 'test/nest/profiles'],
   ['a key function has no object', 'lib/core/key/call-key.ts', 'Reflect.apply(key, self, args)', 'Reflect.apply(key, undefined, args)', 'SPEC 9: the key of a tenant cannot be made', 'test/nest/object-keys'],
   ['a fallback has no object', 'lib/nest/lock.interceptor.ts', 'return onBusy === \'skip\' ? undefined : Reflect.apply(onBusy, self, args);', 'return onBusy === \'skip\' ? undefined : Reflect.apply(onBusy, undefined, args);', 'SPEC 9: a fallback cannot use its object', 'test/nest/object-keys'],
   ['a stopping process is asked again', 'lib/nest/lock-exception.filter.ts', ".req?.httpVersionMajor === 1) response", ".req?.httpVersionMajor === 0) response", 'a client with keep-alive hits the process that stops until it is killed', 'test/nest/lock-exception'],

@@ -1,7 +1,7 @@
 /** Circles of calls that wait for each other: which are found, for how long they are told, and what is no circle. */
 import { describe, expect, it } from '@jest/globals';
 import { LockTimeoutError, type WaitFacts } from '../../../lib/core/port/errors.js';
-import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
+import { resolveDefaults } from '../../../lib/core/port/options.js';
 import { WaitingCalls } from '../../../lib/core/hold/waiting-calls.js';
 import { Schedule } from '../../../lib/core/lease/schedule.js';
 import { Call } from '../../../lib/core/queue/call.js';

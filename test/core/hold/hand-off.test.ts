@@ -4,7 +4,7 @@ import { LockLostError, LockStoreError, LockUsageError } from '../../../lib/core
 import type { RenewRequest } from '../../../lib/core/port/lock-store.js';
 import type { HandOffOutcome, HandOffRequest } from '../../../lib/core/port/ticket-store.js';
 import { LockService } from '../../../lib/lock.service.js';
-import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
+import { resolveDefaults } from '../../../lib/core/port/options.js';
 import { StoreAround } from '../../support/store-around.js';
 import { Fleet } from '../../support/locks.js';
 
