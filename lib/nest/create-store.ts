@@ -4,7 +4,7 @@
 import type { Clock } from '../core/port/clock.js';
 import { resolveDefaults } from '../core/port/options.js';
 import type { LockStore } from '../core/port/lock-store.js';
-import type { Report } from '../core/port/report.js';
+import type { Report } from '../core/port/lock-events.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
 import { RedisStore } from '../stores/redis/redis-store.js';
 import { RedlockStore } from '../stores/redlock/redlock-store.js';

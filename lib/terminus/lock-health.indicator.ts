@@ -3,7 +3,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/terminus';
 import { systemClock } from '../core/port/clock.js';
-import type { Leadership } from '../core/hold/leadership.js';
+import type { Leadership } from '../core/hold/leading.js';
 import { messageOf } from '../core/port/errors.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import { checkOptions, integerProblem, type NamesOf, type OptionList } from '../core/port/options.js';

@@ -1,5 +1,5 @@
 /** The options of TestLocks.busy, and how they are checked. */
-import type { LockMode } from '../core/port/lock-mode.js';
+import type { LockMode } from '../core/port/lock-options.js';
 import { checkOptions, integerProblem, LONGEST_MS, MODES, type NamesOf, oneOfProblem, type OptionList } from '../core/port/options.js';
 
 /** How {@link TestLocks.busy} holds a lock. */

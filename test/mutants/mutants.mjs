@@ -207,7 +207,7 @@ const list = [
   ['a lease comes back after its trust ended', lua('bring-back'), 'if now > lease.notAfter then return { 2, 0, 0, 0 } end', '', 'S7: an ended lease comes back', 'test/lua/bring-back'],
   ['an older record wins', lua('bring-back'), 'if holder.fence + holder.fences > lease.fence then return false end', 'if holder then return false end', 'S7: a failover brought back the record of an earlier holder', 'test/lua/bring-back'],
   // Core
-  ['a percent sign in a value', core('key/key-frame'), '|%(?=(?:25)*(?:${escapes}))', '', 'two lists of values make one key', 'test/core/key/key-template'],
+  ['a percent sign in a value', core('key/lock-key'), '|%(?=(?:25)*(?:${escapes}))', '', 'two lists of values make one key', 'test/core/key/key-template'],
   ['holds of the past', core('hold/hold-context'), 'while (frame && !frame.hold.isOpen) frame = frame.beyond;', '', 'L6: a job that schedules its next run keeps all before', 'test/core/hold/nested-calls'],
   ['begins while closing', core('hold/several-keys'), 'if (refusal) throw refusal;', '', 'C2: lost as soon as it has begun', 'test/core/hold/shutdown'],
   ['sleep is not seen in what is left', core('hold/hold'), 'const now = this.host.clock.now();\n    this.host.watchdog.sleep.look(now);', 'const now = this.host.clock.now();', 'S3: a lease that ended while the machine slept', 'test/core/lease/machine-sleep'],
@@ -242,7 +242,7 @@ const list = [
   ['a phase waits for writers among it', core('queue/key-queue'), "if (options.mode === 'read') this.line.bringForward((call) => call.arrival <= phase && askTheSame(call.options, options));", '', 'L1: readers behind a writer of their process miss the phase', 'test/core/queue/readers'],
   ['readers behind a writer of their process', core('queue/key-queue'), "if (this.line.first?.options.mode === 'write') return true;", '', 'L1: of the readers that waited those of another process enter, and these a phase later', 'single:calm'],
   ['unlike readers behind each other', core('queue/local-queue'), "options.mode === 'write' || !queue.keepsApart(options)", 'true as boolean', 'L1: readers that can share no lease miss the phase', 'test/core/queue/readers'],
-  ['siblings together', core('hold/sibling-gate'), "return this.writers === 0 && (mode === 'read' || this.readers === 0);", 'return mode !== undefined;', 'P2: siblings do not exclude each other', 'single:calm'],
+  ['siblings together', core('hold/hold'), "return this.writers === 0 && (mode === 'read' || this.readers === 0);", 'return mode !== undefined;', 'P2: siblings do not exclude each other', 'single:calm'],
   ['unawaited work inherits', core('hold/hold-context'), 'if (hold.isOpen && held', 'if (held', 'P2: work after the end of its hold', 'test/core/hold/nested-calls'],
   ['upgrade inside a hold', core('hold/hold'), 'if (!covers(this.mode, mode)) throw upgradeError(key);', '', 'P2: reads and asks to write', 'single:calm'],
   ['maxHoldMs is renewed over', core('lease/store-lease'), 'Math.max(1, Math.min(leaseMs, Math.floor(this.renewUntil - now)))', 'leaseMs', 'a hung handler holds for ever', 'test/core/lease/watchdog'],
@@ -278,7 +278,7 @@ const list = [
   // What is told
   ['the holder is waited for', core('hold/timeouts'), '>(TELLS_WITHIN_MS, []', '>(Infinity, []', 'waitMs: a silent store keeps who waited in vain', 'test/core/hold/timeouts'],
   ['holders are asked for on hot paths', core('hold/lock-calls'), 'waitMs > 0 && !expectsBusy', 'waitMs >= 0', 'a command more for each busy tryAcquire', 'test/core/hold/timeouts'],
-  ['a lease that was handed on keeps its first name', core('hold/holders-here'), 'holds.length === 0 ? label :', 'holds.length === 0 || label !== undefined ? label :', 'inspect names the call that asked the store, not the one that holds', 'test/core/hold/labels'],
+  ['a lease that was handed on keeps its first name', core('hold/timeouts'), 'holds.length === 0 ? label :', 'holds.length === 0 || label !== undefined ? label :', 'inspect names the call that asked the store, not the one that holds', 'test/core/hold/labels'],
   ['any answer ends an outage', wire('outage'), 'answers && now - failedAt >= QUIET_MS', 'answers', 'a dead master of a Cluster is never told', 'test/stores/wire/outage'],
   ['locks of another prefix', wire('redis-keys'), 'return this.lock(key) === redisKey ? key : undefined;', 'return key;', 'list: shows locks that nobody can find under this prefix', 'test/stores/wire/redis-keys'],
   ['a server is believed to be the one it was', lua('vote'), 'string.sub(last, 18) == known', 'known', 'S6: a server that was restarted with old data votes', 'test/lua/redlock'],
@@ -301,12 +301,12 @@ const list = [
   ['a place for all modes', lua('shared/marks'), '  if mark then mark.since = now end\n', '', 'L1: the same on the nodes', 'test/lua/redlock'],
   ['given back before it was granted', redlock('ballot'), 'vote.sentAt >= this.overAt || this.mute.has(node)', 'this.mute.has(node)', 'S5: a vote that came behind its release holds for nobody', 'redlock:late'],
   // Leading
-  ['two functions of one role', core('hold/candidacy'), 'this.isLeaving || atWork.has(key)', 'this.isLeaving', 'SPEC 8: a function never runs twice at a time in one process', 'test/core/hold/leading'],
-  ['elected while it stops', core('hold/candidacy'), 'this.isLeaving || atWork.has(key)', 'atWork.has(key)', 'SPEC 8: a process that was stopped leads', 'test/core/hold/leading'],
-  ['leads by belief', core('hold/candidacy'), ' && this.hold.lossNow() === undefined', '', 'SPEC 8: isLeader does not compare the clock', 'test/core/hold/leading'],
+  ['two functions of one role', core('hold/leading'), 'this.isLeaving || atWork.has(key)', 'this.isLeaving', 'SPEC 8: a function never runs twice at a time in one process', 'test/core/hold/leading'],
+  ['elected while it stops', core('hold/leading'), 'this.isLeaving || atWork.has(key)', 'atWork.has(key)', 'SPEC 8: a process that was stopped leads', 'test/core/hold/leading'],
+  ['leads by belief', core('hold/leading'), ' && this.hold.lossNow() === undefined', '', 'SPEC 8: isLeader does not compare the clock', 'test/core/hold/leading'],
   ['a shutdown is told last', 'lib/nest/lock.module.ts', 'if (locks) beforeAllDestroyHooks', 'if (locks && this.candidates.length < 0) beforeAllDestroyHooks', 'SPEC 8: a hook that waits for a term to end waits for ever', 'test/nest/shutdown-order'],
   ['leaders outlive the shutdown', 'lib/lock.service.ts', 'this.calls.election.close();', '', 'SPEC 8: the next one leads after one hand-over', 'test/core/hold/leading'],
-  ['rests do not grow', core('hold/candidacy'), 'ranMs > MAX_GROWN_REST_MS ? 1 : this.failures + 1', '1', 'SPEC 8: a function that fails over and over', 'test/core/hold/leading'],
+  ['rests do not grow', core('hold/leading'), 'ranMs > MAX_GROWN_REST_MS ? 1 : this.failures + 1', '1', 'SPEC 8: a function that fails over and over', 'test/core/hold/leading'],
   ['candidates let time pass', 'lib/testing/test-store.ts', 'if (roleOf(key) !== undefined) continue;', '', 'TestLocks: a role makes an hour pass', 'test/testing/roles'],
   ['no one object leads', 'lib/nest/leader-boot.ts', 'if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) throw scoped', 'if (wrapper.isTransient) throw scoped', 'SPEC 8: a request-scoped class leads', 'test/nest/leader'],
   // Tickets
@@ -339,7 +339,7 @@ const list = [
   ['another is taken away', lua('force-release'), 'fence and (fence < holder.fence or fence > last)', 'false', 'a forced release that names a fence hits everybody', 'redlock:operator'],
   ['restarts that look like a forced release', redlock('ballot'), ' && kept.memory === node.store.memoryOf(this.key)', '', 'a lease outlives the restart of its nodes', 'redlock:nodes'],
   ['earlier read leases beside a writer', core('queue/key-queue'), "granted === 'write' || mode === 'write'", "mode === 'write'", 'S1: a grant to write ends the leases that it excludes', 'test/core/queue/replaced-lease'],
-  ['an adoption that lets the process end', core('hold/adoption'), 'schedule.waitBegins();', '', 'who waits is answered', 'test/core/hold/adoption'],
+  ['an adoption that lets the process end', core('hold/tickets'), 'schedule.waitBegins();', '', 'who waits is answered', 'test/core/hold/adoption'],
 ];
 
 export const mutants = list.map(([name, file, text, instead, breaks, where]) => ({ name, file, text, instead, breaks, where }));

@@ -13,7 +13,7 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../../lib/core/port/lock-store.js';
-import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest, TicketStore } from '../../lib/core/port/ticket-store.js';
+import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest, TicketStore } from '../../lib/core/port/ticket.js';
 
 export class StoreAround implements LockStore {
   readonly capabilities: StoreCapabilities;

@@ -1,5 +1,5 @@
 /** The options of calls for a lock, of tickets and of the module. Their defaults and limits are in options.ts. */
-import type { LockMode } from './lock-mode.js';
+
 
 /** Options of one call for a lock. Module options of the same name set the default. */
 export interface LockOptions {
@@ -204,4 +204,12 @@ export interface ResolvedDefaults extends ResolvedOptions {
   readonly commandTimeoutMs: number;
   readonly shutdownGraceMs: number;
   readonly profiles: LockProfiles;
+}
+
+/** How a lock is held: `write` excludes every other holder, `read` is shared with other readers. */
+export type LockMode = 'read' | 'write';
+
+/** Whether a call that wants the lock in mode `wanted` may re-enter a hold of mode `held`. */
+export function covers(held: LockMode, wanted: LockMode): boolean {
+  return held === 'write' || wanted === 'read';
 }

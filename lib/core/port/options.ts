@@ -2,9 +2,8 @@
  * The options of calls and modules, from top to bottom: what is wrong with a value; which names a call takes; the names and checks of
  * each call; defaults and their completion; profiles. The options of leaders and of the module's store are declared where they are used.
  */
-import type { AdoptOptions, CallSite, HandOffOptions, LockDefaults, LockOptions, LockProfile, LockProfiles, ResolvedDefaults, ResolvedOptions, WithAdoptedOptions, WithLockOptions } from './lock-options.js';
+import type { AdoptOptions, CallSite, HandOffOptions, LockDefaults, LockMode, LockOptions, LockProfile, LockProfiles, ResolvedDefaults, ResolvedOptions, WithAdoptedOptions, WithLockOptions } from './lock-options.js';
 import type { StoreCapabilities } from './lock-store.js';
-import type { LockMode } from './lock-mode.js';
 import type { ListOptions } from './lock-state.js';
 import { LockUsageError } from './errors.js';
 

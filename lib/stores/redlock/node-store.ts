@@ -3,7 +3,7 @@
  * something stays closed (its recovery has no end of its own) until it was told the fences of the others.
  */
 import { LockUsageError, type LockStoreError } from '../../core/port/errors.js';
-import type { LockMode } from '../../core/port/lock-mode.js';
+import type { LockMode } from '../../core/port/lock-options.js';
 import { RedisStore, type RedisStoreOptions } from '../redis/redis-store.js';
 import type { BundledRequest } from '../wire/bundles.js';
 import { listOf } from '../wire/lock-reply.js';

@@ -1,7 +1,7 @@
 /** What the store may answer to an adoption, and when: late, after a sleep, while it recovers, or not at all. */
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockStoreError } from '../../../lib/core/port/errors.js';
-import type { AdoptOutcome, AdoptRequest } from '../../../lib/core/port/ticket-store.js';
+import type { AdoptOutcome, AdoptRequest } from '../../../lib/core/port/ticket.js';
 import { resolveDefaults } from '../../../lib/core/port/options.js';
 import { Fleet, gate, type Wire } from '../../support/locks.js';
 

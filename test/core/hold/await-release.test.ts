@@ -2,9 +2,8 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { MAX_UNANSWERED_RELEASES } from '../../../lib/core/hold/work.js';
 import { LockLostError, LockUsageError } from '../../../lib/core/port/errors.js';
-import type { LockEvent } from '../../../lib/core/port/lock-events.js';
+import type { Finding, LockEvent } from '../../../lib/core/port/lock-events.js';
 import type { ResolvedDefaults } from '../../../lib/core/port/lock-options.js';
-import type { Finding } from '../../../lib/core/port/report.js';
 import { resolveDefaults, resolveOptions } from '../../../lib/core/port/options.js';
 import { Fleet, gate, type Wire } from '../../support/locks.js';
 

@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
-import type { HandOffRequest } from '../../../lib/core/port/ticket-store.js';
+import type { HandOffRequest } from '../../../lib/core/port/ticket.js';
 import { Fleet } from '../../support/locks.js';
 
 interface Giver {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockStoreError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { RenewRequest } from '../../../lib/core/port/lock-store.js';
-import type { HandOffOutcome, HandOffRequest } from '../../../lib/core/port/ticket-store.js';
+import type { HandOffOutcome, HandOffRequest } from '../../../lib/core/port/ticket.js';
 import { LockService } from '../../../lib/lock.service.js';
 import { resolveDefaults } from '../../../lib/core/port/options.js';
 import { StoreAround } from '../../support/store-around.js';

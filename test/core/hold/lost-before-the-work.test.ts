@@ -2,9 +2,8 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { LockClosedError, LockLostError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
-import type { LockMode } from '../../../lib/core/port/lock-mode.js';
+import type { LockMode, LockOptions } from '../../../lib/core/port/lock-options.js';
 import type { RenewOutcome } from '../../../lib/core/port/lock-store.js';
-import type { LockOptions } from '../../../lib/core/port/lock-options.js';
 import type { LockService } from '../../../lib/lock.service.js';
 import { Fleet, gate, type Wire } from '../../support/locks.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { LockClosedError, LockLostError } from '../../../lib/core/port/errors.js';
-import type { Finding } from '../../../lib/core/port/report.js';
+import type { Finding } from '../../../lib/core/port/lock-events.js';
 import { Fleet, gate } from '../../support/locks.js';
 
 describe('Shutdown', () => {

@@ -1,7 +1,7 @@
 /** The options of calls that take no lock: an invalid filter must not mean everything. */
 import { describe, expect, it } from '@jest/globals';
 import { LockUsageError } from '../../../lib/core/port/errors.js';
-import type { LockMode } from '../../../lib/core/port/lock-mode.js';
+import type { LockMode } from '../../../lib/core/port/lock-options.js';
 import { checkForceRelease, checkList, checkMode, type ForceReleaseOptions } from '../../../lib/core/port/options.js';
 
 describe('The fence of the only hold that an operator wants to end', () => {
