@@ -10,6 +10,8 @@ const core = (file) => `lib/core/${file}.ts`;
 const list = [
   // Nest
   ['a silent server is waited for', 'lib/stores/wire/first-connection.ts', 'return await Promise.race([open(), late]);', 'return await open();', 'bootTimeoutMs is a bound', 'test/nest/wrong-topology'],
+  ['a hand-back beside its copy', 'lib/core/hold/tickets.ts', 'if (lateMs >= 0) await delay(clock, lateMs + 1);', '', 'S5: a copy of the adoption adopts the ticket for a hold that is over', 'test/core/hold/hand-back'],
+  ['a ticket is late at its first end', 'lib/core/hold/adoption.ts', 'ticket.handsBack ? Number.MAX_SAFE_INTEGER : ticket.until', 'ticket.until', 'SPEC 9: an attempt after the first end of the ticket is refused', 'test/core/hold/hand-back'],
   ['the profile wins', 'lib/core/port/profiles.ts', '[...taken, ...said]', '[...said, ...taken]', 'SPEC 9: what a call says itself is overruled', 'test/nest/profiles'],
   ['a profile leads several', 'lib/core/port/profiles.ts', '.filter(([option]) => Object.hasOwn(names, option))', '', 'SPEC 8: permits of a profile let several processes lead', 'test/nest/profiles'],
   ['a key function has no object', 'lib/core/key/call-key.ts', 'Reflect.apply(key, self, args)', 'Reflect.apply(key, undefined, args)', 'SPEC 9: the key of a tenant cannot be made', 'test/nest/object-keys'],

@@ -99,7 +99,8 @@ export class Adoption implements AbortListener {
     this.sentAt = clock.now();
     this.notAfter = this.sentAt + defaults.commandTimeoutMs;
     this.replacements = watchdog.replacements;
-    const { ticketId, holds, notAfter, ticket: { until } } = this;
+    const { ticketId, holds, notAfter, ticket } = this;
+    const until = ticket.handsBack ? Number.MAX_SAFE_INTEGER : ticket.until;
     tickets.adopt({ ticketId, until, holds, leaseMs: Math.min(leaseMs, maxHoldMs), graceMs, label, minReplicas, notAfter }).then(
       (outcome) => this.heard(outcome),
       (error: unknown) => this.failed(asStoreError(error, this.key)),
@@ -139,7 +140,7 @@ export class Adoption implements AbortListener {
     this.settle(() => {
       const leases = holds.map(({ grant, owner, permits, minHoldMs }, n) => {
         const options = { ...this.call.options, mode: grant.mode, owner, permits, minHoldMs };
-        return queue.adopted.add(this.holds[n]!, this.ticketId, options, grant, now);
+        return queue.adopted.add(this.holds[n]!, this.ticketId, options, grant, now, this.unansweredUntil);
       });
       this.resolve(leases);
     });

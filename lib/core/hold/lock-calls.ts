@@ -14,7 +14,7 @@ import type { OptionList } from '../port/option-names.js';
 import type { Report } from '../port/report.js';
 import { checkPermitsOf, resolveOptions } from '../port/resolve-options.js';
 import type { Ticket } from '../port/ticket.js';
-import type { HandOffOptions, WithAdoptedOptions } from '../port/ticket-options.js';
+import { withinMsOf, type HandOffOptions, type WithAdoptedOptions } from '../port/ticket-options.js';
 import { endedBy, hasAborted, reasonOf, throwIfAborted } from '../queue/abort-signals.js';
 import { Call, type CallHost, type WaitEnded } from '../queue/call.js';
 import { LocalQueue } from '../queue/local-queue.js';
@@ -100,10 +100,11 @@ export class LockCalls implements CallHost, HoldHost {
     const ticket = this.tickets.read(text);
     const { keys } = ticket;
     const { clock, defaults, context } = this;
+    withinMsOf({ withinMs: given?.withinMs }, 0, defaults, keys[0]!);
     const options = resolveOptions(given, { ...defaults, mode: 'write', minHoldMs: 0 }, keys[0], list);
     throwIfAborted(options.signal);
     const call = new Call(keys, options, clock.now(), context.surroundings(), this);
-    call.ticket = ticket;
+    call.ticket = given?.onError === 'handBack' ? { ...ticket, handsBack: true } : ticket;
     return call;
   }
 
@@ -196,6 +197,18 @@ export class LockCalls implements CallHost, HoldHost {
   ended(hold: Hold, outcome: ReleaseOutcome): void {
     if (outcome !== 'lost') this.shutdown.holdEnded();
     if (this.events.observed) this.announcer.released(hold, outcome);
+  }
+
+  /** The work under an adopted hold, which goes back to its ticket when the work fails. The caller is told the failure of the work, whatever becomes of the ticket. */
+  handingBack<T>(fn: Work<T>, { ticket }: Call, withinMs: number | undefined): Work<T> {
+    return async (lease) => {
+      try {
+        return await fn(lease);
+      } catch (error) {
+        await this.tickets.handBack(lease as Hold, ticket!, withinMs).catch(() => {});
+        throw error;
+      }
+    };
   }
 
   handOff(hold: Hold, given: HandOffOptions | undefined): Promise<string> {

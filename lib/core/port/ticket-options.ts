@@ -1,7 +1,7 @@
 /** The options with which a hold is handed off, and with which it is adopted. */
 import type { CallSite, LockOptions, ResolvedDefaults, WithLockOptions } from './lock-options.js';
 import { checkOptions, type NamesOf, type OptionList } from './option-names.js';
-import { integerProblem } from './option-values.js';
+import { integerProblem, oneOfProblem } from './option-values.js';
 
 /** Options of {@link Lease.handOff}. */
 export interface HandOffOptions {
@@ -16,7 +16,19 @@ export interface HandOffOptions {
 export interface AdoptOptions extends Pick<LockOptions, 'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'graceMs' | 'signal' | 'minReplicas' | 'label'> {}
 
 /** Options of {@link LockService.withAdopted}. */
-export interface WithAdoptedOptions extends AdoptOptions, Pick<WithLockOptions, 'onLost'> {}
+export interface WithAdoptedOptions extends AdoptOptions, Pick<WithLockOptions, 'onLost'> {
+  /**
+   * What becomes of the lock when the work fails. `handBack`: it goes back to the ticket, which is good again for `withinMs`, so that the
+   * next attempt of a job goes on under the lock. The call rejects with the work's error either way.
+   * @default 'release'
+   */
+  onError?: 'release' | 'handBack' | undefined;
+  /**
+   * How long a ticket that was handed back is good, in ms, from 1 to `maxLeaseMs`: longer than the pause before the next attempt.
+   * @default the leaseMs of the adopted hold
+   */
+  withinMs?: number | undefined;
+}
 
 const handOffNames: NamesOf<HandOffOptions> = { withinMs: true };
 const WHY_NOT_LONGER = 'no lock stays taken for longer than maxLeaseMs without a sign of life; raise it for all processes';
@@ -25,9 +37,15 @@ const example = '{ leaseMs: 5000 }';
 const adoptNames: NamesOf<AdoptOptions & CallSite> = {
   leaseMs: true, waitMs: true, renew: true, maxHoldMs: true, graceMs: true, signal: true, minReplicas: true, label: true, template: true, expectsBusy: true,
 };
-const withAdoptedNames: NamesOf<WithAdoptedOptions & CallSite> = { ...adoptNames, onLost: true };
+const withAdoptedNames: NamesOf<WithAdoptedOptions & CallSite> = { ...adoptNames, onLost: true, onError: true, withinMs: true };
 export const ADOPT_OPTIONS: OptionList = { names: adoptNames, example };
-export const WITH_ADOPTED_OPTIONS: OptionList = { names: withAdoptedNames, example };
+export const WITH_ADOPTED_OPTIONS: OptionList = {
+  names: withAdoptedNames,
+  example,
+  valueProblem: ({ onError, withinMs }) =>
+    oneOfProblem('onError', onError, ['release', 'handBack']) ??
+    (withinMs !== undefined && onError !== 'handBack' ? "withinMs says how long a ticket is good that was handed back, so it needs onError: 'handBack'" : undefined),
+};
 
 /** How long the ticket lasts. @throws LockUsageError */
 export function withinMsOf(given: HandOffOptions | undefined, leaseMs: number, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>, key: string): number {

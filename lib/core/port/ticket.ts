@@ -26,6 +26,8 @@ export interface Ticket {
   readonly secret: string;
   /** The last instant at which it can be adopted, on the store's clock in ms. */
   readonly until: number;
+  /** Whether whoever brings it hands it back after a failure, so that it can be good again after `until`. */
+  readonly handsBack?: boolean;
   /** What the store remembered when the hold was handed off, of a store that may forget. */
   readonly memory?: string | undefined;
 }
