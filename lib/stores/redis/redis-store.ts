@@ -173,6 +173,10 @@ export class RedisStore implements LockStore {
     this.releases.whenSent(keys, done);
   }
 
+  memoryOf(key: string): string | undefined {
+    return this.memories.knownOf(this.keys.groupOf(key));
+  }
+
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const outcomes = await this.bringingBack.renew(requests);
     outcomes.forEach(({ kind }, at) => {

@@ -736,9 +736,10 @@ local function heardKey(fenceKey)
   return string.sub(fenceKey, 1, -2) .. 'q:%heard'
 end
 local function heardOf(fenceKey, id, memory)
-  if now - tonumber(string.sub(memory, 18)) > HEARD_MS then return end
+  local leftMs = tonumber(string.sub(memory, 18)) + HEARD_MS - now
+  if leftMs <= 0 then return end
   redis.pcall('HSET', heardKey(fenceKey), id, memory)
-  redis.pcall('PEXPIRE', heardKey(fenceKey), HEARD_MS)
+  redis.pcall('PEXPIRE', heardKey(fenceKey), leftMs)
 end
 local function isStandIn(holder)
   return holder.fence == 0
@@ -787,7 +788,7 @@ end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '31a9614aa0ed4d7194344816b99f12f3b48d43a4',
+  sha1: 'a49e33d77d4fb8b9667e5e76668d9db3577ea11d',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -1110,7 +1111,7 @@ export function readAdmit(code: unknown): 'admitted' | 'refused' {
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: 'ec8b8a7b37e8762c06adca98208e29a9905b4001',
+  sha1: 'db7809d27d0ca695ad98483fe0abb145afc040ac',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1388,7 +1389,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: '81c9cea85b4f806fe787c52a9fb200a98fc53015',
+  sha1: '44219e8489978849ea085dc6206044d11d5e7ad2',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1403,15 +1404,18 @@ ${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
+${sharedStandIn}
 local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, known = '-', recoveryMs = recoveryMs })
 if recoveryMs then settle(lock) end
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
   local last = lock.mode == 'p' and holder.fence or holder.fence + holder.fences - 1
-  if holder.fence == 0 or fence and (fence < holder.fence or fence > last) then
+  local standsIn = recoveryMs and isStandIn(holder) and holder.id ~= RECOVERY
+  if isStandIn(holder) and not standsIn or fence and (fence < holder.fence or fence > last) then
     kept[#kept + 1] = holder
   else
     taken = 1
+    if standsIn and recoveryOf(lock) >= 0 then heardOf(fenceKey, string.sub(holder.id, 2), lock.memory) end
     if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'l ' .. holder.id } end
   end
 end
@@ -1631,7 +1635,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: '5fd05cca9639e451b6db9f5e2108d36ec7b54438',
+  sha1: '2e00c4e8750c8472826d385f014cdb486a3a1cb5',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1981,7 +1985,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '258a640c67883c3782ac20c06c95d662a09f174e',
+  sha1: '922335aaba9bb66f92343955ba0f3e3c82ffc874',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
