@@ -339,7 +339,7 @@ describe('what is no method of an object', () => {
         async pay() {}
       }
       return Shop;
-    }).toThrow(`Shop.pay: unknown option 'ttl'; leaseMs is probably meant.`);
+    }).toThrow(`Shop.pay: unknown option 'ttl'`);
   });
 
   it('a malformed template names class and method when the class is defined', () => {

@@ -12,7 +12,7 @@ import type { Timer } from '../port/clock.js';
 import { isLockError, LockClosedError, LockUsageError, messageOf } from '../port/errors.js';
 import type { Lease } from '../port/lease.js';
 import type { CallSite } from '../port/lock-options.js';
-import { resolveOptions } from '../port/resolve-options.js';
+import { resolveOptions } from '../port/options.js';
 import type { Hold } from './hold.js';
 import { type Leadership, type LeadOptions, type Term, type TermOptions, termOptions } from './leadership.js';
 import type { LockCalls } from './lock-calls.js';

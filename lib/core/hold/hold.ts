@@ -14,9 +14,8 @@ import { lostError, permitsError, renewalError, upgradeError } from '../port/hol
 import type { Lease, LeaseFacts, ReleaseEnded, ReleaseOutcome } from '../port/lease.js';
 import { covers, type LockMode } from '../port/lock-mode.js';
 import type { LockStore } from '../port/lock-store.js';
-import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
-import { checkRenewal } from '../port/resolve-options.js';
-import type { HandOffOptions } from '../port/ticket-options.js';
+import type { HandOffOptions, ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
+import { checkRenewal } from '../port/options.js';
 import type { Call } from '../queue/call.js';
 import { type HandedLease, handedLeaseOf } from './handed-lease.js';
 import type { HoldContext } from './hold-context.js';

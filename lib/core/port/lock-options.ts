@@ -1,4 +1,4 @@
-/** The options of calls for a lock and of the module. Their defaults and limits are in resolve-options.ts. */
+/** The options of calls for a lock, of tickets and of the module. Their defaults and limits are in options.ts. */
 import type { LockMode } from './lock-mode.js';
 
 /** Options of one call for a lock. Module options of the same name set the default. */
@@ -161,6 +161,21 @@ export interface LockDefaults
    */
   profiles?: Readonly<Record<string, LockProfile>> | undefined;
 }
+
+/** Options of {@link Lease.handOff}. */
+export interface HandOffOptions {
+  /**
+   * How long the ticket can be adopted, in ms, from 1 to `maxLeaseMs`. When nobody has adopted it by then, the lock passes on to the next.
+   * @default the leaseMs of the hold
+   */
+  withinMs?: number | undefined;
+}
+
+/** Options of {@link LockService.adopt}. Mode, owner, permits and minHoldMs are those of the hold that was handed off. */
+export interface AdoptOptions extends Pick<LockOptions, 'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'graceMs' | 'signal' | 'minReplicas' | 'label'> {}
+
+/** Options of {@link LockService.withAdopted}. */
+export interface WithAdoptedOptions extends AdoptOptions, Pick<WithLockOptions, 'onLost' | 'awaitRelease'> {}
 
 /** The options of one call, complete and valid. */
 export interface ResolvedOptions {

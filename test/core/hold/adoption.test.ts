@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AdoptOutcome, AdoptRequest } from '../../../lib/core/port/ticket-store.js';
-import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
+import { resolveDefaults } from '../../../lib/core/port/options.js';
 import { Fleet, gate, type Wire } from '../../support/locks.js';
 
 interface Worker {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockStoreError } from '../../../lib/core/port/errors.js';
 import type { LockEvent } from '../../../lib/core/port/lock-events.js';
-import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
+import { resolveDefaults } from '../../../lib/core/port/options.js';
 import { delay } from '../../../lib/core/port/clock.js';
 import { Fleet, gate } from '../../support/locks.js';
 

@@ -111,30 +111,6 @@ describe('A hold inside another one', () => {
     expect(await inner.release()).toBe('lost');
     expect(await outer.release()).toBe('released');
   });
-
-  it('counts its own time', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
-    const outer = await locks.acquire('k');
-    await fleet.clock.advance(500);
-    const inner = await outer.run(() => locks.acquire('k'));
-    await fleet.clock.advance(300);
-    expect([outer.heldMs, inner.heldMs]).toEqual([800, 300]);
-    await inner.release();
-    await outer.release();
-  });
-
-  it('which asks for a second lock in vain keeps no other call out of the first', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
-    const other = await fleet.process().locks.acquire('b');
-    await locks.withLock('a', async () => {
-      expect(await locks.tryAcquire(['a', 'b'])).toBeNull();
-      expect(await locks.withLock('a', { waitMs: 0 }, () => 'ran')).toBe('ran');
-    });
-    expect(await locks.isLocked('a')).toBe(false);
-    await other.release();
-  });
 });
 
 describe('Readers on one lease', () => {

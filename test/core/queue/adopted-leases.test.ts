@@ -1,7 +1,7 @@
 /** The leases that a process made of tickets: whose they are, how long they last, and what is left of them when they have ended. */
 import { describe, expect, it } from '@jest/globals';
 import type { Lease } from '../../../lib/core/port/lease.js';
-import type { AdoptOptions } from '../../../lib/core/port/ticket-options.js';
+import type { AdoptOptions } from '../../../lib/core/port/lock-options.js';
 import { Fleet, type Wire } from '../../support/locks.js';
 
 /** A process that has `k` by a ticket, and the id under which the store knows it. */
