@@ -1398,7 +1398,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: '01f376e583dec90ca393a27aa0e85f58339b7e5c',
+  sha1: 'f43d2bc82ef0b756b33dbcd7349d2563c4a1cac2',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1419,7 +1419,7 @@ settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
   local last = lock.mode == 'p' and holder.fence or holder.fence + holder.fences - 1
-  local standsIn = recoveryMs and isStandIn(holder) and holder.id ~= RECOVERY
+  local standsIn = isStandIn(holder) and holder.id ~= RECOVERY and string.sub(holder.id, 2, 2) ~= '>'
   if isStandIn(holder) and not standsIn or fence and (fence < holder.fence or fence > last) then
     kept[#kept + 1] = holder
   else
