@@ -12,14 +12,12 @@ import { notHeldError } from './core/port/hold-errors.js';
 import type { Lease } from './core/port/lease.js';
 import type { LockEvent } from './core/port/lock-events.js';
 import type { LockMode } from './core/port/lock-mode.js';
-import type { CallSite, LockDefaults, LockOptions, WithLockOptions } from './core/port/lock-options.js';
-import { resolveDefaults } from './core/port/resolve-options.js';
+import type { AdoptOptions, CallSite, LockDefaults, LockOptions, WithAdoptedOptions, WithLockOptions } from './core/port/lock-options.js';
+import { ACQUIRE_OPTIONS, ADOPT_OPTIONS, checkForceRelease, checkList, checkMode, type ForceReleaseOptions, resolveDefaults, WITH_ADOPTED_OPTIONS } from './core/port/options.js';
 import type { ListOptions, LockState } from './core/port/lock-state.js';
 import type { LockStore } from './core/port/lock-store.js';
 import type { Report } from './core/port/report.js';
 import { endedBy } from './core/queue/abort-signals.js';
-import { ADOPT_OPTIONS, WITH_ADOPTED_OPTIONS, type AdoptOptions, type WithAdoptedOptions } from './core/port/ticket-options.js';
-import { ACQUIRE_OPTIONS, checkForceRelease, checkList, checkMode, type ForceReleaseOptions } from './core/port/request-options.js';
 
 /** The key of a lock, or the keys of several locks that are taken all or none. */
 export type LockKey = string | readonly string[];
@@ -51,6 +49,7 @@ export class LockService {
     this.clock = clock;
     this.calls = new LockCalls({ events: this.eventSubject, store, process, instance, clock, defaults: resolveDefaults(options), report });
     this.events = this.eventSubject.asObservable();
+    store.onEvent?.((event) => this.eventSubject.next(event));
   }
 
   /** Connects to the store and checks it; LockModule calls it at boot. The process is kept alive until then. @throws LockStoreError @internal */

@@ -67,6 +67,7 @@ describe('the public API', () => {
       'ReleaseOutcome',
       'RouteKey',
       'RouteLockOptions',
+      'StoreEvent',
       'WaiterState',
       'WithAdoptedOptions',
       'WithLockOptions',

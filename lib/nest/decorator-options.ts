@@ -2,15 +2,13 @@
  * The options that the decorators and LockInterceptor.of take, and their check when the class is defined: callers in JavaScript or
  * behind a cast are not checked by the compiler. What depends on the module is checked at boot.
  */
-import { checkOptions, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import { isSignal, oneOfProblem, show } from '../core/port/option-values.js';
-import { lockOptionNames } from '../core/port/request-options.js';
+import { checkOptions, isSignal, lockOptionNames, type NamesOf, oneOfProblem, type OptionList, show } from '../core/port/options.js';
 import type { LeaderOptions } from './leader.decorator.js';
 import type { LockedOptions } from './locked-method.js';
 import type { RouteLockOptions } from './route-lock.js';
 
 const example = '{ leaseMs: 5000 }';
-const routeNames: NamesOf<RouteLockOptions> = { ...lockOptionNames, onLost: true, instance: true };
+const routeNames: NamesOf<RouteLockOptions> = { ...lockOptionNames, onLost: true, awaitRelease: true, instance: true };
 const lockedNames: NamesOf<LockedOptions> = { ...routeNames, onBusy: true, returns: true };
 const { mode: _saidByTheName, ...sidedNames } = lockedNames;
 

@@ -6,7 +6,7 @@ import { ModulesContainer } from '@nestjs/core';
 import { systemClock } from '../core/port/clock.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { LockStore, StoreCapabilities } from '../core/port/lock-store.js';
-import { completeProfiles } from '../core/port/profiles.js';
+import { completeProfiles } from '../core/port/options.js';
 import type { Report } from '../core/port/report.js';
 import { LockService } from '../lock.service.js';
 import { bootLine, embeddedLine } from './boot-line.js';

@@ -7,7 +7,7 @@
  * the test can end every wait, the clock stands still.
  */
 import { LockUsageError, type LockStoreError } from '../core/port/errors.js';
-import { LONGEST_MS } from '../core/port/resolve-options.js';
+import { LONGEST_MS } from '../core/port/options.js';
 import { checkKey } from '../core/key/check-key.js';
 import { roleOf } from '../core/key/role-key.js';
 import { isTicketId, readTicket, ticketIdOf } from '../core/port/ticket.js';

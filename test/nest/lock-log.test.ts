@@ -53,20 +53,6 @@ describe('The log', () => {
     expect(write).toHaveBeenCalledTimes(6);
   });
 
-  it('tells different kinds apart', () => {
-    const { lines, tell } = log();
-    tell('gone');
-    tell('back', 'store back', 'info');
-    expect(lines).toEqual(['warn gone', 'log back']);
-  });
-
-  it('has good news as such, and errors as errors', () => {
-    const { lines, tell } = log();
-    tell('votes again', 'votes', 'info');
-    tell('may evict', 'eviction', 'error');
-    expect(lines).toEqual(['log votes again', 'error may evict']);
-  });
-
   it('keeps no timer and no entry for a kind that nothing is told of any more', async () => {
     const { clock, lines, tell } = log();
     tell('gone');

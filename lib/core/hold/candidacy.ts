@@ -12,7 +12,7 @@ import type { Timer } from '../port/clock.js';
 import { isLockError, LockClosedError, LockUsageError, messageOf } from '../port/errors.js';
 import type { Lease } from '../port/lease.js';
 import type { CallSite } from '../port/lock-options.js';
-import { resolveOptions } from '../port/resolve-options.js';
+import { resolveOptions } from '../port/options.js';
 import type { Hold } from './hold.js';
 import { type Leadership, type LeadOptions, type Term, type TermOptions, termOptions } from './leadership.js';
 import type { LockCalls } from './lock-calls.js';
@@ -246,7 +246,7 @@ export class Election {
 // The lines of the log about terms, in the words of the one who has to do something about them.
 
 /** An error with where it came from: nobody awaits a term, so nobody else could say it. */
-export function failureText(role: string, cause: unknown, restMs: number | undefined): string {
+function failureText(role: string, cause: unknown, restMs: number | undefined): string {
   const next = restMs === undefined ? 'This process does not stand for election any more.' : `This process stands for election again in ${Math.round(restMs)} ms.`;
   return `Role '${role}': the function of the leader failed, so the term is over. ${next} ${textOf(cause)}`;
 }

@@ -14,9 +14,8 @@ import { lostError, permitsError, renewalError, upgradeError } from '../port/hol
 import type { Lease, LeaseFacts, ReleaseEnded, ReleaseOutcome } from '../port/lease.js';
 import { covers, type LockMode } from '../port/lock-mode.js';
 import type { LockStore } from '../port/lock-store.js';
-import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
-import { checkRenewal } from '../port/resolve-options.js';
-import type { HandOffOptions } from '../port/ticket-options.js';
+import type { HandOffOptions, ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
+import { checkRenewal } from '../port/options.js';
 import type { Call } from '../queue/call.js';
 import { type HandedLease, handedLeaseOf } from './handed-lease.js';
 import type { HoldContext } from './hold-context.js';
@@ -29,6 +28,8 @@ export interface HoldHost {
   readonly watchdog: Watchdog;
   readonly context: HoldContext;
   readonly defaults: ResolvedDefaults;
+  /** How many releases are on their way whose calls did not wait for the answer. */
+  unansweredReleases: number;
   lost(hold: Hold, error: LockLostError): void;
   ended(hold: Hold, outcome: ReleaseOutcome): void;
   handOff(hold: Hold, options: HandOffOptions | undefined): Promise<string>;
@@ -274,7 +275,7 @@ export class Hold implements Lease, LossListener {
     if (this.overdue) this.host.watchdog.schedule.cancel(this.overdue);
     this.around?.forEach((hold) => (hold.inside -= 1));
     const act = this.isHandedOff ? 'handed off' : 'released';
-    if (outcome === 'lost' && !this.loss) this.leaseLost(lostError(this.key, 'gone', `the store no longer knew it when it was ${act}`));
+    if (outcome === 'lost' && !this.loss) this.leaseLost(lostError(this.key, 'gone', `the store no longer knew it when it was ${act}${this.options.awaitRelease ? '' : ', for which its call did not wait (awaitRelease: false)'}`));
     this.outcome = this.loss ? 'lost' : outcome;
     this.host.ended(this, this.outcome);
     const { whenEnded } = this;

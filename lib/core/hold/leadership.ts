@@ -2,9 +2,7 @@
 import type { Lease } from '../port/lease.js';
 import type { CallSite, LockOptions, LockProfiles, WithLockOptions } from '../port/lock-options.js';
 import type { HolderState } from '../port/lock-state.js';
-import { checkOptions, type NamesOf, type OptionList } from '../port/option-names.js';
-import { integerProblem } from '../port/option-values.js';
-import { withProfile } from '../port/profiles.js';
+import { checkOptions, integerProblem, type NamesOf, type OptionList, withProfile } from '../port/options.js';
 
 /** Who leads: the holder of the role's lock. */
 export type LockHolder = HolderState;
@@ -57,7 +55,8 @@ export interface TermOptions {
 export function termOptions(given: LeadOptions & CallSite, key: string, profiles: LockProfiles): TermOptions {
   checkOptions(given, LEAD_OPTIONS, key);
   const { restMs = DEFAULT_REST_MS, ...options } = withProfile(given, profiles, LEAD_OPTIONS, key);
-  // Defaults of the module are for calls, which end. A term has no end of its own, and a candidate waits for its turn for ever.
-  const unending = { mode: 'write', waitMs: Infinity, renew: true, maxHoldMs: Infinity, minHoldMs: 0, onLost: 'ignore' } as const;
+  // Defaults of the module are for calls, which end. A term has no end of its own, a candidate waits for its turn for ever, and who stopped
+  // one relies on it that the lock is free.
+  const unending = { mode: 'write', waitMs: Infinity, renew: true, maxHoldMs: Infinity, minHoldMs: 0, onLost: 'ignore', awaitRelease: true } as const;
   return { restMs, request: { template: key, ...options, ...unending } };
 }

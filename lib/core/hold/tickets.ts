@@ -6,11 +6,11 @@ import { type BackgroundRelease, requestPauses } from '../lease/background-relea
 import { delay, keptAlive, type Clock } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError } from '../port/hold-errors.js';
-import type { ResolvedDefaults } from '../port/lock-options.js';
+import type { HandOffOptions, ResolvedDefaults } from '../port/lock-options.js';
 import type { LockStore } from '../port/lock-store.js';
 import { newSecret, readTicket, ticketIdOf, ticketText, type Ticket } from '../port/ticket.js';
 import { entangledHandOffError, foreignTicketError, handOffError, nestedHandOffError, noTicketsError } from './ticket-errors.js';
-import { withinMsOf, type HandOffOptions } from '../port/ticket-options.js';
+import { withinMsOf } from '../port/options.js';
 import type { HandOffOutcome, HandOffRequest, TicketStore } from '../port/ticket-store.js';
 import type { HandedLease } from './handed-lease.js';
 import type { Hold } from './hold.js';

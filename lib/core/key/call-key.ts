@@ -3,7 +3,7 @@
  * compiled once, when the class is defined.
  */
 import { LockKeyError } from '../port/errors.js';
-import { show } from '../port/option-values.js';
+import { show } from '../port/options.js';
 import { checkKey } from './check-key.js';
 import { parseKeyTemplate } from './key-template.js';
 

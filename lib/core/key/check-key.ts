@@ -3,7 +3,7 @@
  * character in its own names must escape them itself.
  */
 import { LockKeyError } from '../port/errors.js';
-import { LONE_SURROGATE, show } from '../port/option-values.js';
+import { LONE_SURROGATE, show } from '../port/options.js';
 
 /** The longest key in bytes. A longer one costs memory wherever it is stored, and is mostly a mistake: a whole document as an id. */
 export const LONGEST_KEY_BYTES = 512;

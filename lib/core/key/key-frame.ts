@@ -15,7 +15,7 @@
  * Nothing else is escaped: most values stand in the key as one would write them by hand.
  */
 import { LockKeyError } from '../port/errors.js';
-import { LONE_SURROGATE } from '../port/option-values.js';
+import { LONE_SURROGATE } from '../port/options.js';
 
 /** Throws the error that refuses a template. `problem` completes the sentence "the key template … is malformed: …". */
 export type Malformed = (problem: string) => never;

@@ -1,6 +1,6 @@
 /** The lock of a role: whoever holds it leads. Its key says so, so that every process, the board and the command line know a role by its lock. */
 import { LockKeyError } from '../port/errors.js';
-import { show } from '../port/option-values.js';
+import { show } from '../port/options.js';
 import { checkKey } from './check-key.js';
 
 const START = 'leader:';

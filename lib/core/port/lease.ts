@@ -7,7 +7,7 @@
  *                            lock away, or the machine slept
  */
 import type { LockMode } from './lock-mode.js';
-import type { HandOffOptions } from './ticket-options.js';
+import type { HandOffOptions } from './lock-options.js';
 
 /** How a release ended. `lost`: the lease had ended before. `unknown`: the store did not answer; the release is repeated later. */
 export type ReleaseOutcome = 'released' | 'lost' | 'unknown';

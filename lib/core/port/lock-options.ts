@@ -1,4 +1,4 @@
-/** The options of calls for a lock and of the module. Their defaults and limits are in resolve-options.ts. */
+/** The options of calls for a lock, of tickets and of the module. Their defaults and limits are in options.ts. */
 import type { LockMode } from './lock-mode.js';
 
 /** Options of one call for a lock. Module options of the same name set the default. */
@@ -101,6 +101,13 @@ export interface WithLockOptions extends LockOptions {
    * @default 'throw'
    */
   onLost?: OnLost | undefined;
+  /**
+   * With false the result comes as soon as the work has ended and the release was sent, one round trip earlier. The lock may still be
+   * taken for a moment then, for a call of another process that does not wait. A lease that the store no longer knew is told as an event
+   * and a warning. Not together with `minReplicas`.
+   * @default true
+   */
+  awaitRelease?: boolean | undefined;
 }
 
 /** Options of calls and decorators under a name, see `profiles` of the module. */
@@ -120,7 +127,7 @@ export type LockProfiles = Readonly<Record<string, LockProfile>>;
 export interface LockDefaults
   extends Pick<
     WithLockOptions,
-    'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'minHoldMs' | 'graceMs' | 'minReplicas' | 'onLost'
+    'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'minHoldMs' | 'graceMs' | 'minReplicas' | 'onLost' | 'awaitRelease'
   > {
   /**
    * Longest lease in ms; a longer one is refused. All processes must have the same, which is checked at boot, because a node of
@@ -155,6 +162,33 @@ export interface LockDefaults
   profiles?: Readonly<Record<string, LockProfile>> | undefined;
 }
 
+/** Options of {@link Lease.handOff}. */
+export interface HandOffOptions {
+  /**
+   * How long the ticket can be adopted, in ms, from 1 to `maxLeaseMs`. When nobody has adopted it by then, the lock passes on to the next.
+   * @default the leaseMs of the hold
+   */
+  withinMs?: number | undefined;
+}
+
+/** Options of {@link LockService.adopt}. Mode, owner, permits and minHoldMs are those of the hold that was handed off. */
+export interface AdoptOptions extends Pick<LockOptions, 'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'graceMs' | 'signal' | 'minReplicas' | 'label'> {}
+
+/** Options of {@link LockService.withAdopted}. */
+export interface WithAdoptedOptions extends AdoptOptions, Pick<WithLockOptions, 'onLost' | 'awaitRelease'> {
+  /**
+   * What becomes of the lock when the work fails. `handBack`: it goes back to the ticket, which is good again for `withinMs`, so that the
+   * next attempt of a job goes on under the lock. The call rejects with the work's error either way.
+   * @default 'release'
+   */
+  onError?: 'release' | 'handBack' | undefined;
+  /**
+   * How long a ticket that was handed back is good, in ms, from 1 to `maxLeaseMs`: longer than the pause before the next attempt.
+   * @default the leaseMs of the adopted hold
+   */
+  withinMs?: number | undefined;
+}
+
 /** The options of one call, complete and valid. */
 export interface ResolvedOptions {
   readonly mode: LockMode;
@@ -169,6 +203,7 @@ export interface ResolvedOptions {
   readonly signal: AbortSignal | undefined;
   readonly minReplicas: number;
   readonly onLost: OnLost;
+  readonly awaitRelease: boolean;
   readonly label: string | undefined;
   readonly template: string | undefined;
   readonly expectsBusy: boolean | undefined;

@@ -34,6 +34,7 @@
  *       mode, owner, permit and what is left of minHoldMs stay. It is answered alike as often as it comes. See ticket-store.ts.
  */
 import type { LockStoreError } from './errors.js';
+import type { StoreEvent } from './lock-events.js';
 import type { LockMode } from './lock-mode.js';
 import type { ListOptions, LockState } from './lock-state.js';
 import type { StoreRecovery, StoreSummary } from './store-summary.js';
@@ -240,6 +241,9 @@ export interface LockStore {
   readonly summary?: StoreSummary | undefined;
   /** What it asks, as messages name it; undefined for a store without a server, and for a Redlock, whose messages name each node. */
   readonly server?: string | undefined;
+  /** Sets the one listener for what happens to the store itself. A store to which nothing happens has no such method. */
+  onEvent?(listener: (event: StoreEvent) => void): void;
+
   /** Undefined for a store that cannot forget, or has no recovery. */
   readonly recovery?: StoreRecovery | undefined;
   /** Connects, and checks that the server can do what the store needs. Rejects with LockStoreError. */
@@ -254,6 +258,8 @@ export interface LockStore {
   onDoubt?(listener: (doubt: Doubt) => Promise<void> | void, held?: () => Iterable<HolderRef & Pick<HeldLease, 'memory'>>): void;
   /** Whether the store has another memory by now than the one that knew this lease last, as far as this process has heard. */
   mayHaveForgotten?(lease: HolderRef & Pick<HeldLease, 'memory'>): boolean;
+  /** The name of the memory that the store has of this key, as far as is known. */
+  memoryOf?(key: string): string | undefined;
   /**
    * P1–P3, P7, P13, P14. Asks for a lock. Rejects with LockStoreError when the outcome is unknown: then the caller must ask again
    * with the same id, or release it, together with the id that it replaces.
@@ -265,6 +271,12 @@ export interface LockStore {
   heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]>;
   /** P4, P6. Releases a lock, or leaves its queue. `lost`: the store no longer knew the id. Rejects with LockStoreError when unknown. */
   release(request: ReleaseRequest): Promise<'released' | 'lost'>;
+  /**
+   * P19. Calls `done` when all releases of these locks that were asked for have left the process: they act, and before whatever it asks next
+   * for these locks, even if the process ends now. Never calls it when it cannot vouch for that before they are answered. A store whose
+   * releases act at once does not have it.
+   */
+  whenSent?(keys: readonly string[], done: () => void): void;
   /** Turns a write hold into a read hold in one step, and admits the readers in the queue. Rejects as {@link release} does. */
   downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'>;
   /** The present state of one lock. Rejects with LockStoreError when the store cannot be asked. */

@@ -1,7 +1,7 @@
 /** What a request leaves to be given back: when its caller gave up, when its answer came late, or when it had a lease to replace. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import type { AcquireOutcome, HeartbeatOutcome, ReleaseRequest } from '../../../lib/core/port/lock-store.js';
+import type { AcquireOutcome, ReleaseRequest } from '../../../lib/core/port/lock-store.js';
 import { Fleet, gate } from '../../support/locks.js';
 import { answering } from '../../support/answering.js';
 
@@ -146,29 +146,6 @@ describe('A try without an answer that comes to the store late', () => {
     expect(taken).toBeLessThanOrEqual(300);
   });
 
-  it('does not take the lock for nobody when the store had given up the place by then', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    const other = await fleet.process().locks.acquire('k');
-    const stop = new AbortController();
-    const waiting = rejected(locks.acquire('k', { signal: stop.signal }));
-    await fleet.clock.settle();
-    const { id } = (await fleet.store.inspect('k')).waiters[0]!;
-    const asked = answering(wire, (n, ask) => (n > 0 ? ask() : (late(fleet, ask, 1_900), Promise.reject(failure()))));
-    const beats: string[] = [];
-    wire.heartbeat = async (waiters) => waiters.map((each): HeartbeatOutcome => (beats.push(each.id), each.id === id ? { kind: 'gone' } : { kind: 'waiting', askAgainInMs: undefined }));
-    await fleet.clock.advance(690);
-    fleet.wake({ kind: 'ask', key: 'k', id });
-    await fleet.clock.advance(1_000);
-    expect([new Set(asked.map((each) => each.id)).size, beats.filter((each) => each === id)]).toEqual([2, [id]]);
-    stop.abort('enough');
-    expect(await waiting).toBe('enough');
-    await fleet.store.release({ key: 'k', id });
-    await other.release();
-    expect(await takenMs(fleet)).toBeLessThanOrEqual(300);
-    expect(fleet.clock.pendingTimers).toBe(0);
-  });
-
   it('does not take the lock for nobody when its grant had come by a message and the hold has ended', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();
@@ -216,16 +193,6 @@ describe('A lease that a request replaces', () => {
     await fleet.clock.advance(10_000);
     expect(released.filter((each) => each.id === id)).toEqual([]);
     await lease.release();
-  });
-
-  it('is told to have ended once, though the question is made again', async () => {
-    const { fleet, locks, wire, hold, next } = await replacing();
-    const ended: string[] = [];
-    locks.events.subscribe((event) => event.type === 'released' && ended.push(event.outcome));
-    answering(wire, (n, ask) => (n === 0 ? Promise.reject(failure()) : ask()));
-    expect(await hold.release()).toBe('unknown');
-    await fleet.clock.runUntil(next);
-    expect(ended).toEqual(['unknown']);
   });
 
   it('is released again when the store is put back to a state before the question', async () => {

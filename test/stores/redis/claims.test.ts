@@ -26,7 +26,7 @@ async function booted({ isCluster = false } = {}) {
   const calls: Call[] = [];
   const on = {
     memory: ONE, recoversForMs: 0, hold: undefined as Promise<void> | undefined, isDown: false, reviewing: undefined as Promise<void> | undefined, bringsBack: true,
-    held: [{ key: A, id: 'p.1', memory: ONE }, { key: B, id: 'p.2', memory: ONE }], forgot: [] as string[],
+    held: [{ key: A, id: 'p.1', memory: ONE }, { key: B, id: 'p.2', memory: ONE }], forgot: [] as string[], serverNow: 9_000,
   };
   const groupsOf = ({ keys: fenceKeys, args }: Call) => fenceKeys.map((key, n) => ({ group: Number(/:(\d+)}/.exec(key)![1]), claims: args[2 * n + 3] === 1 }));
   const run = async (call: Call, decode: (reply: unknown, sentAt: number, receivedAt: number) => unknown) => {
@@ -40,7 +40,7 @@ async function booted({ isCluster = false } = {}) {
     if (on.isDown) throw new Error('not connected');
     return decode(reply, sentAt, clock.now());
   };
-  const trust = { floors: { of: (group: number) => 1_000 + group }, observe: () => {} };
+  const trust = { floors: { of: (group: number) => 1_000 + group }, observe: () => {}, sourceOf: () => 0, clock: { before: () => on.serverNow } };
   const memories = new Memories();
   const review = async (doubt: string) => {
     done.push(`reviews ${doubt}`);
@@ -151,17 +151,6 @@ describe('The message that a slot group has another memory', () => {
     expect(on.done).toEqual([`claims ${GROUP_A}`, 'reviews where it says so', `is through with ${GROUP_A}`]);
   });
 
-  it('is none when the memory is known already, by the claim that was on its way too', async () => {
-    const on = await booted({ isCluster: true });
-    on.recovery.heard(GROUP_A, ONE);
-    expect(on.done).toEqual([]);
-    on.memory = TWO;
-    on.recovery.heard(GROUP_A, TWO);
-    on.recovery.heard(GROUP_A, TWO);
-    await on.clock.settle();
-    expect(on.done).toEqual([`claims ${GROUP_A}`, 'reviews where it says so']);
-  });
-
   it('makes the process ask once more when it tells of what the claim on its way did not find', async () => {
     const on = await booted();
     const answer = gate<void>();
@@ -175,10 +164,15 @@ describe('The message that a slot group has another memory', () => {
     expect(on.memories.of(GROUP_A)).toBe(TWO);
   });
 
-  it('is ignored when it names no group', async () => {
-    const on = await booted();
-    for (const group of [NaN, -1, 1.5, SLOT_GROUPS]) on.recovery.heard(group, TWO);
-    expect(on.done).toEqual([]);
+  it('says to a process of a Cluster that holds nothing there how long the group stays closed: from the time in its name', async () => {
+    const on = await booted({ isCluster: true });
+    on.held.splice(0);
+    on.serverNow = 6_100;
+    on.recovery.heard(GROUP_A, TWO);
+    expect([on.recovery.recoversForMs, on.done, on.forgot]).toEqual([300, [], [ONE]]);
+    on.serverNow = 0; // not known
+    on.recovery.heard(GROUP_B, TWO);
+    expect([on.recovery.recoversForMs, on.recovery.recoveries]).toEqual([400, 1]);
   });
 });
 

@@ -13,6 +13,7 @@ export function byNodeRedis(target: NodeRedisTarget): Connect {
 
 class NodeRedisConnections implements Connections {
   readonly isCluster: boolean;
+  readonly writesNextTurn = true;
   readonly commands: NodeRedisConnection | ClusterConnection;
   readonly patienceMs: number;
   readonly node: string;
