@@ -100,7 +100,7 @@ export class LockService {
   }
 
   /**
-   * Adopts the hold of this ticket, runs `fn` with the lease, and releases it.
+   * Adopts the hold of this ticket, runs `fn` with the lease, and releases it; with `onError: 'handBack'` it goes back to the ticket when `fn` fails.
    *
    * @throws as {@link adopt} before `fn` ran; LockLostError as withLock does
    */
@@ -109,7 +109,8 @@ export class LockService {
   withAdopted<T>(ticket: string, second: Work<T> | WithAdoptedOptions, third?: Work<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const [options, fn] = optionsAndWork(second, third, 'withAdopted(ticket');
-      this.calls.run(this.calls.beginAdoption(ticket, options, WITH_ADOPTED_OPTIONS), fn, resolve, reject);
+      const call = this.calls.beginAdoption(ticket, options, WITH_ADOPTED_OPTIONS);
+      this.calls.run(call, options?.onError === 'handBack' ? this.calls.handingBack(fn, call, options.withinMs) : fn, resolve, reject);
     });
   }
 

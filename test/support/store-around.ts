@@ -52,6 +52,9 @@ export class StoreAround implements LockStore {
     this.store.onDoubt?.(...listeners);
   }
 
+  memoryOf(key: string): string | undefined {
+    return this.store.memoryOf?.(key);
+  }
   mayHaveForgotten(lease: HolderRef & HeldLease): boolean {
     return this.store.mayHaveForgotten?.(lease) === true;
   }

@@ -10,7 +10,7 @@ import type { LockLostError } from '../port/errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { CallSite, HandOffOptions, ResolvedDefaults, ResolvedOptions, WithAdoptedOptions, WithLockOptions } from '../port/lock-options.js';
 import type { LockStore } from '../port/lock-store.js';
-import { checkPermitsOf, type OptionList, resolveOptions } from '../port/options.js';
+import { checkPermitsOf, type OptionList, resolveOptions, withinMsOf } from '../port/options.js';
 import type { Report } from '../port/lock-events.js';
 import type { Ticket } from '../port/ticket.js';
 import { endedBy, hasAborted, reasonOf, throwIfAborted } from '../queue/abort-signals.js';
@@ -97,10 +97,11 @@ export class LockCalls implements CallHost, HoldHost {
     const ticket = this.tickets.read(text);
     const { keys } = ticket;
     const { clock, defaults, context } = this;
+    withinMsOf({ withinMs: given?.withinMs }, 0, defaults, keys[0]!);
     const options = resolveOptions(given, { ...defaults, mode: 'write', minHoldMs: 0 }, keys[0], list);
     throwIfAborted(options.signal);
     const call = new Call(keys, options, clock.now(), context.surroundings(), this);
-    call.ticket = ticket;
+    call.ticket = given?.onError === 'handBack' ? { ...ticket, handsBack: true } : ticket;
     return call;
   }
 
@@ -193,6 +194,18 @@ export class LockCalls implements CallHost, HoldHost {
   ended(hold: Hold, outcome: ReleaseOutcome): void {
     if (outcome !== 'lost') this.shutdown.holdEnded();
     if (this.events.observed) this.announcer.released(hold, outcome);
+  }
+
+  /** The work under an adopted hold, which goes back to its ticket when the work fails. The caller is told the failure of the work, whatever becomes of the ticket. */
+  handingBack<T>(fn: Work<T>, { ticket }: Call, withinMs: number | undefined): Work<T> {
+    return async (lease) => {
+      try {
+        return await fn(lease);
+      } catch (error) {
+        await this.tickets.handBack(lease as Hold, ticket!, withinMs).catch(() => {});
+        throw error;
+      }
+    };
   }
 
   handOff(hold: Hold, given: HandOffOptions | undefined): Promise<string> {

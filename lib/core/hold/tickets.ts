@@ -62,9 +62,9 @@ interface HandOff {
 export class Tickets {
   constructor(private readonly parts: TicketsParts) {}
 
-  /** Ends the hold and resolves with the ticket. @throws LockUsageError, LockLostError, LockStoreError */
-  async handOff(hold: Hold, given: HandOffOptions | undefined): Promise<string> {
-    const { store, clock, background, defaults, process, instance } = this.parts;
+  /** Ends the hold and resolves with the ticket: a new one, or that from which the hold was adopted. @throws LockUsageError, LockLostError, LockStoreError */
+  async handOff(hold: Hold, given: HandOffOptions | undefined, from?: Ticket): Promise<string> {
+    const { store, clock, background, defaults, instance } = this.parts;
     const { key, keys, options } = hold;
     const { tickets } = store;
     if (!tickets) throw noTicketsError(key);
@@ -72,7 +72,7 @@ export class Tickets {
     if (hold.parts.some(({ isNested }) => isNested)) throw nestedHandOffError(key);
     if (hold.hasNestedCalls) throw entangledHandOffError(key);
     hold.assertHeld();
-    const secret = newSecret();
+    const { process, secret } = from ?? { process: this.parts.process, secret: newSecret() };
     const ticketId = ticketIdOf({ process, secret });
     const now = clock.now();
     const leases = hold.giveToTicket(now);
@@ -93,6 +93,15 @@ export class Tickets {
     for (const { key: lock, id, stays, lateUntil } of leases) if (!stays) background.releaseLate({ key: lock, id, abandoned: true, lateUntil, askedAt: now });
     hold.finish('released');
     return ticketText({ home: tickets.home, instance, keys, process, secret, until: outcome.until, memory: outcome.memory });
+  }
+
+  /** Gives an adopted hold back to its ticket, which can be adopted once more. @throws as {@link handOff} does */
+  async handBack(hold: Hold, ticket: Ticket, withinMs: number | undefined): Promise<void> {
+    const { clock } = this.parts;
+    // A copy of the adoption that got no answer would adopt the ticket for this hold, which has ended then.
+    const lateMs = Math.max(...hold.parts.map(({ lease }) => lease.lateUntil)) - clock.now();
+    if (lateMs >= 0) await delay(clock, lateMs + 1);
+    await this.handOff(hold, withinMs === undefined ? undefined : { withinMs }, ticket);
   }
 
   /** Reads a ticket that is to be adopted here. @throws LockUsageError when it is damaged, or its locks are not in this store */
@@ -236,7 +245,8 @@ export class Adoption implements AbortListener {
     this.sentAt = clock.now();
     this.notAfter = this.sentAt + defaults.commandTimeoutMs;
     this.replacements = watchdog.replacements;
-    const { ticketId, holds, notAfter, ticket: { until } } = this;
+    const { ticketId, holds, notAfter, ticket } = this;
+    const until = ticket.handsBack ? Number.MAX_SAFE_INTEGER : ticket.until;
     tickets.adopt({ ticketId, until, holds, leaseMs: Math.min(leaseMs, maxHoldMs), graceMs, label, minReplicas, notAfter }).then(
       (outcome) => this.heard(outcome),
       (error: unknown) => this.failed(asStoreError(error, this.key)),
@@ -276,7 +286,7 @@ export class Adoption implements AbortListener {
     this.settle(() => {
       const leases = holds.map(({ grant, owner, permits, minHoldMs }, n) => {
         const options = { ...this.call.options, mode: grant.mode, owner, permits, minHoldMs };
-        return queue.adopted.add(this.holds[n]!, this.ticketId, options, grant, now);
+        return queue.adopted.add(this.holds[n]!, this.ticketId, options, grant, now, this.unansweredUntil);
       });
       this.resolve(leases);
     });

@@ -175,7 +175,19 @@ export interface HandOffOptions {
 export interface AdoptOptions extends Pick<LockOptions, 'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'graceMs' | 'signal' | 'minReplicas' | 'label'> {}
 
 /** Options of {@link LockService.withAdopted}. */
-export interface WithAdoptedOptions extends AdoptOptions, Pick<WithLockOptions, 'onLost' | 'awaitRelease'> {}
+export interface WithAdoptedOptions extends AdoptOptions, Pick<WithLockOptions, 'onLost' | 'awaitRelease'> {
+  /**
+   * What becomes of the lock when the work fails. `handBack`: it goes back to the ticket, which is good again for `withinMs`, so that the
+   * next attempt of a job goes on under the lock. The call rejects with the work's error either way.
+   * @default 'release'
+   */
+  onError?: 'release' | 'handBack' | undefined;
+  /**
+   * How long a ticket that was handed back is good, in ms, from 1 to `maxLeaseMs`: longer than the pause before the next attempt.
+   * @default the leaseMs of the adopted hold
+   */
+  withinMs?: number | undefined;
+}
 
 /** The options of one call, complete and valid. */
 export interface ResolvedOptions {

@@ -257,6 +257,8 @@ export interface LockStore {
   onDoubt?(listener: (doubt: Doubt) => Promise<void> | void, held?: () => Iterable<HolderRef & Pick<HeldLease, 'memory'>>): void;
   /** Whether the store has another memory by now than the one that knew this lease last, as far as this process has heard. */
   mayHaveForgotten?(lease: HolderRef & Pick<HeldLease, 'memory'>): boolean;
+  /** The name of the memory that the store has of this key, as far as is known. */
+  memoryOf?(key: string): string | undefined;
   /**
    * P1–P3, P7, P13, P14. Asks for a lock. Rejects with LockStoreError when the outcome is unknown: then the caller must ask again
    * with the same id, or release it, together with the id that it replaces.

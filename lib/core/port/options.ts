@@ -218,9 +218,15 @@ const WHY_NO_LONGER_TICKET = 'no lock stays taken for longer than maxLeaseMs wit
 const adoptNames: NamesOf<AdoptOptions & CallSite> = {
   leaseMs: true, waitMs: true, renew: true, maxHoldMs: true, graceMs: true, signal: true, minReplicas: true, label: true, template: true, expectsBusy: true,
 };
-const withAdoptedNames: NamesOf<WithAdoptedOptions & CallSite> = { ...adoptNames, onLost: true, awaitRelease: true };
+const withAdoptedNames: NamesOf<WithAdoptedOptions & CallSite> = { ...adoptNames, onLost: true, awaitRelease: true, onError: true, withinMs: true };
 export const ADOPT_OPTIONS: OptionList = { names: adoptNames, example };
-export const WITH_ADOPTED_OPTIONS: OptionList = { names: withAdoptedNames, example };
+export const WITH_ADOPTED_OPTIONS: OptionList = {
+  names: withAdoptedNames,
+  example,
+  valueProblem: ({ onError, withinMs }) =>
+    oneOfProblem('onError', onError, ['release', 'handBack']) ??
+    (withinMs !== undefined && onError !== 'handBack' ? "withinMs says how long a ticket is good that was handed back, so it needs onError: 'handBack'" : undefined),
+};
 
 /** How long the ticket lasts. @throws LockUsageError */
 export function withinMsOf(given: HandOffOptions | undefined, leaseMs: number, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>, key: string): number {

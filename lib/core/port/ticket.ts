@@ -27,6 +27,8 @@ export interface Ticket {
   readonly secret: string;
   /** The last instant at which it can be adopted, on the store's clock in ms. */
   readonly until: number;
+  /** Whether whoever brings it hands it back after a failure, so that it can be good again after `until`. */
+  readonly handsBack?: boolean;
   /** What the store remembered when the hold was handed off, of a store that may forget. */
   readonly memory?: string | undefined;
 }
@@ -89,7 +91,7 @@ function hashOf(text: string): string {
 //   T2  The hold keeps its mode, its owner, its permit and what is left of its minHoldMs. A ticket owes no grace, because nobody works under it.
 //   T3  An adoption puts a new holder into the place of the ticket in one step, with a higher fence, while the ticket's time lasts and
 //       no adoption came before. A network that delivers requests twice may put a ticket there anew after its time; it counts as late,
-//       except in a store with several clocks. The fence is that of the other holds of its owner, if there are any.
+//       except in a store with several clocks, and where attempts hand it back. The fence is that of the other holds of its owner, if there are any.
 //   T4  Both are idempotent: the same request again has the same outcome, and neither acts after `notAfter`. Beside a hold that stays, a
 //       hand-off that comes again after the adoption puts the ticket there anew: so the giver repeats it only when the one before is late.
 //   T5  The ticket's lock passes on by itself when its time is over, and no sooner than its minHoldMs.

@@ -179,6 +179,11 @@ export class RedisStore implements LockStore {
     this.releases.whenSent(keys, done);
   }
 
+  /** The name of the memory that the server has of this key; undefined while it has not said so on the present connection. */
+  memoryOf(key: string): string | undefined {
+    return this.memories.knownOf(this.keys.groupOf(key));
+  }
+
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const outcomes = await this.bringingBack.renew(requests);
     outcomes.forEach(({ kind }, at) => {

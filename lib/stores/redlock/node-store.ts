@@ -79,11 +79,6 @@ export class NodeStore extends RedisStore {
     return owesSince <= this.muteSince;
   }
 
-  /** What the node remembers of this lock, as its memory is named; undefined while it has not said so on the present connection. */
-  memoryOf(key: string): string | undefined {
-    return this.parts.memories.knownOf(this.spotOf(key).group);
-  }
-
   spotOf(key: string): LockSpot {
     return this.parts.spots.of(key);
   }

@@ -739,9 +739,10 @@ local function heardKey(fenceKey)
   return string.sub(fenceKey, 1, -2) .. 'q:%heard'
 end
 local function heardOf(fenceKey, id, memory)
-  if now - tonumber(string.sub(memory, 18)) > HEARD_MS then return end
+  local leftMs = tonumber(string.sub(memory, 18)) + HEARD_MS - now
+  if leftMs <= 0 then return end
   redis.pcall('HSET', heardKey(fenceKey), id, memory)
-  redis.pcall('PEXPIRE', heardKey(fenceKey), HEARD_MS)
+  redis.pcall('PEXPIRE', heardKey(fenceKey), leftMs)
 end
 local function isStandIn(holder)
   return holder.fence == 0
@@ -790,7 +791,7 @@ end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '6a29eab20f4e0f894a4f974b8ed80a0b004fc317',
+  sha1: '666fc124b7596f3373d3c420cf1e4f98cec1d876',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -1118,7 +1119,7 @@ export function readAdmit(code: unknown): 'admitted' | 'refused' {
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '0229b7d06d2b13da876c5dd4f2782481a60eaa0a',
+  sha1: 'a4606dda5742194561c9def38cd724c62db0c1fb',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1397,7 +1398,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: '1fc18cca39b264ade4511beeff16356c38f4ec3c',
+  sha1: 'f43d2bc82ef0b756b33dbcd7349d2563c4a1cac2',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1412,15 +1413,18 @@ ${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
+${sharedStandIn}
 local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, known = '-', recoveryMs = recoveryMs })
 settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
   local last = lock.mode == 'p' and holder.fence or holder.fence + holder.fences - 1
-  if holder.fence == 0 or fence and (fence < holder.fence or fence > last) then
+  local standsIn = isStandIn(holder) and holder.id ~= RECOVERY and string.sub(holder.id, 2, 2) ~= '>'
+  if isStandIn(holder) and not standsIn or fence and (fence < holder.fence or fence > last) then
     kept[#kept + 1] = holder
   else
     taken = 1
+    if standsIn and recoveryOf(lock) >= 0 then heardOf(fenceKey, string.sub(holder.id, 2), lock.memory) end
     if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'l ' .. holder.id } end
   end
 end
@@ -1480,7 +1484,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: '407fb9cb9cafc52d0113b6d644baf77f27b3f911',
+  sha1: '1a6dd1b87dbbe01f8cf64b2c4998bef8d7332d3b',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1777,7 +1781,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: 'b80df18fb0ada2d144964f03d6730bfe0bec5cc3',
+  sha1: 'a3c2625e13f9f09522463d2db9dd5313d06d1ee9',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
