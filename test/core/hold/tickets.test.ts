@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockStoreError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { LockEvent } from '../../../lib/core/port/lock-events.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 
 describe('A hold that is handed off', () => {
   it('belongs to whoever brings its ticket, with a higher fence, and nobody was in between', async () => {
@@ -27,8 +27,7 @@ describe('A hold that is handed off', () => {
   });
 
   it('is over for the giver before anything is sent: it trusts no more, and has nothing left to release', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const lease = await locks.acquire('k', { leaseMs: 300 });
     const before = wire.commands;
     const handedOff = lease.handOff({ withinMs: 10_000 });
@@ -171,8 +170,7 @@ describe('A hold that is handed off', () => {
   });
 
   it('is told when one of its locks was taken away before the hand-off: there is no ticket, and the others are free', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.lostWakes.add('lost');
     const lease = await locks.acquire(['a', 'b']);
     await locks.forceRelease('b');
@@ -184,8 +182,7 @@ describe('A hold that is handed off', () => {
   });
 
   it('goes to callers of the same process behind the ticket, not on its lease', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const lease = await locks.acquire('k');
     const next = locks.acquire('k', { waitMs: 60_000 });
     await fleet.clock.advance(10);
@@ -200,8 +197,7 @@ describe('A hold that is handed off', () => {
   });
 
   it('is announced: handedOff in place of released, adopted in place of granted', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { locks } = alone();
     const events: LockEvent[] = [];
     locks.events.subscribe((event) => events.push(event));
     const ticket = await (await locks.acquire('k')).handOff();
@@ -226,8 +222,7 @@ describe('A hold that is handed off', () => {
 
 describe('A hold that cannot be handed off', () => {
   it('is one with calls inside it, and a nested one', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     await locks.withLock('k', async (outer) => {
       const { promise, open } = gate();
       const inside = locks.withLock('k', async (nested) => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 
 describe('A process that waits', () => {
   it('is granted the lock by the release itself: two commands per critical section', async () => {
@@ -106,8 +106,7 @@ describe('A process that waits', () => {
   });
 
   it('is told after one try, when it does not want to wait, that the store is too slow for so short a lease', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.slowMs = 200;
     const refused = expect(locks.acquire('k', { leaseMs: 100, waitMs: 0 })).rejects.toThrow(/so late that too little of the lease of 100 ms was left/);
     await fleet.clock.runUntil(refused);
@@ -117,8 +116,7 @@ describe('A process that waits', () => {
   });
 
   it('tries again with pauses while the store is too slow for so short a lease', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.slowMs = 200;
     const waiting = locks.acquire('k', { leaseMs: 100, waitMs: 5_000 });
     await fleet.clock.advance(1_000);
@@ -129,8 +127,7 @@ describe('A process that waits', () => {
   });
 
   it('asks as soon as the store calls it, also when the store refused it without a place in a queue', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const acquire = wire.acquire.bind(wire);
     const refused: AcquireRequest[] = [];
     wire.acquire = async (request) => {
@@ -218,8 +215,7 @@ describe('A process that waits', () => {
   });
 
   it('leaves nothing behind when the release of a request that was given up overtakes it', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const { acquire } = wire;
     const onItsWay = gate();
     wire.acquire = async (request) => {
@@ -267,8 +263,7 @@ describe('A process that waits', () => {
 
 describe('A caller that gives up while its grant is on the way', () => {
   it('leaves nothing of its minHoldMs behind', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const { acquire } = wire;
     const answer = gate();
     wire.acquire = async (request) => {
