@@ -40,34 +40,6 @@ describe('A hold with graceMs', () => {
     await (await next).release();
   });
 
-  it('is handed over by its release as fast as without', async () => {
-    const fleet = new Fleet();
-    const [one, other] = [fleet.process(), fleet.process()];
-    const lease = await one.locks.acquire('k', { graceMs: 20_000 });
-    const next = other.locks.acquire('k');
-    await fleet.clock.advance(10);
-    const since = fleet.clock.now();
-    const released = lease.release();
-    const lent = await fleet.clock.runUntil(next);
-    expect(fleet.clock.now() - since).toBeLessThanOrEqual(1);
-    expect(await released).toBe('released');
-    await lent.release();
-  });
-
-  it('is renewed for as long as it works, and keeps its trust within its lease', async () => {
-    const { fleet, locks } = alone();
-    const lease = await locks.acquire('k', { leaseMs: 300, graceMs: 5_000 });
-    for (let n = 0; n < 10; n++) {
-      await fleet.clock.advance(200);
-      lease.assertHeld();
-      expect(lease.remainingMs).toBeLessThanOrEqual(300);
-    }
-    await lease.renew(2_000);
-    expect(lease.remainingMs).toBeGreaterThan(1_900);
-    expect(lease.remainingMs).toBeLessThanOrEqual(2_000);
-    await lease.release();
-  });
-
   it('loses its signal at maxHoldMs, and its lock the grace after that', async () => {
     const fleet = new Fleet();
     const [hung, other] = [fleet.process(), fleet.process()];

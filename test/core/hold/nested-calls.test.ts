@@ -112,17 +112,6 @@ describe('A call inside a hold of the same key', () => {
     });
   });
 
-  it('of several locks counts once in the hold around it', async () => {
-    const { locks } = new Fleet().process();
-    await locks.withLock(['a', 'b'], async (outer) => {
-      await locks.withLock(['a', 'b'], async (inner) => {
-        expect([outer.holdCount, inner.holdCount]).toEqual([2, 1]);
-        await locks.withLock(['a', 'b'], () => expect([outer.holdCount, inner.holdCount]).toEqual([3, 2]));
-      });
-      expect(outer.holdCount).toBe(1);
-    });
-  });
-
   it('for reading does not become one for writing, though the hold around both is', async () => {
     const { locks } = new Fleet().process();
     await locks.withLock('k', () =>
@@ -146,24 +135,6 @@ describe('A call inside a hold of the same key', () => {
     ended.open();
     await fleet.clock.runUntil(leftover);
     expect(wire.sent.acquire).toBe(2);
-  });
-
-  it('asks for the lock of an outer hold anew when that has ended, though an inner one goes on', async () => {
-    const { fleet, locks, wire } = alone();
-    const [begun, ended] = [gate(), gate()];
-    let inner!: Promise<void>;
-    await locks.withLock('outer', async () => {
-      inner = locks.withLock('inner', async () => {
-        begun.open();
-        await ended.promise;
-        expect(locks.currentLease('outer')).toBeUndefined();
-        await locks.withLock('outer', async () => {});
-      });
-      await begun.promise;
-    });
-    ended.open();
-    await fleet.clock.runUntil(inner);
-    expect(wire.sent.acquire).toBe(3);
   });
 
   it('waits no longer than it wants to, though the hold ends meanwhile and it goes on waiting outside', async () => {

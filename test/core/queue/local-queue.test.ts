@@ -61,13 +61,6 @@ describe('The callers of one process', () => {
     expect(most).toBeLessThanOrEqual(65);
   });
 
-  it('ask for more fences at once the longer they follow each other', async () => {
-    const { fleet, locks, wire } = alone();
-    const turns = new Turns(fleet, 10_000);
-    await fleet.clock.runUntil(Promise.all(Array.from({ length: 8 }, (_, caller) => turns.take(`${caller}`, locks))));
-    expect(wire.sent.acquire).toBeLessThanOrEqual(6);
-  });
-
   it.each([
     { handOn: 16, most: 0.25 },
     { handOn: 1, most: 1.1 },
@@ -150,27 +143,6 @@ describe('The callers of one process', () => {
     expect(order).toEqual(['patient', 'later']);
   });
 
-  it('with a signal stop waiting when it aborts, with its reason', async () => {
-    const { fleet, locks } = alone();
-    const held = gate();
-    const holder = locks.withLock('k', () => held.promise);
-    await fleet.clock.settle();
-    const abort = new AbortController();
-    const waiter = expect(locks.acquire('k', { signal: abort.signal, waitMs: Infinity })).rejects.toBe('never mind');
-    abort.abort('never mind');
-    await waiter;
-    await expect(locks.acquire('k', { signal: abort.signal })).rejects.toBe('never mind');
-    for (const key of ['k', ['j', 'k']]) {
-      const silent = new AbortController();
-      const quiet = expect(locks.acquire(key, { signal: silent.signal, waitMs: Infinity })).rejects.toBeNull();
-      await fleet.clock.settle();
-      silent.abort(null);
-      await quiet;
-    }
-    held.open();
-    await fleet.clock.runUntil(holder);
-  });
-
   it('of which a hundred share a signal give it one listener, and none when they have gone', async () => {
     const { fleet, locks } = alone();
     const abort = new AbortController();
@@ -197,19 +169,6 @@ describe('The callers of one process', () => {
     expect(listeners()).toBe(0);
     next.open();
     await fleet.clock.runUntil(again);
-  });
-
-  it('that do not wait are told at once that the lock is busy', async () => {
-    const { locks } = alone();
-    await locks.withLock('k', async () => {
-      const stranger = await locks.detached(() => locks.tryAcquire('k'));
-      expect(stranger).toBeNull();
-      const refused = locks.detached(() => locks.withLock('k', { waitMs: 0 }, async () => {}));
-      await expect(refused).rejects.toThrow(`Lock 'k' is busy: a call in this process holds it. It was not taken; try again later.`);
-    });
-    const lease = await locks.tryAcquire('k');
-    expect(lease?.key).toBe('k');
-    await lease?.release();
   });
 
   it('get a LockStoreError within their waiting time while the store is away, and are served when it is back', async () => {

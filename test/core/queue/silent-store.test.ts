@@ -19,15 +19,6 @@ describe('A store that does not answer', () => {
     expect(fleet.clock.now() - since).toBeLessThanOrEqual(1_000);
   });
 
-  it('that does not respond is told as such to who does not wait, also beside one who does', async () => {
-    const { fleet, locks, wire } = alone();
-    wire.cut = true;
-    const waiter = expect(locks.acquire('k', { waitMs: 5_000 })).rejects.toMatchObject({ code: 'LOCK_STORE' });
-    await fleet.clock.advance(100);
-    await expect(locks.tryAcquire('k')).rejects.toMatchObject({ code: 'LOCK_STORE', message: expect.stringContaining('in time') });
-    await fleet.clock.runUntil(waiter);
-  });
-
   it.each([0, 300])('is told as one that began nothing, and not as an unknown outcome as well (waitMs: %d)', async (waitMs) => {
     const { fleet, locks, wire } = alone();
     wire.acquire = async ({ key }) => {

@@ -23,18 +23,6 @@ describe('A message of the store', () => {
     expect(lease.remainingMs).toBeLessThanOrEqual(200);
   });
 
-  it('that an adopted lock was taken away, and is not true, makes a lease of fixed length no longer', async () => {
-    const fleet = new Fleet();
-    const ticket = await (await fleet.process().locks.acquire('k')).handOff();
-    const { locks, wire } = fleet.process();
-    const lease = await locks.adopt(ticket, { leaseMs: 1_000, renew: false });
-    await fleet.clock.advance(800);
-    fleet.wake({ kind: 'lost', key: 'k', id: (await locks.inspect('k')).holders[0]!.id });
-    await fleet.clock.settle();
-    expect(wire.sent.renew).toBe(1);
-    expect(lease.remainingMs).toBeLessThanOrEqual(200);
-  });
-
   it('lets nobody begin before the store has told of a place in its queue', async () => {
     const fleet = new Fleet();
     const other = await fleet.process().locks.acquire('k');
