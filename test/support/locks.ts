@@ -126,6 +126,12 @@ export class Fleet {
   }
 }
 
+/** A fleet with one process, until the test adds others. */
+export function alone(...how: Parameters<Fleet['process']>): { fleet: Fleet; locks: LockService; wire: Wire } {
+  const fleet = new Fleet();
+  return { fleet, ...fleet.process(...how) };
+}
+
 /** Two readers of one process whose terms differ: each has a read lease of its own in the store. */
 export async function twoReadLeases(key: string): Promise<{ fleet: Fleet; wire: Wire; earlier: Lease; newer: Lease }> {
   const fleet = new Fleet();

@@ -1,5 +1,5 @@
 // Made by scripts/build-lua.mjs from lua/*.lua; never edited.
-import type { LockMode } from '../../core/port/lock-mode.js';
+import type { LockMode } from '../../core/port/lock-options.js';
 import { fromField, toField } from './record-field.js';
 import { unexpected } from './unexpected-reply.js';
 
