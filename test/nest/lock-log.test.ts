@@ -1,5 +1,5 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import type { ReportLevel } from '../../lib/core/port/report.js';
+import type { ReportLevel } from '../../lib/core/port/lock-events.js';
 import { logReports } from '../../lib/nest/lock-log.js';
 import { FakeClock } from '../support/fake-clock.js';
 

@@ -332,16 +332,6 @@ describe('what is no method of an object', () => {
     );
   });
 
-  it('an option that does not exist names class and method as well', () => {
-    expect(() => {
-      class Shop {
-        @Locked('order', { ttl: 5_000 } as object)
-        async pay() {}
-      }
-      return Shop;
-    }).toThrow(`Shop.pay: unknown option 'ttl'; leaseMs is probably meant.`);
-  });
-
   it('a malformed template names class and method when the class is defined', () => {
     expect(() => {
       class Shop {

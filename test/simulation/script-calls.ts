@@ -1,5 +1,5 @@
 /** Random calls of every script, such that they meet each other: few locks, few processes, and ids of which most were asked for. */
-import type { LockMode } from '../../lib/core/port/lock-mode.js';
+import type { LockMode } from '../../lib/core/port/lock-options.js';
 import { UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../../lib/stores/wire/redis-keys.js';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
 import type { Random } from './random.js';

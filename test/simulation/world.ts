@@ -10,7 +10,7 @@ import { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { decodeKey, encodeKey } from '../../lib/stores/wire/key-encoding.js';
 import type { LockStoreError } from '../../lib/core/port/errors.js';
 import type { LockStore } from '../../lib/core/port/lock-store.js';
-import type { Finding } from '../../lib/core/port/report.js';
+import type { Finding } from '../../lib/core/port/lock-events.js';
 import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import type { HistoryEvent } from '../model/history.js';
 import { ForcedReleases } from './forced-releases.js';

@@ -3,25 +3,10 @@
  * parts with each other and with the events of the connection, and asks the questions that need no part of their own.
  */
 import type { Clock } from '../../core/port/clock.js';
-import type { StoreEvent } from '../../core/port/lock-events.js';
-import type { Report } from '../../core/port/report.js';
-import type { StoreSummary } from '../../core/port/store-summary.js';
+import type { Report, StoreEvent } from '../../core/port/lock-events.js';
+import type { AcquireOutcome, AcquireRequest, Doubt, HeartbeatOutcome, HeldLease, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
-import type {
-  AcquireOutcome,
-  AcquireRequest,
-  Doubt,
-  HeldLease,
-  HeartbeatOutcome,
-  HolderRef,
-  LockStore,
-  ReleaseRequest,
-  RenewOutcome,
-  RenewRequest,
-  StoreCapabilities,
-  Wake,
-} from '../../core/port/lock-store.js';
-import { ticketsOf, type TicketStore } from '../../core/port/ticket-store.js';
+import { ticketsOf, type TicketStore } from '../../core/port/ticket.js';
 import { Acquiring, type AcquiringParts } from './acquiring.js';
 import { probe } from '../wire/boot-probe.js';
 import { DamagedLocks } from '../wire/damaged-locks.js';
@@ -192,6 +177,11 @@ export class RedisStore implements LockStore {
 
   whenSent(keys: readonly string[], done: () => void): void {
     this.releases.whenSent(keys, done);
+  }
+
+  /** The name of the memory that the server has of this key; undefined while it has not said so on the present connection. */
+  memoryOf(key: string): string | undefined {
+    return this.memories.knownOf(this.keys.groupOf(key));
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {

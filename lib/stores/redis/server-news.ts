@@ -1,7 +1,6 @@
 /** What is told of the server of a store: it stopped or resumed serving, does not say who it is, or may have forgotten who holds what. */
 import type { Clock, Timer } from '../../core/port/clock.js';
-import type { StoreEvent } from '../../core/port/lock-events.js';
-import type { Report } from '../../core/port/report.js';
+import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import { lasted, type OutageListener } from '../wire/outage.js';
 import type { Memories } from './memories.js';
 

@@ -3,7 +3,7 @@
  * that forgot, or vote again, at about the same time share a line: at a first boot all of them do.
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
-import type { Report } from '../../core/port/report.js';
+import type { Report } from '../../core/port/lock-events.js';
 import { lasted } from '../wire/outage.js';
 import { quorumOf } from './quorum.js';
 

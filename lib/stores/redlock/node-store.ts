@@ -3,7 +3,7 @@
  * something stays closed (its recovery has no end of its own) until it was told the fences of the others.
  */
 import { LockUsageError, type LockStoreError } from '../../core/port/errors.js';
-import type { LockMode } from '../../core/port/lock-mode.js';
+import type { LockMode } from '../../core/port/lock-options.js';
 import type { LockState } from '../../core/port/lock-state.js';
 import { RedisStore, type RedisStoreOptions } from '../redis/redis-store.js';
 import type { BundledRequest } from '../wire/bundles.js';
@@ -81,11 +81,6 @@ export class NodeStore extends RedisStore {
   get isSilent(): boolean {
     const { owesSince = Infinity } = this.parts.runner.line;
     return owesSince <= this.muteSince;
-  }
-
-  /** What the node remembers of this lock, as its memory is named; undefined while it has not said so on the present connection. */
-  memoryOf(key: string): string | undefined {
-    return this.parts.memories.knownOf(this.spotOf(key).group);
   }
 
   spotOf(key: string): LockSpot {

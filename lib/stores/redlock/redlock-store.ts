@@ -9,12 +9,9 @@
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError, type NodeFailure } from '../../core/port/errors.js';
-import type { Report } from '../../core/port/report.js';
-import type { StoreSummary } from '../../core/port/store-summary.js';
+import type { Report } from '../../core/port/lock-events.js';
+import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
-import type {
-  AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, Wake,
-} from '../../core/port/lock-store.js';
 import { TurnEnd } from '../wire/bundles.js';
 import { FenceFloors } from '../wire/fence-floors.js';
 import type { Connect } from '../wire/connections.js';

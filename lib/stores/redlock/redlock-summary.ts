@@ -1,5 +1,5 @@
 /** What a Redlock is, in the line with which an application starts. */
-import type { StoreSummary } from '../../core/port/store-summary.js';
+import type { StoreSummary } from '../../core/port/lock-store.js';
 import { quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 

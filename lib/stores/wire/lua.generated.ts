@@ -1,5 +1,5 @@
 // Made by scripts/build-lua.mjs from lua/*.lua; never edited.
-import type { LockMode } from '../../core/port/lock-mode.js';
+import type { LockMode } from '../../core/port/lock-options.js';
 import { fromField, toField } from './record-field.js';
 import { unexpected } from './unexpected-reply.js';
 
@@ -739,9 +739,10 @@ local function heardKey(fenceKey)
   return string.sub(fenceKey, 1, -2) .. 'q:%heard'
 end
 local function heardOf(fenceKey, id, memory, recoveryMs)
-  if recoveryMs == UNTIL_TOLD_MS or now - tonumber(string.sub(memory, 18)) > HEARD_MS then return end
+  local leftMs = tonumber(string.sub(memory, 18)) + HEARD_MS - now
+  if leftMs <= 0 or recoveryMs == UNTIL_TOLD_MS then return end
   redis.pcall('HSET', heardKey(fenceKey), id, memory)
-  redis.pcall('PEXPIRE', heardKey(fenceKey), HEARD_MS)
+  redis.pcall('PEXPIRE', heardKey(fenceKey), leftMs)
 end
 local function isStandIn(holder)
   return holder.fence == 0
@@ -790,7 +791,7 @@ end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '332af89a5ccbe08c0aeb7106e4b9046d15d87e69',
+  sha1: 'c9bccc9571d70ac1c45decf94817a61b7478f156',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -1118,7 +1119,7 @@ export function readAdmit(code: unknown): 'admitted' | 'refused' {
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: 'ecba05409d4b4a405101a265da30cccc08da3a9d',
+  sha1: '226951006813b87313dbfad69622fd616c2017dc',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1397,7 +1398,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: '1fc18cca39b264ade4511beeff16356c38f4ec3c',
+  sha1: 'edd3b63aa945377cbfc3bb0e6b07f89b7f6eb8a1',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1412,15 +1413,18 @@ ${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
+${sharedStandIn}
 local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, known = '-', recoveryMs = recoveryMs })
 settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
   local last = lock.mode == 'p' and holder.fence or holder.fence + holder.fences - 1
-  if holder.fence == 0 or fence and (fence < holder.fence or fence > last) then
+  local standsIn = isStandIn(holder) and holder.id ~= RECOVERY and string.sub(holder.id, 2, 2) ~= '>'
+  if isStandIn(holder) and not standsIn or fence and (fence < holder.fence or fence > last) then
     kept[#kept + 1] = holder
   else
     taken = 1
+    if standsIn and recoveryOf(lock) >= 0 then heardOf(fenceKey, string.sub(holder.id, 2), lock.memory) end
     if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'l ' .. holder.id } end
   end
 end
@@ -1480,7 +1484,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: '21b70fff53f77afac840bd45190901616dfb2667',
+  sha1: 'bc805785101e59d07497439e40675d794873b908',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1777,7 +1781,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: 'cfe24cea568214da44ad517b41201bd4a4647246',
+  sha1: '21fef1fd7d8313ef453b725771a447a895ea72d9',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil

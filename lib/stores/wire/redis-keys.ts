@@ -10,7 +10,7 @@
  * number of groups are part of the wire format: processes that disagree about them would not exclude each other.
  */
 import { LockUsageError } from '../../core/port/errors.js';
-import { show } from '../../core/port/option-values.js';
+import { show } from '../../core/port/options.js';
 import { decodeKey, encodeKey } from './key-encoding.js';
 
 export const SLOT_GROUPS = 256;

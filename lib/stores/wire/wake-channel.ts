@@ -6,7 +6,7 @@
  *                        └──(the commands have a new connection)──▶ connecting …
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
-import type { LockMode } from '../../core/port/lock-mode.js';
+import type { LockMode } from '../../core/port/lock-options.js';
 import type { Subscriber } from './connections.js';
 import { decodeKey } from './key-encoding.js';
 

@@ -1,12 +1,12 @@
 /** Circles of calls that wait for each other: which are found, for how long they are told, and what is no circle. */
 import { describe, expect, it } from '@jest/globals';
 import { LockTimeoutError, type WaitFacts } from '../../../lib/core/port/errors.js';
-import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
+import { resolveDefaults } from '../../../lib/core/port/options.js';
 import { WaitingCalls } from '../../../lib/core/hold/waiting-calls.js';
 import { Schedule } from '../../../lib/core/lease/schedule.js';
 import { Call } from '../../../lib/core/queue/call.js';
 import { FakeClock } from '../../support/fake-clock.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, gate } from '../../support/locks.js';
 
 interface Waits {
   readonly clock: FakeClock;
@@ -58,8 +58,7 @@ describe('A circle of calls', () => {
 
 describe('Calls that wait', () => {
   it('are in no circle when one of them waits for a permit, which others may give back', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const stranger = await fleet.process().locks.acquire('p', { permits: 2 });
     const [one, two] = [gate(), gate()];
     const refused = (call: Promise<unknown>): Promise<LockTimeoutError> => call.then(() => undefined as never, (error: LockTimeoutError) => error);
@@ -79,8 +78,7 @@ describe('Calls that wait', () => {
   });
 
   it('do not hold what a hold around them held that has ended', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const busy = await fleet.process().locks.acquire('c');
     const [begun, ended] = [gate(), gate()];
     let inner!: Promise<unknown>;

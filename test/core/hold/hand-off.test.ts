@@ -2,11 +2,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockStoreError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { RenewRequest } from '../../../lib/core/port/lock-store.js';
-import type { HandOffOutcome, HandOffRequest } from '../../../lib/core/port/ticket-store.js';
+import type { HandOffOutcome, HandOffRequest } from '../../../lib/core/port/ticket.js';
 import { LockService } from '../../../lib/lock.service.js';
-import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
+import { resolveDefaults } from '../../../lib/core/port/options.js';
 import { StoreAround } from '../../support/store-around.js';
-import { Fleet } from '../../support/locks.js';
+import { alone, Fleet } from '../../support/locks.js';
 
 const { commandTimeoutMs } = resolveDefaults();
 const failure = (retryable: boolean): LockStoreError => new LockStoreError('the store is ill', { retryable });
@@ -14,8 +14,7 @@ const LOST: HandOffOutcome = { kind: 'lost', key: 'a' };
 
 /** A process whose hand-offs are answered by the test, and what its store was told. */
 function setUp(answer: (request: HandOffRequest, ask: () => Promise<HandOffOutcome>) => Promise<HandOffOutcome>) {
-  const fleet = new Fleet();
-  const { locks, wire } = fleet.process();
+  const { fleet, locks, wire } = alone();
   const asked: HandOffRequest[] = [];
   const broughtBack: RenewRequest[] = [];
   const released: { id: string; at: number }[] = [];

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockKeyError, LockUsageError, type Lease, type LeadOptions, type LockEvent } from '../../../lib/index.js';
 import type { LockService } from '../../../lib/lock.service.js';
 import type { LockDefaults } from '../../../lib/core/port/lock-options.js';
-import type { Finding } from '../../../lib/core/port/report.js';
+import type { Finding } from '../../../lib/core/port/lock-events.js';
 import { Fleet, gate } from '../../support/locks.js';
 
 const REST_MS = 1_000;

@@ -4,7 +4,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { inspect } from 'node:util';
 import { afterEach, beforeAll, afterAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import type { Finding } from '../../../lib/core/port/report.js';
+import type { Finding } from '../../../lib/core/port/lock-events.js';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
 import { leastRule } from '../../../lib/stores/wire/access-rule.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';

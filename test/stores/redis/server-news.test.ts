@@ -1,8 +1,7 @@
 /** What a store tells the log of its server, without a server. */
 import { FakeClock } from '../../support/fake-clock.js';
 import { describe, expect, it } from '@jest/globals';
-import type { StoreEvent } from '../../../lib/core/port/lock-events.js';
-import type { Finding } from '../../../lib/core/port/report.js';
+import type { Finding, StoreEvent } from '../../../lib/core/port/lock-events.js';
 import { outageNews, RecoveryNews, warnOfBlindness } from '../../../lib/stores/redis/server-news.js';
 import { canTellWhoListens } from '../../../lib/stores/redis/who-listens.js';
 import type { Memories } from '../../../lib/stores/redis/memories.js';

@@ -1,6 +1,6 @@
 /** Redlock nodes that lose their memory: what they forgot is not given away, and fences go on rising. */
 import { afterEach, describe, expect, it } from '@jest/globals';
-import type { Finding } from '../../../lib/core/port/report.js';
+import type { Finding } from '../../../lib/core/port/lock-events.js';
 import { delay, systemClock, type Clock } from '../../../lib/core/port/clock.js';
 import type { AcquireOutcome, Grant, LockStore } from '../../../lib/core/port/lock-store.js';
 import type { RedlockStore, RedlockStoreOptions } from '../../../lib/stores/redlock/redlock-store.js';

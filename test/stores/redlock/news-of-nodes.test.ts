@@ -1,6 +1,6 @@
 /** The log lines about nodes of a Redlock: which of them do not serve, forgot, or vote again, and what that means for the locks. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import type { Finding } from '../../../lib/core/port/report.js';
+import type { Finding } from '../../../lib/core/port/lock-events.js';
 import { NodeLog } from '../../../lib/stores/redlock/node-log.js';
 import { redlockSummary } from '../../../lib/stores/redlock/redlock-summary.js';
 import type { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';

@@ -1,7 +1,7 @@
 /** What an operator reads of an outage, on servers that go away. */
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { LockStore } from '../../../lib/core/port/lock-store.js';
-import type { Finding, Report } from '../../../lib/core/port/report.js';
+import type { Finding, Report } from '../../../lib/core/port/lock-events.js';
 import { LockService } from '../../../lib/lock.service.js';
 import { Outage } from '../../../lib/stores/wire/outage.js';
 import { eventually } from '../../support/eventually.js';

@@ -26,6 +26,7 @@ if not text then return { 0, now } end
 --- @include shared/queue
 --- @include shared/settle
 --- @include shared/close-lock
+--- @include shared/stand-in
 
 -- It asks the server which memory it has: a caller need not know it.
 local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, known = '-', recoveryMs = recoveryMs })
@@ -34,11 +35,14 @@ local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
   -- A process may hand a permit on under a fence that was reserved with another of its permits.
   local last = lock.mode == 'p' and holder.fence or holder.fence + holder.fences - 1
-  -- What keeps a lock that nobody holds has no fence: the time for leases to be brought back, and a turn on a node of a Redlock.
-  if holder.fence == 0 or fence and (fence < holder.fence or fence > last) then
+  local standsIn = isStandIn(holder) and holder.id ~= RECOVERY and string.sub(holder.id, 2, 2) ~= '>'
+  -- What else keeps a lock that nobody holds has no fence: the time for leases to be brought back, and a turn on a node of a Redlock.
+  if isStandIn(holder) and not standsIn or fence and (fence < holder.fence or fence > last) then
     kept[#kept + 1] = holder
   else
     taken = 1
+    -- Those who were told of the holder tell of it again, and it is nobody's any more.
+    if standsIn and recoveryOf(lock) >= 0 then heardOf(fenceKey, string.sub(holder.id, 2), lock.memory) end
     if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'l ' .. holder.id } end
   end
 end
