@@ -4,9 +4,9 @@
  */
 import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
 import { show } from '../core/port/option-values.js';
-import { clusterNames, redisNames } from '../stores/wire/ioredis/option-names.js';
-import { isIoredis } from '../stores/wire/ioredis/ioredis-connections.js';
-import { isNodeRedis } from '../stores/wire/node-redis/node-redis-target.js';
+import { clusterNames, redisNames } from '../stores/wire/ioredis-options.js';
+import { isIoredis } from '../stores/wire/ioredis.js';
+import { isNodeRedis } from '../stores/wire/node-redis.js';
 import type { ClusterTarget } from '../stores/wire/redis-target.js';
 import { urlProblem } from '../stores/wire/server-url.js';
 

@@ -1,10 +1,10 @@
 /** What a master must let a process do before it is a node of its Redlock. */
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { byIoredis } from '../../../lib/stores/wire/ioredis/ioredis-connections.js';
+import { byIoredis } from '../../../lib/stores/wire/ioredis.js';
 import { giveBack, greet, vote } from '../../../lib/stores/wire/lua.generated.js';
 import { Random } from '../../simulation/random.js';
 import { SimClient } from '../../simulation/sim-client.js';
-import { SimCluster } from '../../simulation/sim-cluster.js';
+import { Redis } from 'ioredis';
 import { refuses, RedlockRequests } from '../../support/redlock-requests.js';
 import { SimulatedRedlock } from '../../support/simulated-redlock.js';
 
@@ -61,7 +61,7 @@ describe('A boot', () => {
 describe('A node of a Redlock', () => {
   it('is a single master, and never a Cluster', () => {
     const ways = redlock.servers.map((server) => redlock.wayTo(server));
-    const nodes = [SimClient.for(() => ways[0]!), SimClient.for(() => ways[1]!), SimCluster.for(ways)].map((client) => byIoredis(client));
+    const nodes = [SimClient.for(() => ways[0]!), SimClient.for(() => ways[1]!), { cluster: ['redis://c'] }].map((target) => byIoredis(target, { Redis }));
     expect(() => redlock.member('p', { nodes })).toThrow('Lock options: a node of a Redlock must be a single master, not a Cluster.');
   });
 });

@@ -6,7 +6,7 @@ import { KnownServers } from '../../../lib/stores/redlock/known-servers.js';
 import { NodeLink, type LinkOptions } from '../../../lib/stores/redlock/node-link.js';
 import { NodeOutages } from '../../../lib/stores/redlock/node-outages.js';
 import type { Connections } from '../../../lib/stores/wire/connections.js';
-import { byIoredis } from '../../../lib/stores/wire/ioredis/ioredis-connections.js';
+import { byIoredis } from '../../../lib/stores/wire/ioredis.js';
 import { inspectCall } from '../../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { Random } from '../../simulation/random.js';
@@ -22,7 +22,7 @@ describe('A node of a Redlock', () => {
   const servers = new KnownServers<NodeLink>();
   /** The connection of a test, which opens and ends it. */
   class Wire {
-    readonly state = { isOpen: true, isAstray: false };
+    readonly state = { isOpen: true };
     sent = 0;
     readonly link: NodeLink;
     private ended = (): void => undefined;

@@ -6,7 +6,7 @@ import type { NodeLink } from '../../../lib/stores/redlock/node-link.js';
 import type { Memory } from '../../../lib/stores/redlock/node-memory.js';
 import { NodeOutages } from '../../../lib/stores/redlock/node-outages.js';
 import { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';
-import { byIoredis } from '../../../lib/stores/wire/ioredis/ioredis-connections.js';
+import { byIoredis } from '../../../lib/stores/wire/ioredis.js';
 import { RedisKeys, SLOT_GROUPS } from '../../../lib/stores/wire/redis-keys.js';
 import { SimClient } from '../../simulation/sim-client.js';
 import type { SimServer } from '../../simulation/sim-server.js';
