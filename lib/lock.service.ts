@@ -51,6 +51,7 @@ export class LockService {
     this.clock = clock;
     this.calls = new LockCalls({ events: this.eventSubject, store, process, instance, clock, defaults: resolveDefaults(options), report });
     this.events = this.eventSubject.asObservable();
+    store.onEvent?.((event) => this.eventSubject.next(event));
   }
 
   /** Connects to the store and checks it; LockModule calls it at boot. The process is kept alive until then. @throws LockStoreError @internal */

@@ -4,7 +4,7 @@
  * - `check`: those of `npm run check`, which start no server, load no framework beside Nest itself, and are short.
  * - `test`: those of `npm test`. The ones on servers wait for facts, so they may run beside each other on a busy machine.
  * - `servers`: those of `npm run test:servers`. In them servers fail, freeze, move and vote while leases run in real time, so they run one
- *   after another.
+ *   after another; and those that ask servers or start the command line so often that they would be a good part of `npm test`.
  *
  * What a suite starts and loads is read from its imports, and from those of the files of test/ that it imports.
  */
@@ -15,7 +15,8 @@ const root = resolve(__dirname, '..');
 const SERVERS = ['test/support/server-process.ts', 'test/support/redis-binary.ts'].map((path) => resolve(root, path));
 const LONG = /^test\/(model|simulation|explorer|faults|sample)\/|^test\/contract\/.*-simulated/;
 const FRAMEWORK = /from '(@nestjs\/(?!common'|core'|testing')[^']+|@opentelemetry\/[^']+|supertest|bullmq|ws)'/;
-const IN_REAL_TIME = /^test\/(stores|model)\/|^test\/contract\/red(is-store-|lock-)|^test\/lua\/costs|^test\/nest\/costs-of-a-call/;
+const IN_REAL_TIME = /^test\/(stores|model)\/|^test\/contract\/(node-redis-|redis-store-|redlock-)|^test\/lua\/costs|^test\/nest\/costs-of-a-call/;
+const MANY_COMMANDS = /^test\/(cli\/holdfast|simulation\/redis-and-interpreter)/;
 
 /** Whether this file or one that it imports is such a one. */
 function reaches(file, isSuchAOne, seen = new Set()) {
@@ -35,7 +36,7 @@ const loadsFramework = (path) => reaches(path, (_, text) => FRAMEWORK.test(text)
 
 function commandOf(path) {
   const name = relative(root, path).split(sep).join('/');
-  if (startsServers(path)) return IN_REAL_TIME.test(name) ? 'servers' : 'test';
+  if (startsServers(path)) return IN_REAL_TIME.test(name) || MANY_COMMANDS.test(name) ? 'servers' : 'test';
   return LONG.test(name) || loadsFramework(path) ? 'test' : 'check';
 }
 

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../core/port/clock.js';
 import { messageOf } from '../core/port/errors.js';
-import type { LockEvent } from '../core/port/lock-events.js';
+import type { LockEvent, StoreEvent } from '../core/port/lock-events.js';
 
 const SLICE_MS = 10_000;
 const SLICES = 60;
@@ -53,6 +53,8 @@ export class LockHistory {
   }
 
   record(event: LockEvent): void {
+    // What happens to the store is on the board as its state.
+    if (event.key === undefined) return;
     const type = countedAs(event);
     if (type === undefined) return;
     this.advance();
@@ -86,7 +88,7 @@ function zeros(): number[] {
   return new Array<number>(SLICES).fill(0);
 }
 
-function countedAs(event: LockEvent): Counted | undefined {
+function countedAs(event: Exclude<LockEvent, StoreEvent>): Counted | undefined {
   // A nested call has no hold of its own in the store, so only the outermost hold is counted.
   if ('nested' in event && event.nested) return undefined;
   switch (event.type) {

@@ -21,7 +21,7 @@ export const LOCKED_OPTIONS: OptionList = { names: lockedNames, example, valuePr
 /** The options of @WriteLock and @ReadLock, whose names say the mode. */
 export const SIDED_OPTIONS: OptionList = { names: sidedNames, example, valueProblem };
 
-const leaderNames: NamesOf<LeaderOptions> = { leaseMs: true, graceMs: true, minReplicas: true, label: true, restMs: true, instance: true };
+const leaderNames: NamesOf<LeaderOptions> = { leaseMs: true, graceMs: true, minReplicas: true, label: true, profile: true, restMs: true, instance: true };
 /** The options of @Leader. */
 export const LEADER_OPTIONS: OptionList = { names: leaderNames, example: '{ restMs: 5000 }', valueProblem };
 

@@ -48,7 +48,7 @@ function isOurs(made: object, module: NestModule, boot: BootOfInstance): boolean
 }
 
 function candidate(object: object, property: string | symbol, method: LeaderMethod, boot: BootOfInstance): Candidate {
-  const { request } = checkedAt(method.site, () => termOptions(method.options, roleKey(method.role)));
+  const { request } = checkedAt(method.site, () => termOptions(method.options, roleKey(method.role), boot.limits.profiles));
   checkRequest(request, method.site, boot);
   return { ...method, object, property };
 }

@@ -13,7 +13,7 @@ import { methodName } from './decorated-method.js';
 import { interceptorSlot, lockedMethods } from './lock-method.js';
 import { INSTANCE_NAME, locksToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
-import type { LockedCall } from './locked-call.js';
+import { callInModule, type LockedCall } from './locked-call.js';
 import { ancestors, isFor, prototypeOf, prototypesOf, wrappersByModule } from './provided-objects.js';
 
 /** One lock module, as it starts. */
@@ -105,7 +105,8 @@ function visitPrototype(prototype: object, boot: BootOfInstance, { overrides, mi
     for (const [method, calls] of lockedMethods.of(ancestor)) {
       const ours = calls.filter(({ instance }) => instance === boot.instance);
       for (const call of ours) {
-        checkRequest(call.options, call.site, boot, call.key);
+        const { options } = checkedAt(call.site, () => callInModule(call, true, boot.limits.profiles));
+        checkRequest(options, call.site, boot, call.key);
         for (const problem of misreadKeys(call, parametersOf(ancestor, method))) misread.add(problem);
       }
       const nearer = chain.slice(0, depth).reverse();

@@ -82,7 +82,7 @@ function locked(method: CallableFunction, call: LockedCall): CallableFunction {
     apply: (_method, self: unknown, args: unknown[]) => {
       const interceptor = typeof self === 'object' && self !== null ? (Reflect.get(self, slot) as LockInterceptor | undefined) : undefined;
       if (typeof interceptor?.around !== 'function') return withoutInterceptor(call, self, interceptor);
-      return interceptor.around(call, args, () => Reflect.apply(method, self, args));
+      return interceptor.around(call, args, () => Reflect.apply(method, self, args), self);
     },
     // A frozen function must show its true prototype. Its metadata is found nevertheless, because it was copied.
     getPrototypeOf: () => (Object.isExtensible(method) ? method : Object.getPrototypeOf(method)),

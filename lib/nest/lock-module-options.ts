@@ -111,7 +111,7 @@ const OPTIONS: OptionList = {
     integerProblem('bootTimeoutMs', bootTimeoutMs, 1, Infinity),
 };
 /** The options that have a meaning for a module that has only a route and keeps no locks itself. */
-const OF_A_ROUTE: readonly string[] = ['route', 'embedded', 'describeHolders', 'strictOverrides'];
+const OF_A_ROUTE: readonly string[] = ['route', 'embedded', 'describeHolders', 'strictOverrides', 'profiles'];
 
 /** The defaults of the options that only a module has. Those of calls are in resolve-options.ts. */
 export const MODULE_DEFAULTS = {

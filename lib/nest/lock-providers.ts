@@ -6,6 +6,7 @@ import { ModulesContainer } from '@nestjs/core';
 import { systemClock } from '../core/port/clock.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { LockStore, StoreCapabilities } from '../core/port/lock-store.js';
+import { completeProfiles } from '../core/port/profiles.js';
 import type { Report } from '../core/port/report.js';
 import { LockService } from '../lock.service.js';
 import { bootLine, embeddedLine } from './boot-line.js';
@@ -74,7 +75,7 @@ function locksProvider(instance: string): FactoryProvider<Promise<Locks>> {
         if (store) checkCapabilities(store.capabilities, options);
         const own = store && (await openFor(modules, new LockService({ ...ownOptions(options), store, process, report, instance })));
         if (store?.summary) new Logger('LockModule').log(bootLine(instance, store.summary));
-        return options.route ? new LockRouter(options.route, instance, own, modules) : (own ?? neverRouted(instance));
+        return options.route ? new LockRouter({ route: options.route, profiles: completeProfiles(options.profiles) }, instance, own, modules) : (own ?? neverRouted(instance));
       }),
   };
 }
@@ -95,6 +96,6 @@ function interceptorProvider(instance: string): FactoryProvider<LockInterceptor>
   return {
     provide: interceptorToken(instance),
     inject: [locksToken(instance), MODULE_OPTIONS],
-    useFactory: (locks: Locks, { describeHolders }: LockModuleOptions) => new LockInterceptor(locks, describeHolders),
+    useFactory: (locks: Locks, { describeHolders, profiles }: LockModuleOptions) => new LockInterceptor(locks, describeHolders, completeProfiles(profiles)),
   };
 }

@@ -10,12 +10,14 @@ import { LockUsageError } from '../core/port/errors.js';
 import type { Lease } from '../core/port/lease.js';
 import type { LockEvent } from '../core/port/lock-events.js';
 import type { LockMode } from '../core/port/lock-mode.js';
-import type { LockOptions, WithLockOptions } from '../core/port/lock-options.js';
+import type { LockOptions, LockProfiles, WithLockOptions } from '../core/port/lock-options.js';
 import type { ListOptions, LockState } from '../core/port/lock-state.js';
 import { readTicket } from '../core/port/ticket.js';
 import type { AdoptOptions, WithAdoptedOptions } from '../core/port/ticket-options.js';
-import { checkList, type ForceReleaseOptions } from '../core/port/request-options.js';
-import type { LeadOptions, Leadership, LockHolder, Term } from '../core/hold/leadership.js';
+import type { OptionList } from '../core/port/option-names.js';
+import { withProfile } from '../core/port/profiles.js';
+import { ACQUIRE_OPTIONS, checkList, WITH_LOCK_OPTIONS, type ForceReleaseOptions } from '../core/port/request-options.js';
+import { LEAD_OPTIONS, type LeadOptions, type Leadership, type LockHolder, type Term } from '../core/hold/leadership.js';
 import { roleKey } from '../core/key/role-key.js';
 import { optionsAndWork, type Work } from '../core/hold/work.js';
 import { LockService, type LockKey } from '../lock.service.js';
@@ -32,7 +34,7 @@ export class LockRouter implements Locks {
   private whole = false;
 
   constructor(
-    private readonly route: (key: string) => string,
+    private readonly options: { readonly route: (key: string) => string; readonly profiles: LockProfiles },
     name: string,
     private readonly own: LockService | null,
     private readonly modules: ModulesContainer,
@@ -56,15 +58,15 @@ export class LockRouter implements Locks {
   async withLock<T>(key: LockKey, second: Work<T> | WithLockOptions, third?: Work<T>): Promise<T> {
     const [options, fn] = optionsAndWork(second, third);
     const locks = this.of(key);
-    return options === undefined ? locks.withLock(key, fn) : locks.withLock(key, options, fn);
+    return options === undefined ? locks.withLock(key, fn) : locks.withLock(key, this.completed(options, WITH_LOCK_OPTIONS, key), fn);
   }
 
   async acquire(key: LockKey, options?: LockOptions): Promise<Lease> {
-    return this.of(key).acquire(key, options);
+    return this.of(key).acquire(key, this.completed(options, ACQUIRE_OPTIONS, key));
   }
 
   async tryAcquire(key: LockKey, options?: LockOptions): Promise<Lease | null> {
-    return this.of(key).tryAcquire(key, options);
+    return this.of(key).tryAcquire(key, this.completed(options, ACQUIRE_OPTIONS, key));
   }
 
   async adopt(ticket: string, options?: AdoptOptions): Promise<Lease> {
@@ -107,7 +109,7 @@ export class LockRouter implements Locks {
   }
 
   lead(role: string, fn: Term, options?: LeadOptions): Leadership {
-    return this.of(roleKey(role)).lead(role, fn, options);
+    return this.of(roleKey(role)).lead(role, fn, this.completed(options, LEAD_OPTIONS, roleKey(role)));
   }
 
   async leader(role: string): Promise<LockHolder | null> {
@@ -146,7 +148,7 @@ export class LockRouter implements Locks {
   private of(key: LockKey): LockService {
     const keys = typeof key === 'string' ? [key] : key;
     keysInOrder(keys); // throws when a key is not valid, so that the route function gets valid keys only
-    const names = [...new Set(keys.map((one) => this.route(one)))];
+    const names = [...new Set(keys.map((one) => this.options.route(one)))];
     const [name] = names as [string];
     if (names.length > 1) {
       throw new LockUsageError(
@@ -161,6 +163,11 @@ export class LockRouter implements Locks {
       `Lock '${keys[0]}': its route leads to a lock module '${name}' that does not exist. There are: ${known}.${early}`,
       { key: keys[0] },
     );
+  }
+
+  /** The options with those of the profile that they name, which this module has and not the one that keeps the key. */
+  private completed<O extends LockOptions | LeadOptions | undefined>(given: O, list: OptionList, key: LockKey): O {
+    return given && withProfile(given, this.options.profiles, list, typeof key === 'string' ? key : key[0]);
   }
 
   private async *listAll(options?: ListOptions): AsyncIterable<LockState> {

@@ -5,12 +5,12 @@
 import type { NestInterceptor, Type } from '@nestjs/common';
 import { EMPTY, from, isObservable, type Observable } from 'rxjs';
 import { isLockError, LockUsageError } from '../core/port/errors.js';
-import type { CallSite, WithLockOptions } from '../core/port/lock-options.js';
+import type { LockProfiles } from '../core/port/lock-options.js';
 import { endedBy } from '../core/queue/abort-signals.js';
 import type { LockService } from '../lock.service.js';
 import { endStream, isStream, refuseUnfinished } from './unfinished-results.js';
 import { MODULE_DEFAULTS } from './lock-module-options.js';
-import type { LockedCall } from './locked-call.js';
+import { callInModule, type CallInModule, type LockedCall } from './locked-call.js';
 import { lockedObservable } from './locked-observable.js';
 import { routeLock, type RouteKey, type RouteLockOptions } from './route-lock.js';
 
@@ -19,6 +19,8 @@ export type Locker = Pick<LockService, 'withLock'>;
 
 /** How the Observable of {@link LockInterceptor.observed} ends. */
 interface Observed {
+  /** The object whose method is called: `this` in functions that a decorator was given. */
+  readonly self?: unknown;
   /** Ends the wait for the lock when it aborts, besides the signal of the options. */
   readonly gone?: AbortSignal | undefined;
   /** Whether the work goes on after an unsubscription until its first answer, so that the lock is kept until then. @default false */
@@ -27,10 +29,14 @@ interface Observed {
 
 /** Runs calls under locks. Applications use {@link LockInterceptor.of} only; the decorators use the rest. */
 export class LockInterceptor {
-  /** `describe`: whether class and method of a holder are given to the store (`describeHolders`). */
+  /** The calls that this module has completed. */
+  private readonly known = new WeakMap<LockedCall, CallInModule>();
+
+  /** `describe`: whether class and method of a holder are given to the store (`describeHolders`). `profiles`: those of the module. */
   constructor(
     private readonly locks: Locker,
     private readonly describe: boolean = MODULE_DEFAULTS.describeHolders,
+    private readonly profiles: LockProfiles = {},
   ) {}
 
   /**
@@ -53,10 +59,10 @@ export class LockInterceptor {
     return routeLock(key, options);
   }
 
-  /** Runs `work` under the lock whose key `call` makes of `args`. Whatever fails, it rejects and does not throw. @internal */
-  around(call: LockedCall, args: readonly unknown[], work: () => unknown): Promise<unknown> | Observable<unknown> {
-    if (call.returns === 'observable') return this.observed(call, args, work);
-    const { site, onBusy } = call;
+  /** Runs `work` under the lock whose key `call` makes of `args` and the object `self`. Whatever fails, it rejects and does not throw. @internal */
+  around(call: LockedCall, args: readonly unknown[], work: () => unknown, self: unknown): Promise<unknown> | Observable<unknown> {
+    if (call.returns === 'observable') return this.observed(call, args, work, { self });
+    const { site } = call;
     // Once the method runs, a LockTimeoutError is from a lock that the method itself asked for, and is passed on.
     let entered = false;
     const enter = (): Promise<unknown> => {
@@ -64,12 +70,13 @@ export class LockInterceptor {
       return resultOf(site, work());
     };
     try {
-      const options = this.optionsOf(call, args);
-      const done = Promise.resolve(this.locks.withLock(call.keyOf(args), options, enter));
+      const { options: complete, onBusy } = this.known.get(call) ?? this.complete(call);
+      const options = call.signalOf ? { ...complete, signal: call.signalOf(args, self) } : complete;
+      const done = Promise.resolve(this.locks.withLock(call.keyOf(args, self), options, enter));
       if (onBusy === 'throw') return done;
       return done.catch((error: unknown) => {
         if (entered || endedBy(options.signal, error) || !isBusy(error)) throw error;
-        return onBusy === 'skip' ? undefined : Reflect.apply(onBusy, undefined, args);
+        return onBusy === 'skip' ? undefined : Reflect.apply(onBusy, self, args);
       });
     } catch (error) {
       return Promise.reject(error);
@@ -77,25 +84,30 @@ export class LockInterceptor {
   }
 
   /** An Observable that acquires the lock and runs `work` at each subscription. @internal */
-  observed(call: LockedCall, args: readonly unknown[], work: () => unknown, { gone, outlivesReader }: Observed = {}): Observable<unknown> {
-    const { site, onBusy } = call;
+  observed(call: LockedCall, args: readonly unknown[], work: () => unknown, { gone, outlivesReader, self }: Observed): Observable<unknown> {
+    const { site } = call;
     return lockedObservable({
       locks: this.locks,
-      options: () => this.optionsOf(call, args),
+      options: () => {
+        const { options } = this.complete(call);
+        return call.signalOf ? { ...options, signal: call.signalOf(args, self) } : options;
+      },
       gone,
-      keyOf: () => call.keyOf(args),
+      keyOf: () => call.keyOf(args, self),
       source: () => observableOf(site, work()),
       outlivesReader,
       instead: (error) => {
+        const { onBusy } = this.complete(call);
         if (onBusy === 'throw' || !isBusy(error)) throw error;
-        return onBusy === 'skip' ? EMPTY : observableOf(site, Reflect.apply(onBusy, undefined, args));
+        return onBusy === 'skip' ? EMPTY : observableOf(site, Reflect.apply(onBusy, self, args));
       },
     });
   }
 
-  private optionsOf({ options, unlabelled, signalOf }: LockedCall, args: readonly unknown[]): WithLockOptions & CallSite {
-    const described = this.describe ? options : unlabelled;
-    return signalOf === undefined ? described : { ...described, signal: signalOf(args) };
+  private complete(call: LockedCall): CallInModule {
+    let complete = this.known.get(call);
+    if (complete === undefined) this.known.set(call, (complete = callInModule(call, this.describe, this.profiles)));
+    return complete;
   }
 }
 

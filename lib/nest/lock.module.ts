@@ -99,7 +99,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     const options = this.single<LockModuleOptions>(MODULE_OPTIONS);
     const store = this.single<LockStore | null>(storeToken(this.instance));
     // With a route, the limits are those of the module that keeps the key, which is known only when a call has made its key.
-    const limits = resolveDefaults(options.route ? { maxLeaseMs: LONGEST_MS } : options);
+    const limits = resolveDefaults(options.route ? { maxLeaseMs: LONGEST_MS, profiles: options.profiles } : options);
     const capabilities = options.route ? undefined : store?.capabilities;
     const boot = { instance: this.instance, interceptor, limits, capabilities };
     const { overrides, misread } = visitProviders(this.modules, boot);

@@ -3,10 +3,12 @@
  * calls of the method do not repeat the work.
  */
 import type { KeyOfCall } from '../core/key/call-key.js';
-import type { CallSite, WithLockOptions } from '../core/port/lock-options.js';
+import type { CallSite, LockProfiles, WithLockOptions } from '../core/port/lock-options.js';
 import { invalidOption, isSignal, show } from '../core/port/option-values.js';
+import { withProfile } from '../core/port/profiles.js';
 import { LONGEST_LABEL_BYTES } from '../core/port/resolve-options.js';
 import type { TemplateSubject } from '../core/key/key-template.js';
+import { LOCKED_OPTIONS, ROUTE_OPTIONS } from './decorator-options.js';
 import { DEFAULT_INSTANCE } from './lock-names.js';
 import type { LockedOptions, OnBusy, Returns } from './locked-method.js';
 
@@ -16,7 +18,7 @@ interface KeysOfCall {
   readonly key: unknown;
   /** What the placeholders of the key are read from. */
   readonly subject: TemplateSubject;
-  /** Makes the key of a call from its arguments. */
+  /** Makes the key of a call from its arguments and its object. */
   readonly keyOf: KeyOfCall;
 }
 
@@ -26,32 +28,44 @@ export interface LockedCall extends KeysOfCall {
   readonly site: string;
   /** The name of the lock module that keeps the lock. */
   readonly instance: string;
-  /** They are frozen: so each lock module completes and checks them once, and not at every call. */
-  readonly options: WithLockOptions & CallSite;
-  /** The same without a label, unless the decorator was given one: for modules that do not describe their holders. */
-  readonly unlabelled: WithLockOptions & CallSite;
+  /** The class and method for the label of a holder. */
+  readonly place: string;
+  /** The options as the decorator was given them. */
+  readonly given: LockedOptions;
   /** Gives the signal of a call; undefined when the decorator was given no signal function. */
-  readonly signalOf: ((args: readonly unknown[]) => AbortSignal | undefined) | undefined;
-  readonly onBusy: OnBusy;
+  readonly signalOf: ((args: readonly unknown[], self?: unknown) => AbortSignal | undefined) | undefined;
   readonly returns: Returns;
 }
 
-/** Completes the options of a decorator, which have been checked. `place` is the class and method, by default the `site` that messages name. */
-export function lockedCall(keys: KeysOfCall, given: LockedOptions, site: string, place = site): LockedCall {
-  const { onBusy = 'throw', returns = 'promise', instance = DEFAULT_INSTANCE, signal, ...options } = given;
-  // With 'skip' or a fallback function a busy lock is expected, so the default is not to wait for it.
-  const waitMs = options.waitMs ?? (onBusy === 'throw' ? undefined : 0);
-  const told = { label: options.label ?? shortLabel(place), template: templateText(keys.key), expectsBusy: onBusy !== 'throw' };
-  const signalOf = typeof signal === 'function' ? signalFunction(signal, site) : undefined;
-  const fixed = typeof signal === 'function' ? undefined : signal;
-  const complete = Object.freeze({ ...options, waitMs, signal: fixed, ...told });
-  const unlabelled = options.label === undefined ? Object.freeze({ ...complete, label: undefined }) : complete;
-  return { ...keys, site, instance, options: complete, unlabelled, signalOf, onBusy, returns };
+/** What a lock module makes of a LockedCall, once. */
+export interface CallInModule {
+  /** They are frozen: so the LockService completes and checks them once, and not at every call. */
+  readonly options: WithLockOptions & CallSite;
+  readonly onBusy: OnBusy;
 }
 
-function signalFunction(signal: CallableFunction, site: string): (args: readonly unknown[]) => AbortSignal | undefined {
-  return (args) => {
-    const given: unknown = Reflect.apply(signal, undefined, args);
+/** Notes what a decorator was given, which has been checked. `place` is the class and method, by default the `site` that messages name. */
+export function lockedCall(keys: KeysOfCall, given: LockedOptions, site: string, place = site): LockedCall {
+  const { returns = 'promise', instance = DEFAULT_INSTANCE, signal } = given;
+  const signalOf = typeof signal === 'function' ? signalFunction(signal, site) : undefined;
+  return { ...keys, site, place, instance, given, signalOf, returns };
+}
+
+/**
+ * Completes the options of a decorator with those of its profile. `describe`: whether the holder says who it is, unless the decorator says
+ * so. @throws LockUsageError for a profile that the module does not have
+ */
+export function callInModule({ given, key, place, subject }: LockedCall, describe: boolean, profiles: LockProfiles): CallInModule {
+  const { onBusy = 'throw', returns: _, instance: __, signal, ...options } = withProfile(given, profiles, subject === 'request' ? ROUTE_OPTIONS : LOCKED_OPTIONS);
+  // With 'skip' or a fallback function a busy lock is expected, so the default is not to wait for it.
+  const waitMs = options.waitMs ?? (onBusy === 'throw' ? undefined : 0);
+  const told = { label: options.label ?? (describe ? shortLabel(place) : undefined), template: templateText(key), expectsBusy: onBusy !== 'throw' };
+  return { options: Object.freeze({ ...options, waitMs, signal: typeof signal === 'function' ? undefined : signal, ...told }), onBusy };
+}
+
+function signalFunction(signal: CallableFunction, site: string): NonNullable<LockedCall['signalOf']> {
+  return (args, self) => {
+    const given: unknown = Reflect.apply(signal, self, args);
     if (given === undefined || isSignal(given)) return given;
     throw invalidOption(`expected its signal function to give an AbortSignal or undefined, got ${show(given)}`, undefined, site);
   };

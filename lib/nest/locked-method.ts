@@ -22,7 +22,7 @@ export interface LockedOptions<R extends Returns = Returns, B extends OnBusy = O
   /**
    * What a call does when the lock is busy. `throw`: it rejects with LockTimeoutError. `skip`: it resolves to undefined, and
    * an Observable completes without a value. A function: it is called with the method's arguments, without the lock, and its
-   * result is the result of the call. With `skip` and a function the default of `waitMs` is 0.
+   * result is the result of the call; `this` is the method's object. With `skip` and a function the default of `waitMs` is 0.
    * @default 'throw'
    */
   onBusy?: B | undefined;
@@ -39,7 +39,7 @@ export interface LockedOptions<R extends Returns = Returns, B extends OnBusy = O
   instance?: string | undefined;
   /**
    * Stops the wait for the lock when it aborts; the call rejects with `signal.reason`. A function gets the method's arguments
-   * and returns the signal of this call, or undefined: `signal: (order: Order, stop: AbortSignal) => stop`.
+   * and returns the signal of this call, or undefined: `signal: (order: Order, stop: AbortSignal) => stop`. `this` is the method's object.
    * @default none
    */
   signal?: S | undefined;
@@ -55,11 +55,11 @@ export type AnyMethod = (...args: never[]) => unknown;
 export type LockedDecorator<K, R extends Returns, B extends OnBusy, S extends StopsWait = StopsWait> = CheckedDecorator<K, R, B, S> &
   MethodDecorator;
 
-type CheckedDecorator<K, R extends Returns, B extends OnBusy, S extends StopsWait> = <M extends AnyMethod>(
-  target: object,
+type CheckedDecorator<K, R extends Returns, B extends OnBusy, S extends StopsWait> = <T extends object, M extends AnyMethod>(
+  target: T,
   property: string | symbol,
   descriptor: TypedPropertyDescriptor<M>,
-) => Verdict<Problem<K, R, B, S, M>>;
+) => Verdict<Problem<K, R, B, S, M> | ThisProblem<K | B | S, T>>;
 
 /**
  * `void` when `P` is never, which lets the decorator compile; else a type that contains the message `P`. When `P` depends on a
@@ -74,6 +74,15 @@ type Problem<K, R extends Returns, B extends OnBusy, S extends StopsWait, M exte
 ]
   ? KeyProblem<K, Parameters<M>> | BusyProblem<R, B, Parameters<M>, ReturnType<M>> | SignalProblem<S, Parameters<M>>
   : ResultProblem<R, ReturnType<M>>;
+
+/** A function that says what its `this` is must stand on a method of such an object. */
+type ThisProblem<Given, T> = Given extends readonly (infer Part)[]
+  ? ThisProblem<Part, T>
+  : Given extends AnyMethod
+    ? T extends ThisParameterType<Given>
+      ? never
+      : `the 'this' of a function of this decorator is no object of this class`
+    : never;
 
 type ResultProblem<R extends Returns, Result> = 'promise' | 'observable' extends R
   ? ResultIn<

@@ -20,7 +20,7 @@ import {
 } from '@opentelemetry/api';
 import { systemClock } from '../core/port/clock.js';
 import { roleOf } from '../core/key/role-key.js';
-import type { LockEvent } from '../core/port/lock-events.js';
+import type { LockEvent, StoreEvent } from '../core/port/lock-events.js';
 import { checkOptions, type NamesOf, type OptionList } from '../core/port/option-names.js';
 import type { LockService } from '../lock.service.js';
 import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
@@ -32,7 +32,7 @@ export interface LockTelemetryOptions {
    * each key; `({ key }) => ({ 'lock.key': key })` adds it.
    * @default none
    */
-  attributes?: ((event: LockEvent) => Attributes) | undefined;
+  attributes?: ((event: Exclude<LockEvent, StoreEvent>) => Attributes) | undefined;
   /**
    * Whether spans are made beside the metrics.
    * @default true
@@ -83,7 +83,7 @@ type EventOf<Type extends LockEvent['type']> = Extract<LockEvent, { readonly typ
 class LockRecorder {
   private readonly instruments: ReturnType<typeof createInstruments>;
   private readonly tracer: Tracer | undefined;
-  private readonly more: (event: LockEvent) => Attributes;
+  private readonly more: (event: Exclude<LockEvent, StoreEvent>) => Attributes;
   private readonly holds: HoldsUnderWay;
 
   constructor(
@@ -97,6 +97,7 @@ class LockRecorder {
   }
 
   record(event: LockEvent): void {
+    if (event.key === undefined) return this.storeForgot(event);
     // A nested call does not wait for other holders and adds no hold in the store, so only the outermost hold is measured.
     if ('nested' in event && event.nested) return;
     const attributes = this.attributesOf(event);
@@ -135,7 +136,13 @@ class LockRecorder {
     }
   }
 
-  private attributesOf(event: LockEvent): Attributes {
+  private storeForgot(event: StoreEvent): void {
+    const attributes = { 'lock.instance': this.instance, 'lock.reason': event.reason };
+    if (event.type === 'storeForgot') this.instruments.recoveries.add(1, attributes);
+    else this.instruments.broughtBack.add(event.broughtBack, attributes);
+  }
+
+  private attributesOf(event: Exclude<LockEvent, StoreEvent>): Attributes {
     const { template, mode } = event;
     const attributes: Attributes = { 'lock.instance': this.instance, 'lock.mode': mode, ...this.more(event) };
     if (template !== undefined) attributes['lock.template'] ??= template;
@@ -200,6 +207,8 @@ function createInstruments(provider: MeterProvider | undefined) {
     termFailures: count('holdfast.term.failures', '{term}', 'Terms that ended because the function of the leader failed.'),
     losses: count('holdfast.losses', '{hold}', 'Holds whose lease ended before they did.'),
     renewalFailures: count('holdfast.renewal.failures', '{renewal}', 'Renewals that got no answer and were tried again.'),
+    recoveries: count('holdfast.recoveries', '{recovery}', 'Times that the store forgot who holds what, and granted nothing new for a while.'),
+    broughtBack: count('holdfast.recovered.leases', '{lease}', 'Leases of this process that were brought back to a store that forgot them.'),
     storeFailures: count('holdfast.store.failures', '{request}', 'Requests that failed because the store did not respond.'),
   };
 }

@@ -4,15 +4,15 @@ import { CallsThatWait } from '../../lib/board/calls-that-wait.js';
 import { LockHistory } from '../../lib/board/lock-history.js';
 import { SeenWaiters } from '../../lib/board/seen-waiters.js';
 import { LockLostError } from '../../lib/core/port/errors.js';
-import type { LockEvent } from '../../lib/core/port/lock-events.js';
+import type { LockEvent, StoreEvent } from '../../lib/core/port/lock-events.js';
 import { overviewOf } from '../../lib/board/lock-overview.js';
 import { whereaboutsOf } from '../../lib/core/port/holder-id.js';
 import type { LockState } from '../../lib/core/port/lock-state.js';
 import { FakeClock } from '../support/fake-clock.js';
 
 const of = { call: 1, key: 'order:1', mode: 'write', label: 'OrderService.pay', template: 'order:<0>' } as const;
-const waiting: LockEvent = { ...of, type: 'waiting' };
-const granted = (waitedMs: number, given: Partial<typeof of> = {}): LockEvent => ({ ...of, ...given, type: 'granted', fence: 1, nested: false, waitedMs });
+const waiting: Exclude<LockEvent, StoreEvent> = { ...of, type: 'waiting' };
+const granted = (waitedMs: number, given: Partial<typeof of> = {}): Exclude<LockEvent, StoreEvent> => ({ ...of, ...given, type: 'granted', fence: 1, nested: false, waitedMs });
 const lost: LockEvent = { ...of, type: 'lost', fence: 1, nested: false, heldMs: 5, cause: new LockLostError('it is gone', { key: of.key }) };
 
 describe('the history of the board', () => {

@@ -36,6 +36,8 @@ const OPTIONS: Readonly<Record<keyof LockModuleOptions | keyof LockModuleExtras 
   instance: true,
   minReplicas: true,
   label: true,
+  profile: true,
+  profiles: true,
 };
 
 it('The page of options has a row for every option, and for no other', () => {

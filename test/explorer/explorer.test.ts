@@ -15,8 +15,8 @@ function expectAllKept({ failure, cut, states, ends }: Exploration): void {
   expect(ends).toBeGreaterThan(0);
 }
 
-const quick = <P extends { readonly name: string; readonly isQuick?: boolean }>(plans: readonly P[]): [string, P][] =>
-  plans.filter(({ isQuick }) => isQuick).map((plan) => [plan.name, plan]);
+const quick = <P extends { readonly name: string; readonly isQuick?: boolean; readonly isLonger?: boolean }>(plans: readonly P[]): [string, P][] =>
+  plans.filter(({ isQuick, isLonger }) => isQuick && !isLonger).map((plan) => [plan.name, plan]);
 
 describe('Every interleaving keeps every promise', () => {
   it.each(quick(redisWorlds))('on one Redis: %s', (_, plan) => expectAllKept(explore(new RedisWorld(plan), MAX_STATES)));

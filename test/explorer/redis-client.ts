@@ -8,7 +8,7 @@ import type { AcquireRequest, Grant } from '../../lib/core/port/lock-store.js';
 import { acquireCall, bringBackCall, heartbeatCall, recallCall, releaseCall, renewCall, type BuiltCall } from '../../lib/stores/wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
 import { LONG_AGO, ServerClock } from '../../lib/stores/wire/server-clock.js';
-import { beganBy } from '../../lib/stores/redis/memories.js';
+import { beginningOf } from '../../lib/stores/redis/memories.js';
 import { Trust } from '../../lib/stores/redis/trust.js';
 import { grantedAt, type PushedGrant } from '../../lib/stores/wire/wake-channel.js';
 import { PROCESS_BEGINS_AT, SERVER_BEGINS_AT } from './canonical.js';
@@ -212,7 +212,7 @@ export class Acting {
   pushed(floor: number, push: PushedGrant): Grant | undefined {
     const { client, now } = this;
     if (this.has('pushed trust from arrival')) return { ...push, trustedUntil: now + push.lengthMs * 0.99 - 5 };
-    const memory = !isUnknown(client.known) && beganBy(client.known, grantedAt(push)) ? client.known : undefined;
+    const memory = !isUnknown(client.known) && beginningOf(client.known) <= grantedAt(push) ? client.known : undefined;
     const grant = this.trust.pushed({ request: this.asRequest(), group: GROUP, floor }, push, now, memory);
     if (grant !== undefined) client.floor = Math.max(client.floor, grant.fence);
     return grant;

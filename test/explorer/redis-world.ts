@@ -28,8 +28,9 @@ export interface RedisPlan extends Rules {
   readonly suffers?: readonly Letter['what'][];
   /** Holders renew. */
   readonly renews?: boolean;
-  /** Small enough for every run of the tests. */
+  /** Small enough for every run of `.ci/run`, and of `npm test` too unless it is longer. */
   readonly isQuick?: boolean;
+  readonly isLonger?: boolean;
 }
 
 /** As the number of a process, where a step changes none. */

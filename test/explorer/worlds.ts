@@ -16,12 +16,12 @@ const RECOVERS = { ...COMMON, recoveryMs: 1_000 };
 
 export const redisWorlds: readonly RedisPlan[] = [
   { ...COMMON, name: 'a writer and a waiter', tasks: [[WRITE], [WRITE]], faults: { deaf: 1 }, isQuick: true },
-  { ...COMMON, name: 'a yield', tasks: [[WRITE, { ...WRITE, replaces: true }], [WRITE]], isQuick: true },
+  { ...COMMON, name: 'a yield', tasks: [[WRITE, { ...WRITE, replaces: true }], [WRITE]], isQuick: true, isLonger: true },
   { ...COMMON, name: 'reading and writing', ticks: 1, tasks: [[WRITE], [READ], [READ]] },
   { ...COMMON, name: 'reading and writing at one instant', ticks: 0, tasks: [[WRITE], [READ], [READ]], isQuick: true },
   { ...COMMON, name: 'an owner', ticks: 1, tasks: [[OWNED], [OWNED], [WRITE]] },
   { ...COMMON, name: 'two permits', ticks: 1, tasks: [[PERMIT], [PERMIT], [PERMIT]] },
-  { ...COMMON, name: 'two permits at one instant', ticks: 0, tasks: [[PERMIT], [PERMIT], [PERMIT]], isQuick: true },
+  { ...COMMON, name: 'two permits at one instant', ticks: 0, tasks: [[PERMIT], [PERMIT], [PERMIT]], isQuick: true, isLonger: true },
   { ...COMMON, name: 'a process that dies', ticks: 4, tasks: [[WRITE], [WRITE]], faults: { crash: 1 } },
   { ...COMMON, name: 'a waiter that gives up', ticks: 1, tasks: [[WRITE], [{ ...WRITE, givesUp: true }], [WRITE]] },
   { ...COMMON, name: 'reading, and a writer that gives up', ticks: 1, tasks: [[READ], [{ ...WRITE, givesUp: true }], [READ]] },

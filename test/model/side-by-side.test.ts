@@ -108,7 +108,7 @@ function compare(Store: typeof MemoryStore): Promise<void> {
     store.onWake((wake) => wakes.push(wake));
     return { stores: [store, store], wakes, clock, pass: (ms) => clock.advance(ms) };
   };
-  return answersLikeTheMachine({ open, numRuns: 300, mostActs: 40, seed: 42, anyFailure: true });
+  return answersLikeTheMachine({ open, numRuns: 100, mostActs: 40, seed: 22, anyFailure: true });
 }
 
 describe('The comparison of a store with the lock machine', () => {
@@ -143,6 +143,6 @@ describe('The comparison of a store with the lock machine', () => {
   };
 
   it.each(Object.entries(mutants))('fails a store that %s', async (_, Store) => {
-    await expect(compare(Store)).rejects.toThrow(/seed: 42[^]*after\n/);
+    await expect(compare(Store)).rejects.toThrow(/seed: 22[^]*after\n/);
   });
 });

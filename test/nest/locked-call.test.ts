@@ -2,25 +2,25 @@
 import { describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../lib/core/port/clock.js';
 import { LockService, LockUsageError } from '../../lib/index.js';
-import { lockedCall, shortLabel } from '../../lib/nest/locked-call.js';
+import { callInModule, lockedCall, shortLabel } from '../../lib/nest/locked-call.js';
 import { checkDecorator, LEADER_OPTIONS, LOCKED_OPTIONS, ROUTE_OPTIONS, SIDED_OPTIONS } from '../../lib/nest/decorator-options.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import type { LockedOptions } from '../../lib/nest/locked-method.js';
 
 const made = (options: object = {}, key: unknown = 'order:<0>') => lockedCall({ key, subject: 'arguments', keyOf: () => 'k' }, options as LockedOptions, 'Shop.pay');
+const completed = (options?: object, key?: unknown, describe = true) => callInModule(made(options, key), describe, {});
 const { signal } = new AbortController();
 
 describe('A lock decorator', () => {
   it('has defaults for what it is not told', () => {
-    expect(made()).toMatchObject({
-      site: 'Shop.pay', instance: 'default', unlabelled: { label: undefined, template: 'order:<0>' }, signalOf: undefined, onBusy: 'throw', returns: 'promise', key: 'order:<0>', subject: 'arguments',
-      options: { label: 'Shop.pay', template: 'order:<0>', expectsBusy: false, waitMs: undefined, signal: undefined },
-    });
+    expect(made()).toMatchObject({ site: 'Shop.pay', instance: 'default', signalOf: undefined, returns: 'promise', key: 'order:<0>', subject: 'arguments' });
+    const options = { label: 'Shop.pay', template: 'order:<0>', expectsBusy: false, waitMs: undefined, signal: undefined };
+    expect(completed()).toEqual({ onBusy: 'throw', options });
+    expect(completed({}, 'order:<0>', false)).toEqual({ onBusy: 'throw', options: { ...options, label: undefined } });
   });
 
   it('has options that nothing changes any more, so that each lock module completes and checks them once', async () => {
-    const { options, unlabelled } = made({ leaseMs: 500 });
-    expect([Object.isFrozen(options), Object.isFrozen(unlabelled)]).toEqual([true, true]);
+    expect(Object.isFrozen(completed({ leaseMs: 500 }).options)).toBe(true);
     const locks = new LockService({ store: new MemoryStore({ clock: systemClock, maxLeaseMs: 60_000 }), process: 'a', clock: systemClock });
     let reads = 0;
     const counted = Object.freeze(Object.defineProperty({}, 'leaseMs', { enumerable: true, get: () => ((reads += 1), 500) }));
@@ -32,16 +32,16 @@ describe('A lock decorator', () => {
   });
 
   it('keeps what it is told', () => {
-    const call = made({ onBusy: 'skip', returns: 'observable', instance: 'billing', label: 'a label', waitMs: 7, leaseMs: 500, signal });
-    expect(call).toMatchObject({
-      instance: 'billing', unlabelled: { label: 'a label' }, onBusy: 'skip', returns: 'observable', options: { label: 'a label', waitMs: 7, leaseMs: 500, expectsBusy: true },
-    });
-    expect([call.options.signal, call.signalOf]).toEqual([signal, undefined]);
-    expect(Object.keys(call.options)).not.toEqual(expect.arrayContaining(['onBusy']));
+    const given = { onBusy: 'skip', returns: 'observable', instance: 'billing', label: 'a label', waitMs: 7, leaseMs: 500, signal };
+    expect(made(given)).toMatchObject({ instance: 'billing', returns: 'observable', signalOf: undefined });
+    for (const describe of [true, false]) {
+      const options = { label: 'a label', template: 'order:<0>', waitMs: 7, leaseMs: 500, expectsBusy: true, signal };
+      expect(completed(given, 'order:<0>', describe)).toEqual({ onBusy: 'skip', options });
+    }
   });
 
   it.each<[LockedOptions['onBusy'], number | undefined]>([['throw', undefined], ['skip', 0], [() => 'busy', 0]])('that answers a busy lock by %p expects one or not, and waits for so long: %p', (onBusy, waitMs) => {
-    expect(made({ onBusy }).options).toMatchObject({ waitMs, expectsBusy: onBusy !== 'throw' });
+    expect(completed({ onBusy }).options).toMatchObject({ waitMs, expectsBusy: onBusy !== 'throw' });
   });
 
   it.each<[object, string]>([
@@ -63,7 +63,7 @@ describe('A lock decorator', () => {
 
   it('takes the signal of each call from its function, and refuses what is none', () => {
     const call = made({ signal: (given: unknown) => given });
-    expect(call.options.signal).toBeUndefined();
+    expect(callInModule(call, true, {}).options.signal).toBeUndefined();
     expect([call.signalOf!([signal]), call.signalOf!([undefined])]).toEqual([signal, undefined]);
     for (const none of [null, 7, {}]) expect(() => call.signalOf!([none])).toThrow('Shop.pay: expected its signal function to give an AbortSignal or undefined, got ');
   });
@@ -73,7 +73,7 @@ describe('A lock decorator', () => {
       return 'k';
     }
     const keys: unknown[] = ['order:<0>', ['a:<0>', byOrder], byOrder, () => 'k'];
-    expect(keys.map((key) => made({}, key).options.template)).toEqual(['order:<0>', 'a:<0> byOrder()', 'byOrder()', 'function()']);
+    expect(keys.map((key) => completed({}, key).options.template)).toEqual(['order:<0>', 'a:<0> byOrder()', 'byOrder()', 'function()']);
   });
 
   it('has a label that fits: the end of a long name, in whole characters', () => {

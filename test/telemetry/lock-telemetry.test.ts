@@ -6,7 +6,8 @@ import { context, diag, SpanStatusCode, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { AggregationTemporality, InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor, type ReadableSpan } from '@opentelemetry/sdk-trace-base';
-import { Locked, LockLostError, LockService, LockStoreError, LockTimeoutError, LockUsageError } from 'nestjs-holdfast';
+import { Subject } from 'rxjs';
+import { Locked, type LockEvent, LockLostError, LockService, LockStoreError, LockTimeoutError, LockUsageError } from 'nestjs-holdfast';
 import { instrumentLocks, LockTelemetryModule, type LockTelemetryModuleOptions } from 'nestjs-holdfast/telemetry';
 import { TestLocks } from 'nestjs-holdfast/testing';
 
@@ -187,6 +188,17 @@ describe('The metrics of locks', () => {
     expect(await measured('holdfast.wait.duration')).toContainEqual(
       expect.objectContaining({ attributes: { ...ORDER, 'lock.outcome': 'failed', 'error.type': 'LOCK_STORE' } }),
     );
+  });
+
+  it('count how often the store forgot, by the reason, and the leases that were brought back to it', async () => {
+    const events = new Subject<LockEvent>();
+    instrumentLocks({ events }, { meterProvider, attributes: ({ key }) => ({ 'lock.key': key.length }) });
+    const of = { store: 'a:6379', reason: 'flushed' } as const;
+    events.next({ ...of, type: 'storeForgot', forMs: 1_000 });
+    events.next({ ...of, type: 'storeRecovered', afterMs: 2_000, broughtBack: 60 });
+    const attributes = { 'lock.instance': 'default', 'lock.reason': 'flushed' };
+    expect(await measured('holdfast.recoveries')).toEqual([{ unit: '{recovery}', attributes, value: 1 }]);
+    expect(await measured('holdfast.recovered.leases')).toEqual([{ unit: '{lease}', attributes, value: 60 }]);
   });
 
   it('carry the attributes that were asked for, the key too', async () => {

@@ -215,6 +215,68 @@ export abstract class Methods {
   @Locked('a', { signal: async () => AbortSignal.abort() })
   async lateSignal(): Promise<void> {}
 
+  // this
+  readonly tenant: string = 'a';
+  private readonly hiddenTenant: string = 'a';
+
+  @Locked(function (this: Methods, order: Order) {
+    return `${this.tenant}:${this.hiddenTenant}:${order.id}`;
+  })
+  async keyOfObject(_order: Order): Promise<void> {}
+
+  @ReadLock(['a:<0.id>', function (this: { readonly tenant: string }) {
+    return this.tenant;
+  }])
+  async keyOfWhatHasATenant(_order: Order): Promise<void> {}
+
+  @Locked('a', {
+    onBusy(this: Methods) {
+      return this.tenant.length;
+    },
+    signal(this: Methods) {
+      return signals.get(this.tenant);
+    },
+  })
+  async optionsOfObject(): Promise<number> {
+    return 1;
+  }
+
+  // @ts-expect-error -- the objects of this class have no shop
+  @Locked(function (this: { readonly shop: string }) {
+    return this.shop;
+  })
+  async keyOfAnotherObject(): Promise<void> {}
+
+  // @ts-expect-error -- nor as one of several keys
+  @Locked(['a', function (this: { readonly shop: string }) {
+    return this.shop;
+  }])
+  async keysOfAnotherObject(): Promise<void> {}
+
+  // @ts-expect-error -- nor for the fallback
+  @Locked('a', {
+    onBusy(this: { readonly shop: number }) {
+      return this.shop;
+    },
+  })
+  async fallbackOfAnotherObject(): Promise<number> {
+    return 1;
+  }
+
+  // @ts-expect-error -- nor for the signal
+  @Locked('a', {
+    signal(this: { readonly shop: AbortSignal }) {
+      return this.shop;
+    },
+  })
+  async signalOfAnotherObject(): Promise<void> {}
+
+  // @ts-expect-error -- the arguments count beside this
+  @Locked(function (this: Methods, order: Order) {
+    return order.id;
+  })
+  async keyOfOtherArguments(_id: string): Promise<void> {}
+
   // Options are exact
   @Locked('a', { leaseMs: 5_000, waitMs: 0, renew: false, maxHoldMs: 60_000, onLost: 'ignore', instance: 'billing' })
   async options(): Promise<void> {}

@@ -24,7 +24,7 @@ import { ANSWER_WITHIN_MS } from '../queue/call.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import type { Call } from '../queue/call.js';
 
-export interface AdoptionParts {
+interface AdoptionParts {
   readonly tickets: TicketStore;
   /** What is asked, as messages name it. */
   readonly server?: string | undefined;

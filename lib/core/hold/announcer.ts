@@ -88,7 +88,7 @@ function factsOf(hold: Hold): ReturnType<typeof siteOf> & { key: string; call: n
 // The log lines about holds: a lease was lost, a renewal failed, a hold outlasted the shutdown.
 
 /** What a log line tells about a hold. */
-export interface ReportedHold {
+interface ReportedHold {
   readonly keys: readonly string[];
   readonly heldMs: number;
   readonly options: { readonly label?: string | undefined };
@@ -97,16 +97,16 @@ export interface ReportedHold {
 /** How many holds the log line about a shutdown names at most. */
 const MAX_HOLDS_NAMED = 10;
 
-export function lostText(reason: string, { heldMs, options: { label } }: ReportedHold): string {
+function lostText(reason: string, { heldMs, options: { label } }: ReportedHold): string {
   return `${reason} It was held${label === undefined ? '' : ` by ${label}`} for ${Math.round(heldMs)} ms.`;
 }
 
-export function renewFailedText(key: string, cause: LockStoreError, trustedForMs: number): string {
+function renewFailedText(key: string, cause: LockStoreError, trustedForMs: number): string {
   const left = Math.max(0, Math.round(trustedForMs));
   return `Lock '${key}' could not be renewed: ${failuresOf(cause)}. It stays held for another ${left} ms and is lost after that, unless a retry succeeds.`;
 }
 
-export function keptText(holds: readonly ReportedHold[], graceMs: number): string {
+function keptText(holds: readonly ReportedHold[], graceMs: number): string {
   const named = holds.slice(0, MAX_HOLDS_NAMED).map(({ keys, heldMs, options: { label } }) => {
     const whose = label === undefined ? '' : ` by ${label}`;
     return `${keys.map((key) => `'${key}'`).join(', ')}${whose} for ${Math.round(heldMs)} ms`;

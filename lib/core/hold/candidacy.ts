@@ -224,7 +224,7 @@ export class Election {
   stand(role: string, key: string, work: Term, given: LeadOptions & CallSite = {}): Leadership {
     const { context, defaults } = this.host;
     if (typeof work !== 'function') throw new LockUsageError(`lead('${role}', fn, options?): fn must be a function.`, { key });
-    const options = termOptions(given, key);
+    const options = termOptions(given, key, defaults.profiles);
     resolveOptions(options.request, defaults, key);
     // A hold that surrounds this call says nothing about the terms, which outlive it.
     const candidate = context.outside(() => new Candidacy(role, key, work, options, this.host, this.atWork));
@@ -246,7 +246,7 @@ export class Election {
 // The lines of the log about terms, in the words of the one who has to do something about them.
 
 /** An error with where it came from: nobody awaits a term, so nobody else could say it. */
-export function failureText(role: string, cause: unknown, restMs: number | undefined): string {
+function failureText(role: string, cause: unknown, restMs: number | undefined): string {
   const next = restMs === undefined ? 'This process does not stand for election any more.' : `This process stands for election again in ${Math.round(restMs)} ms.`;
   return `Role '${role}': the function of the leader failed, so the term is over. ${next} ${textOf(cause)}`;
 }

@@ -1,9 +1,10 @@
 /** What leading looks like from outside: the handle that `lead` gives, and its options. */
 import type { Lease } from '../port/lease.js';
-import type { CallSite, LockOptions, WithLockOptions } from '../port/lock-options.js';
+import type { CallSite, LockOptions, LockProfiles, WithLockOptions } from '../port/lock-options.js';
 import type { HolderState } from '../port/lock-state.js';
 import { checkOptions, type NamesOf, type OptionList } from '../port/option-names.js';
 import { integerProblem } from '../port/option-values.js';
+import { withProfile } from '../port/profiles.js';
 
 /** Who leads: the holder of the role's lock. */
 export type LockHolder = HolderState;
@@ -12,7 +13,7 @@ export type LockHolder = HolderState;
 export type Term = (term: Lease) => Promise<void> | void;
 
 /** Options of {@link LockService.lead}. */
-export interface LeadOptions extends Pick<LockOptions, 'leaseMs' | 'graceMs' | 'minReplicas' | 'label'> {
+export interface LeadOptions extends Pick<LockOptions, 'leaseMs' | 'graceMs' | 'minReplicas' | 'label' | 'profile'> {
   /**
    * How long this process rests after its function returned, before it stands for election again, in ms; up to a quarter is
    * added at random. After a failure the rest doubles, after each further one again, up to a minute. From 0 to 3,600,000;
@@ -37,10 +38,10 @@ export interface Leadership extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
-const names: NamesOf<LeadOptions & CallSite> = { leaseMs: true, graceMs: true, minReplicas: true, restMs: true, label: true, template: true, expectsBusy: true };
+const names: NamesOf<LeadOptions & CallSite> = { leaseMs: true, graceMs: true, minReplicas: true, restMs: true, label: true, profile: true, template: true, expectsBusy: true };
 const DEFAULT_REST_MS = 1_000;
 const MAX_REST_MS = 3_600_000;
-const LEAD_OPTIONS: OptionList = {
+export const LEAD_OPTIONS: OptionList = {
   names,
   example: '{ restMs: 5000 }',
   valueProblem: ({ restMs }) => integerProblem('restMs', restMs, 0, MAX_REST_MS),
@@ -53,9 +54,9 @@ export interface TermOptions {
 }
 
 /** Completes the options of a candidate. The request is checked by the service that sends it. @throws LockUsageError */
-export function termOptions(given: LeadOptions & CallSite, key: string): TermOptions {
+export function termOptions(given: LeadOptions & CallSite, key: string, profiles: LockProfiles): TermOptions {
   checkOptions(given, LEAD_OPTIONS, key);
-  const { restMs = DEFAULT_REST_MS, ...options } = given;
+  const { restMs = DEFAULT_REST_MS, ...options } = withProfile(given, profiles, LEAD_OPTIONS, key);
   // Defaults of the module are for calls, which end. A term has no end of its own, and a candidate waits for its turn for ever.
   const unending = { mode: 'write', waitMs: Infinity, renew: true, maxHoldMs: Infinity, minHoldMs: 0, onLost: 'ignore' } as const;
   return { restMs, request: { template: key, ...options, ...unending } };

@@ -15,7 +15,7 @@ const TOGETHER_WITHIN_MS = 500;
 const ANSWERED_WITHIN_MS = 950;
 
 /** What taking several locks needs of the lock module. */
-export interface Gathering extends HoldHost {
+interface Gathering extends HoldHost {
   readonly shutdown: ShutdownGate;
   /** Gets one of the locks. */
   takeOne(call: Call): Promise<Taken>;

@@ -73,7 +73,7 @@ export class Timeouts {
 const MAX_HOLDERS_NAMED = 3;
 
 /** The sentences that follow on "Lock … was still busy". `idle`: a holder is a lease of this process in which no code has run. */
-export function waitedStory({ holders = [], held = [], cycle }: WaitFacts, idle: boolean): string {
+function waitedStory({ holders = [], held = [], cycle }: WaitFacts, idle: boolean): string {
   const sentences: string[] = [];
   if (holders.length > 0) {
     const more = holders.length > MAX_HOLDERS_NAMED ? `; and ${holders.length - MAX_HOLDERS_NAMED} more` : '';

@@ -7,14 +7,14 @@ import { show } from '../port/option-values.js';
 import { checkKey } from './check-key.js';
 import { parseKeyTemplate } from './key-template.js';
 
-/** A function that makes the key, or the keys, of a call from its arguments. */
+/** A function that makes the key, or the keys, of a call from its arguments. Its `this`, if it is no arrow function, is the object of the call. */
 export type KeyFunction = (...args: never[]) => string | readonly string[];
 
 /** The key of a decorator: a template, a function of the arguments, or an array of either. */
 export type CallKey = string | KeyFunction | readonly (string | KeyFunction)[];
 
-/** Renders the key of a call, or its keys, from its arguments. @throws LockKeyError */
-export type KeyOfCall = (args: readonly unknown[]) => string | readonly string[];
+/** Renders the key of a call, or its keys, from its arguments; `self` is the object whose method is called. @throws LockKeyError */
+export type KeyOfCall = (args: readonly unknown[], self?: unknown) => string | readonly string[];
 
 /**
  * Finds in a key that a function made the text of a missing value, as in `order:undefined`, or of an object without an id. Such a
@@ -28,11 +28,11 @@ export function compileCallKey(key: CallKey, site: string): KeyOfCall {
   if (!Array.isArray(key)) return compileOne(key, site);
   if (key.length === 0) throw new LockKeyError(`${site}: a lock needs at least one key, got an empty array.`);
   const parts = key.map((part: unknown) => compileOne(part, site));
-  return (args) => parts.flatMap((part) => part(args));
+  return (args, self) => parts.flatMap((part) => part(args, self));
 }
 
 function compileOne(key: unknown, site: string): KeyOfCall {
-  if (typeof key === 'function') return (args) => functionKey(Reflect.apply(key, undefined, args), site);
+  if (typeof key === 'function') return (args, self) => functionKey(Reflect.apply(key, self, args), site);
   if (typeof key !== 'string') {
     throw new LockKeyError(`${site}: expected a key template or a function that makes a key, got ${typeof key}.`);
   }

@@ -251,7 +251,7 @@ function inGroups(leases: StoreLease[], groupOf: ((key: string) => number) | und
  * The leases that are due for renewal, sorted by length. The leases of one batch wait for the same answer, so only leases that can
  * wait about equally long for it are put into one batch.
  */
-export class DueLeases {
+class DueLeases {
   private readonly alike = new Map<number, StoreLease[]>();
 
   /** Adds a lease that will be renewed to `leaseMs`. */
@@ -289,7 +289,7 @@ const LENGTHS_IN_A_GROUP = 64;
  * Plans when leases are renewed next. Where only locks of one group can share a command (in a Cluster), a lease whose time is
  * near is planned for the time at which others of its group are due, so that over time a group is renewed together.
  */
-export class RenewalTimes {
+class RenewalTimes {
   /** When leases of one group and of like length are due next. There is at most one entry for each group and length. */
   private readonly known = new Map<number, number>();
 

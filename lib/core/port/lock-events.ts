@@ -43,4 +43,17 @@ export type LockEvent =
   /** The function of a leader failed with `cause`, which may be anything; its process stands for election again after `restMs`. */
   | (LockEventBase & { readonly type: 'termFailed'; readonly fence: number; readonly restMs: number; readonly cause: unknown })
   /** A call failed for another reason: the store did not respond, the module was closed, or the call cannot work (LockUsageError). */
-  | (LockEventBase & { readonly type: 'failed'; readonly waitedMs: number; readonly cause: LockError });
+  | (LockEventBase & { readonly type: 'failed'; readonly waitedMs: number; readonly cause: LockError })
+  | StoreEvent;
+
+/** What happened to the store itself, which is about no lock. */
+export type StoreEvent = { readonly [Name in keyof LockEventBase]?: undefined } & {
+  readonly store: string;
+  /** Why it may have forgotten. Of one Redis and of Sentinel nobody can tell a restart from another server in its place. */
+  readonly reason: 'flushed' | 'restarted' | 'replaced' | 'restarted-or-replaced';
+} & (
+    /** The store may have forgotten who holds what. It grants nothing new for `forMs`, as far as is known, so that holders can bring their leases back. */
+    | { readonly type: 'storeForgot'; readonly forMs: number }
+    /** It grants again, `afterMs` later. This process has brought so many leases back. */
+    | { readonly type: 'storeRecovered'; readonly afterMs: number; readonly broughtBack: number }
+  );

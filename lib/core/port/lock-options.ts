@@ -75,6 +75,12 @@ export interface LockOptions {
    * @default decorators: class and method, unless the module has `describeHolders: false`; other calls: none
    */
   label?: string | undefined;
+  /**
+   * The name of options in `profiles` of the module. What the call says itself wins. A name that the module does not have rejects with
+   * LockUsageError; in a decorator it fails the boot.
+   * @default none
+   */
+  profile?: string | undefined;
 }
 
 /** See `onLost` of {@link WithLockOptions}. */
@@ -96,6 +102,19 @@ export interface WithLockOptions extends LockOptions {
    */
   onLost?: OnLost | undefined;
 }
+
+/** Options of calls and decorators under a name, see `profiles` of the module. */
+export interface LockProfile extends Omit<WithLockOptions, 'owner' | 'signal' | 'label' | 'profile'> {
+  /**
+   * What decorators do when the lock is busy. With `skip` the default of `waitMs` is 0, and the method's result must be allowed to be
+   * undefined, which the compiler cannot check here. Other calls, and routes, fail with LockTimeoutError as without it.
+   * @default 'throw'
+   */
+  onBusy?: 'throw' | 'skip' | undefined;
+}
+
+/** Profiles by their names. */
+export type LockProfiles = Readonly<Record<string, LockProfile>>;
 
 /** The defaults that a module sets for all calls, and its limits. */
 export interface LockDefaults
@@ -127,6 +146,13 @@ export interface LockDefaults
    * @default 10000
    */
   shutdownGraceMs?: number | undefined;
+  /**
+   * Options by name, for calls and decorators that say `profile: name`: so the configuration can decide them.
+   * `{ batch: { leaseMs: 60_000, waitMs: 0, onBusy: 'skip' } }`. A candidate (`lead`, `@Leader`) takes of them what LeadOptions has. With a
+   * `route`, those of the module with the route count, whichever module keeps the key.
+   * @default none
+   */
+  profiles?: Readonly<Record<string, LockProfile>> | undefined;
 }
 
 /** The options of one call, complete and valid. */
@@ -154,4 +180,5 @@ export interface ResolvedDefaults extends ResolvedOptions {
   readonly handOn: number;
   readonly commandTimeoutMs: number;
   readonly shutdownGraceMs: number;
+  readonly profiles: LockProfiles;
 }

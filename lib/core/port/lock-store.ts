@@ -34,6 +34,7 @@
  *       mode, owner, permit and what is left of minHoldMs stay. It is answered alike as often as it comes. See ticket-store.ts.
  */
 import type { LockStoreError } from './errors.js';
+import type { StoreEvent } from './lock-events.js';
 import type { LockMode } from './lock-mode.js';
 import type { ListOptions, LockState } from './lock-state.js';
 import type { StoreRecovery, StoreSummary } from './store-summary.js';
@@ -240,6 +241,9 @@ export interface LockStore {
   readonly summary?: StoreSummary | undefined;
   /** What it asks, as messages name it; undefined for a store without a server, and for a Redlock, whose messages name each node. */
   readonly server?: string | undefined;
+  /** Sets the one listener for what happens to the store itself. A store to which nothing happens has no such method. */
+  onEvent?(listener: (event: StoreEvent) => void): void;
+
   /** Undefined for a store that cannot forget, or has no recovery. */
   readonly recovery?: StoreRecovery | undefined;
   /** Connects, and checks that the server can do what the store needs. Rejects with LockStoreError. */

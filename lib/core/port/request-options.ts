@@ -31,6 +31,7 @@ export const lockOptionNames: NamesOf<LockOptions> = {
   signal: true,
   minReplicas: true,
   label: true,
+  profile: true,
 };
 /** The names of the defaults that a module sets for all calls. */
 export const lockDefaultNames: NamesOf<LockDefaults> = {
@@ -46,6 +47,7 @@ export const lockDefaultNames: NamesOf<LockDefaults> = {
   handOn: true,
   commandTimeoutMs: true,
   shutdownGraceMs: true,
+  profiles: true,
 };
 const acquireNames: NamesOf<LockOptions & CallSite> = { ...lockOptionNames, template: true, expectsBusy: true };
 const withLockNames: NamesOf<WithLockOptions & CallSite> = { ...acquireNames, onLost: true };

@@ -6,6 +6,7 @@ import type { CallSite, LockDefaults, ResolvedDefaults, ResolvedOptions, WithLoc
 import type { StoreCapabilities } from './lock-store.js';
 import { checkOptions, type OptionList } from './option-names.js';
 import { booleanProblem, integerProblem, invalidOption, isSignal, LONE_SURROGATE, oneOfProblem, show } from './option-values.js';
+import { completeProfiles, profileText, withProfile } from './profiles.js';
 import { MODES, WITH_LOCK_OPTIONS } from './request-options.js';
 
 const DEFAULTS: ResolvedDefaults = {
@@ -28,6 +29,7 @@ const DEFAULTS: ResolvedDefaults = {
   handOn: 16,
   commandTimeoutMs: 2_000,
   shutdownGraceMs: 10_000,
+  profiles: {},
 };
 
 /** The longest time that an option can name, in ms: some 35 years. */
@@ -54,8 +56,10 @@ export function resolveDefaults(given: LockDefaults = {}): ResolvedDefaults {
     handOn: given.handOn ?? DEFAULTS.handOn,
     commandTimeoutMs: given.commandTimeoutMs ?? DEFAULTS.commandTimeoutMs,
     shutdownGraceMs: given.shutdownGraceMs ?? DEFAULTS.shutdownGraceMs,
+    profiles: completeProfiles(given.profiles),
   };
   refuse(limitProblem(complete) ?? valueProblem(complete, complete));
+  for (const [name, profile] of Object.entries(complete.profiles)) refuse(valueProblem(merge(profile, complete), complete), undefined, profileText(name));
   return complete;
 }
 
@@ -71,7 +75,7 @@ export function resolveOptions(
 ): ResolvedOptions {
   if (given === undefined) return defaults;
   checkOptions(given, list, key);
-  const complete = merge(given, defaults);
+  const complete = merge(withProfile(given, defaults.profiles, list, key), defaults);
   refuse(valueProblem(complete, defaults), key);
   return complete;
 }
@@ -110,8 +114,8 @@ export function checkPermitsOf(keys: readonly unknown[], permits: number, capabi
   throw invalidOption(`permits (${permits}) need one place that counts them, and a Redlock has none: use one Redis, Sentinel or a Cluster for this lock`, where);
 }
 
-function refuse(problem: string | undefined, key?: string): void {
-  if (problem !== undefined) throw invalidOption(problem, key);
+function refuse(problem: string | undefined, key?: string, of?: string): void {
+  if (problem !== undefined) throw invalidOption(problem, key, of);
 }
 
 // Each function below says what is wrong, as the end of a sentence; undefined when nothing is.

@@ -28,7 +28,7 @@ import type { Spot, Spots } from './spots.js';
 import type { ToldHolds } from './told-holds.js';
 import type { Trust } from './trust.js';
 
-export interface AcquiringParts {
+interface AcquiringParts {
   readonly bundles: Bundles;
   readonly spots: Spots;
   readonly places: Places;
@@ -112,7 +112,7 @@ const REPLACED_LOST = 10;
  * One try to get a lock from one Redis. It writes the request into a call of acquire.lua, which it may share with others, and makes
  * of its part of the reply a grant with its trust, a place in the queue, or a refusal.
  */
-export class BundledAcquire implements BundledRequest {
+class BundledAcquire implements BundledRequest {
   /** The message of its grant, if that came before the answer that gives the first place. */
   private early: PushedGrant | undefined;
   /** Whether its caller got an error, so that a later answer is ignored. */

@@ -21,7 +21,7 @@ import type { Trust } from './trust.js';
 /** How many waiters one command has at most. Each costs the server about 5 µs. */
 const MAX_HEARTBEATS_TOGETHER = 100;
 
-export interface HeartbeatParts {
+interface HeartbeatParts {
   readonly runner: ScriptRunner;
   readonly keys: RedisKeys;
   readonly places: Places;

@@ -37,7 +37,7 @@ export class Memories {
    */
   madeBy(group: number, serverTime: number): string | undefined {
     const memory = this.knownOf(group);
-    return memory !== undefined && beganBy(memory, serverTime) ? memory : undefined;
+    return memory !== undefined && beginningOf(memory) <= serverTime ? memory : undefined;
   }
 
   /** Whether there is a group whose server does not say who it is. */
@@ -66,9 +66,9 @@ export class Memories {
   }
 }
 
-/** Whether a memory that is known had begun by this time of its server. */
-export function beganBy(memory: string, serverTime: number): boolean {
-  return Number(memory.slice(SERVER_LENGTH)) <= serverTime;
+/** The server time in ms from which a memory counts. */
+export function beginningOf(memory: string): number {
+  return Number(memory.slice(SERVER_LENGTH));
 }
 
 function unknownMemories(): string[] {

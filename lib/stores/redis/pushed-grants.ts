@@ -11,7 +11,7 @@ import type { Places } from './places.js';
 import type { ToldHolds } from './told-holds.js';
 import type { Trust } from './trust.js';
 
-export interface PushedGrantsParts {
+interface PushedGrantsParts {
   readonly places: Places;
   readonly acquiring: Acquiring;
   readonly trust: Trust;

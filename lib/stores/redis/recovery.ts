@@ -20,7 +20,7 @@ import { readRecallGroup, readRecallHead, recallCall, recallHeadSize } from '../
 import { SLOT_GROUPS, type RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import { marginOf } from '../wire/server-clock.js';
-import type { Memories } from './memories.js';
+import { beginningOf, type Memories } from './memories.js';
 import type { Trust } from './trust.js';
 
 /** A claim without an answer is sent again after this long, in ms: a late answer counts all the same. */
@@ -152,6 +152,11 @@ export class Recovery implements StoreRecovery {
   private learn(group: number, memory: string, connection: number): boolean {
     const before = this.parts.memories.learn(group, memory, connection);
     if (before === undefined) return false;
+    const { clock, trust, recoveryMs } = this.parts;
+    const now = clock.now();
+    // Who holds nothing in the group did not ask for how long it stays closed. It is that long at least from the time in the memory's name.
+    const leftMs = Math.min(recoveryMs, beginningOf(memory) + recoveryMs - trust.clock.before(trust.sourceOf(group), now, now));
+    if (leftMs > this.recoversForMs) this.recovering(now, leftMs);
     this.parts.forgot(group, before, memory);
     // Also where nothing is held: what this process has released shortly before may be there again.
     void this.review(false);

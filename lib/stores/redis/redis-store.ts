@@ -3,6 +3,7 @@
  * parts with each other and with the events of the connection, and asks the questions that need no part of their own.
  */
 import type { Clock } from '../../core/port/clock.js';
+import type { StoreEvent } from '../../core/port/lock-events.js';
 import type { Report } from '../../core/port/report.js';
 import type { StoreSummary } from '../../core/port/store-summary.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
@@ -152,6 +153,10 @@ export class RedisStore implements LockStore {
 
   onWake(listener: (wake: Wake) => void): void {
     this.listener = listener;
+  }
+
+  onEvent(listener: (event: StoreEvent) => void): void {
+    this.recoveryNews.listener = listener;
   }
 
   onDoubt(listener: (doubt: Doubt) => Promise<void> | void, held?: () => Iterable<HolderRef & Pick<HeldLease, 'memory'>>): void {

@@ -20,7 +20,7 @@ import type { Trust } from './trust.js';
 /** How many commands are out to a server at most: enough to keep it busy. */
 const MAX_COMMANDS_OUT = 16;
 
-export interface RenewalsParts {
+interface RenewalsParts {
   readonly runner: ScriptRunner;
   readonly keys: RedisKeys;
   readonly trust: Trust;
@@ -121,7 +121,7 @@ interface Gathered {
  * command is sent at a time, and all renewals that come before its answer are sent together with the next: each waits for the
  * replicas at most twice.
  */
-export class GatheredRenewals {
+class GatheredRenewals {
   /** The renewals to send next, by the name under which they may share a command. An entry exists while a command is open. */
   private readonly waiting = new Map<string, Gathered[]>();
 

@@ -1,5 +1,6 @@
-/** The log lines about the server of a store: it stopped or resumed serving, or it does not say who it is. */
+/** What is told of the server of a store: it stopped or resumed serving, does not say who it is, or may have forgotten who holds what. */
 import type { Clock, Timer } from '../../core/port/clock.js';
+import type { StoreEvent } from '../../core/port/lock-events.js';
 import type { Report } from '../../core/port/report.js';
 import { lasted, type OutageListener } from '../wire/outage.js';
 import type { Memories } from './memories.js';
@@ -27,15 +28,23 @@ function awayText(node: string, reason: string): string {
   return `Locks: ${node} does not serve: ${reason.replace(/\.$/, '')}. ${meanwhile}`;
 }
 
+type ForgotReason = StoreEvent['reason'];
+
 /** Behind so many characters for the server, the name of a memory is the time from which it counts. */
 const SERVER_LENGTH = 17;
 /** A recovery that is not claimed by this process is looked at again after this long, in ms. */
 const LOOKS_AFTER_MS = 500;
+const REASONS: Readonly<Record<ForgotReason, string>> = {
+  flushed: 'was flushed, or loaded other data',
+  restarted: 'has a node that was restarted',
+  replaced: 'has another master for some slots',
+  'restarted-or-replaced': 'was restarted, or another server took its place',
+};
 
-/** Reports that a server forgot what it granted, and that its recovery is over: one line each, however many slot groups there are. */
+/** Tells that a server forgot what it granted, and that its recovery is over: one log line and event each, however many slot groups there are. */
 export class RecoveryNews {
+  listener: (event: StoreEvent) => void = () => {};
   private timer: Timer | undefined;
-  private before = 0;
 
   constructor(
     private readonly node: string,
@@ -47,10 +56,12 @@ export class RecoveryNews {
   /** A slot group had the memory `before`, and has another one now. */
   forgot(before: string, memory: string): void {
     if (this.timer !== undefined) return;
-    this.before = this.recovery.broughtBack;
-    const message = `Locks: ${this.node} ${reasonOf(before, memory)}, and may have forgotten who holds what. It grants nothing new for ${lasted(this.recovery.recoversForMs)}; leases that are held are brought back meanwhile.`;
-    this.report({ kind: `recovery of ${this.node}`, level: 'warning', message });
-    this.lookAgain();
+    const { node: store, clock, recovery } = this;
+    const [reason, forMs] = [reasonOf(before, memory), recovery.recoversForMs];
+    const closed = forMs > 0 ? `It grants nothing new for ${lasted(forMs)}; leases that are held are brought back meanwhile.` : 'It grants again by now.';
+    this.report({ kind: `recovery of ${store}`, level: 'warning', message: `Locks: ${store} ${REASONS[reason]}, and may have forgotten who holds what. ${closed}` });
+    this.recovers(reason, clock.now(), recovery.broughtBack);
+    this.listener({ type: 'storeForgot', store, reason, forMs });
   }
 
   close(): void {
@@ -58,19 +69,21 @@ export class RecoveryNews {
     this.timer = undefined;
   }
 
-  private lookAgain(): void {
-    this.timer = this.clock.setTimer(() => {
-      if (this.recovery.recoversForMs > 0) return this.lookAgain();
+  private recovers(reason: ForgotReason, since: number, before: number): void {
+    const { node: store, clock, recovery } = this;
+    this.timer = clock.setTimer(() => {
+      if (recovery.recoversForMs > 0) return this.recovers(reason, since, before);
       this.timer = undefined;
-      const count = this.recovery.broughtBack - this.before;
-      this.report({ kind: `end of the recovery of ${this.node}`, level: 'info', message: `Locks: ${this.node} grants again. This process brought back ${count} ${count === 1 ? 'lease' : 'leases'}.` });
-    }, Math.max(LOOKS_AFTER_MS, this.recovery.recoversForMs));
+      const broughtBack = recovery.broughtBack - before;
+      this.report({ kind: `end of the recovery of ${store}`, level: 'info', message: `Locks: ${store} grants again. This process brought back ${broughtBack} ${broughtBack === 1 ? 'lease' : 'leases'}.` });
+      this.listener({ type: 'storeRecovered', store, reason, afterMs: clock.now() - since, broughtBack });
+    }, Math.max(LOOKS_AFTER_MS, recovery.recoversForMs));
   }
 }
 
 /** In a Cluster the second half of a server's name is that of the node, which a restart does not change. */
-function reasonOf(before: string, memory: string): string {
-  if (before.slice(0, SERVER_LENGTH) === memory.slice(0, SERVER_LENGTH)) return 'was flushed, or loaded other data';
-  if (memory[SERVER_LENGTH - 1] !== '@') return 'was restarted, or another server took its place';
-  return before.slice(8, SERVER_LENGTH) === memory.slice(8, SERVER_LENGTH) ? 'has a node that was restarted' : 'has another master for some slots';
+function reasonOf(before: string, memory: string): ForgotReason {
+  if (before.slice(0, SERVER_LENGTH) === memory.slice(0, SERVER_LENGTH)) return 'flushed';
+  if (memory[SERVER_LENGTH - 1] !== '@') return 'restarted-or-replaced';
+  return before.slice(8, SERVER_LENGTH) === memory.slice(8, SERVER_LENGTH) ? 'restarted' : 'replaced';
 }

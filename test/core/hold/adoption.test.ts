@@ -1,12 +1,7 @@
 /** What the store may answer to an adoption, and when: late, after a sleep, while it recovers, or not at all. */
-import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AdoptOutcome, AdoptRequest } from '../../../lib/core/port/ticket-store.js';
-import { LocalQueue } from '../../../lib/core/queue/local-queue.js';
-import { Watchdog } from '../../../lib/core/lease/watchdog.js';
-import { adopt, type AdoptionParts } from '../../../lib/core/hold/adoption.js';
-import { Call } from '../../../lib/core/queue/call.js';
 import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
 import { Fleet, gate, type Wire } from '../../support/locks.js';
 
@@ -89,17 +84,6 @@ describe('An adoption', () => {
       await expect(fleet.clock.runUntil(locks.adopt(ticket, { waitMs }))).rejects.toThrow(`${forMs} ms`);
       expect(fleet.clock.now() - start).toBe(forMs);
     }
-  });
-
-  it('asks again after the pause that a store names while it recovers, and not for a call that does not wait', async () => {
-    let answers = 0;
-    const { fleet, locks, asked, ticketOf } = setUp(async (_, ask) => ((answers += 1), answers === 1 ? { kind: 'recovering', retryInMs: 300, cause: failure(true) } : ask()));
-    const [ticket, start] = [await ticketOf('k'), fleet.clock.now()];
-    const lease = await fleet.clock.runUntil(locks.adopt(ticket, { waitMs: 5_000 }));
-    expect([fleet.clock.now() - start, asked.length]).toEqual([300, 2]);
-    await lease.release();
-    answers = 0;
-    await expect(locks.adopt(await ticketOf('k'), { waitMs: 0 })).rejects.toThrow('the store is ill');
   });
 
   it('says that the ticket came too late only after its end on the clock of the store', async () => {
@@ -196,39 +180,11 @@ describe('An adoption', () => {
     }
   });
 
-  it('that ended leaves no timer, no listener and no entry behind', async () => {
-    const { fleet, locks, ticketOf } = setUp();
-    const stop = new AbortController();
-    const lease = await locks.adopt(await ticketOf('k'), { signal: stop.signal });
-    await lease.release();
-    stop.abort(new Error('too late to matter'));
-    await fleet.clock.advance(60_000);
-    expect(fleet.clock.pendingTimers).toBe(0);
-    expect(fleet.store.size).toBe(0);
-  });
-
-  it('whose signal has aborted before asks nothing of the store', async () => {
-    const { locks, asked, ticketOf } = setUp();
-    await expect(locks.adopt(await ticketOf('k'), { signal: AbortSignal.abort(new Error('never mind')) })).rejects.toThrow('never mind');
-    expect(asked).toEqual([]);
-  });
-
   it('that fails ends at once, and not when its time is over', async () => {
     const { fleet, locks, ticketOf } = setUp(() => Promise.reject(failure(false)));
     const [ticket, since] = [await ticketOf('k'), fleet.clock.now()];
     await expect(locks.adopt(ticket, { waitMs: 5_000 })).rejects.toThrow('the store is ill');
     expect(fleet.clock.now()).toBe(since);
-  });
-
-  it('that does not wait tells which node failed, and no time that it would have waited', async () => {
-    const ill = new LockStoreError('the store is ill', { nodes: [{ node: 'a:6379', reason: 'LOADING' }] });
-    const { locks, ticketOf } = setUp(() => Promise.reject(ill));
-    await expect(locks.adopt(await ticketOf('k'), { waitMs: 0 })).rejects.toThrow('could not be acquired in time, because the store failed: a:6379: LOADING');
-  });
-
-  it('whose store recovers for all of its time says that in the end', async () => {
-    const { fleet, locks, ticketOf } = setUp(async () => ({ kind: 'recovering', retryInMs: 300, cause: failure(true) }));
-    await expect(fleet.clock.runUntil(locks.adopt(await ticketOf('k'), { waitMs: 1_000 }))).rejects.toThrow('within 1000 ms, because the store failed: the store is ill');
   });
 
   it('that a shutdown refuses sends nothing to the store', async () => {
@@ -240,18 +196,6 @@ describe('An adoption', () => {
     await fleet.clock.advance(1_000);
     expect(wire.commands).toBe(before);
     await lease.release();
-    await fleet.clock.runUntil(closing);
-  });
-
-  it('inside a hold is served though a shutdown begins while it asks', async () => {
-    const answer = gate();
-    const { fleet, locks, ticketOf } = setUp(async (_, ask) => (await answer.promise, ask()));
-    const ticket = await ticketOf('k');
-    const work = locks.withLock('around', () => locks.withAdopted(ticket, () => 'done'));
-    await fleet.clock.settle();
-    const closing = locks.close();
-    answer.open();
-    expect(await fleet.clock.runUntil(work)).toBe('done');
     await fleet.clock.runUntil(closing);
   });
 });
@@ -331,23 +275,5 @@ describe('What an adoption gives back', () => {
     const { commandTimeoutMs } = resolveDefaults();
     expect(releases.at(-1)!.at - since).toBeGreaterThan(8_000 + commandTimeoutMs - 300);
     expect(releases.at(-1)!.at - since).toBeLessThanOrEqual(8_000 + commandTimeoutMs);
-  });
-});
-
-describe('An adoption that has ended', () => {
-  it('has no entry for the shutdown, no appointment and no listener any more', async () => {
-    const { clock, store } = new Fleet();
-    const watchdog = new Watchdog(store, clock, () => {});
-    const defaults = resolveDefaults();
-    const queue = new LocalQueue(store, clock, watchdog, 'p', defaults);
-    const tickets = { ...store.tickets, adopt: async () => gone() };
-    const parts: AdoptionParts = { tickets, clock, watchdog, queue, defaults, open: new Set(), refusal: () => undefined };
-    const { signal } = new AbortController();
-    const call = new Call(['k'], { ...defaults, signal }, clock.now(), { around: undefined, insideHold: false }, { schedule: watchdog.schedule, waitBegan: () => undefined });
-    const ticket = { home: tickets.home, instance: 'default', keys: ['k'], process: 'q', secret: 's', until: 0 };
-    const adopting = adopt(ticket, call, parts);
-    expect([parts.open.size, watchdog.schedule.size, getEventListeners(signal, 'abort').length]).toEqual([1, 1, 1]);
-    await expect(adopting).rejects.toBeInstanceOf(LockLostError);
-    expect([parts.open.size, watchdog.schedule.size, getEventListeners(signal, 'abort').length]).toEqual([0, 0, 0]);
   });
 });

@@ -66,53 +66,6 @@ describe('The function of a leader whose term was lost', () => {
   });
 });
 
-describe('What the function of a leader throws', () => {
-  it.each([[false], [true]])('may let nobody look at it: the process stands again; its term was over: %p', async (isOver) => {
-    const on = setUp();
-    const refuse = (): never => { throw new Error('no'); };
-    const thrown: unknown = new Proxy({}, { get: refuse, has: refuse, getPrototypeOf: refuse });
-    let terms = 0;
-    const leadership = on.locks.lead('indexer', async ({ signal }) => {
-      terms += 1;
-      if (isOver && terms === 1) await new Promise((resolve) => signal.addEventListener('abort', resolve));
-      throw thrown;
-    });
-    await on.clock.settle();
-    if (isOver) await on.other.forceRelease('leader:indexer');
-    await on.clock.advance(10_000);
-    expect(terms).toBeGreaterThan(1);
-    expect(on.log.join('\n')).toContain('an object that lets nobody look at it');
-    expect(on.events.filter(({ type }) => type === 'termFailed')).toHaveLength(terms);
-    await on.clock.runUntil(leadership.stop());
-  });
-});
-
-describe('The function of a leader that was stopped', () => {
-  it('is told of in the log when it goes on after its term was lost, though its signal had aborted before', async () => {
-    const on = setUp();
-    const { leadership, finish } = leadsOn(on);
-    await on.clock.settle();
-    const stopped = leadership.stop();
-    await on.clock.advance(5_000);
-    expect(on.log).toEqual([]);
-    await on.other.forceRelease('leader:indexer');
-    await on.clock.advance(5_000);
-    expect(on.log.filter((line) => line.includes('its function still runs'))).toHaveLength(1);
-    finish();
-    await stopped;
-  });
-});
-
-describe('The function of a leader that was lost or stopped', () => {
-  it('has not failed when it throws an error about its own lock, whichever that is', async () => {
-    const on = setUp();
-    const { leadership } = leads(on, ({ key }) => Promise.reject(new LockTimeoutError('busy', { key, waitMs: 0 })));
-    await on.clock.settle();
-    await leadership.stop();
-    expect([on.log, on.events.filter(({ type }) => type === 'termFailed')]).toEqual([[], []]);
-  });
-});
-
 describe('The function of a leader whose term goes on', () => {
   it('failed also when it throws what the end of a term would be', async () => {
     const { clock, locks, events } = setUp();
@@ -151,16 +104,6 @@ describe('A rest', () => {
     await leadership.stop();
   });
 
-  it('is one of a millisecond at least, so that the event loop turns between two terms', async () => {
-    const { clock, locks } = setUp();
-    let terms = 0;
-    const leadership = locks.lead('indexer', async () => void (terms += 1), { restMs: 0 });
-    await clock.advance(20);
-    expect(terms).toBeGreaterThan(15);
-    expect(terms).toBeLessThanOrEqual(21);
-    await leadership.stop();
-  });
-
   it('after a failure is not shorter than 200 ms, whatever restMs says', async () => {
     const { clock, locks } = setUp();
     let terms = 0;
@@ -184,75 +127,6 @@ describe('A rest', () => {
     expect(restMs).toBeLessThanOrEqual(longestMs);
     expect(restMs).toBeGreaterThanOrEqual(0.8 * longestMs);
     await clock.runUntil(leadership.stop());
-  });
-});
-
-describe('The log', () => {
-  it('is not told of a function that goes on when it ended within a second of the loss of its term', async () => {
-    const on = setUp();
-    const { leadership, finish } = leadsOn(on);
-    await on.clock.settle();
-    await on.other.forceRelease('leader:indexer');
-    await on.clock.advance(900);
-    finish();
-    await on.clock.advance(1_000);
-    expect(on.log.join()).not.toContain('its function still runs');
-    await leadership.stop();
-  });
-
-  it('is not told of a function that goes on after a stop: its term is not lost', async () => {
-    const on = setUp();
-    const { leadership, finish } = leadsOn(on);
-    await on.clock.settle();
-    const stopping = leadership.stop();
-    await on.clock.advance(3_000);
-    finish();
-    await on.clock.runUntil(stopping);
-    expect(on.log).toEqual([]);
-  });
-
-  it('is told of a function that goes on though its term was lost before it began', async () => {
-    const on = setUp();
-    const { promise, open } = gate();
-    const aside = await on.locks.acquire('aside', { renew: false });
-    on.locks.events.subscribe(({ type, key }) => {
-      if (type !== 'granted' || key !== 'leader:indexer' || aside.signal.aborted) return;
-      on.clock.sleepMachine(60_000);
-      expect(aside.remainingMs).toBe(0);
-    });
-    const leadership = on.locks.lead('indexer', () => promise);
-    await on.clock.advance(1_100);
-    expect(on.log.filter((line) => line.includes('its function still runs'))).toHaveLength(1);
-    open();
-    await leadership.stop();
-  });
-
-  it('is told nothing of a candidate that is stopped while it waits', async () => {
-    const on = setUp();
-    const leader = await on.other.acquire('leader:indexer');
-    const leadership = on.locks.lead('indexer', () => {});
-    await on.clock.settle();
-    await leadership.stop();
-    await on.clock.advance(1_000);
-    expect(on.log).toEqual([]);
-    await leader.release();
-  });
-
-  it('is told nothing of a candidate that comes after the module was closed, and the candidate ends by itself', async () => {
-    const on = setUp();
-    await on.clock.runUntil(on.locks.close());
-    on.locks.lead('indexer', () => {});
-    await on.clock.advance(1_000);
-    expect([on.log, on.locks.leaderships]).toEqual([[], []]);
-  });
-
-  it('is told of a function that failed after it was stopped, and that this process does not stand any more', async () => {
-    const on = setUp();
-    const { leadership } = leads(on, () => Promise.reject(new RangeError('disk full')));
-    await on.clock.settle();
-    await leadership.stop();
-    expect(on.events.find(({ type }) => type === 'termFailed')).toMatchObject({ restMs: 0 });
-    expect(on.log).toEqual([expect.stringContaining('This process does not stand for election any more. RangeError: disk full')]);
   });
 });
 
@@ -284,15 +158,6 @@ describe('A candidate that is stopped', () => {
     ended.open();
     await disposing;
     expect(on.locks.leaderships).toEqual([]);
-  });
-
-  it('has no term any more', async () => {
-    const on = setUp();
-    const { leadership } = leads(on, () => {});
-    await on.clock.settle();
-    expect(leadership.term).toBeDefined();
-    await leadership.stop();
-    expect(leadership.term).toBeUndefined();
   });
 });
 

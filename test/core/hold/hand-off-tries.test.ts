@@ -40,18 +40,6 @@ describe('A hand-off without an answer', () => {
     expect(asked[2]!.at - asked[0]!.at).toBeLessThan(400);
   });
 
-  it('keeps the process alive until it has ended', async () => {
-    const { fleet, lease } = await giver({ unanswered: Infinity, waitMs: 5_000 });
-    await fleet.clock.advance(2_000);
-    expect(fleet.clock.isKeptAlive).toBe(false);
-    const refused = expect(lease.handOff()).rejects.toThrow("Lock 'k' could not be handed off");
-    await fleet.clock.advance(4_000);
-    expect(fleet.clock.isKeptAlive).toBe(true);
-    await fleet.clock.advance(60_000);
-    await refused;
-    expect(fleet.clock.isKeptAlive).toBe(false);
-  });
-
   it.each([[true], [false]])('is made again only when the try before can act no more, beside readers who go on with the lease; the try had acted: %p', async (acts) => {
     const { fleet, lease, asked } = await giver({ unanswered: 1, acts, readers: 2 });
     const ticket = await fleet.clock.runUntil(lease.handOff({ withinMs: 20_000 }));
@@ -71,15 +59,5 @@ describe('A hand-off without an answer', () => {
     await fleet.clock.runUntil(lease.handOff({ withinMs: 20_000 }));
     expect(asked.map(({ holds }) => holds.map(({ stays }) => stays))).toEqual([[true, false], [true, false]]);
     expect(asked[1]!.at).toBeGreaterThan(asked[0]!.notAfter);
-  });
-
-  it('is given up beside readers when the call does not wait for so long; its ticket is released, also if the try acts later', async () => {
-    const { fleet, lease, asked } = await giver({ unanswered: 1, readers: 2, waitMs: 0 });
-    await expect(lease.handOff()).rejects.toThrow("Lock 'k' could not be handed off");
-    expect(asked).toHaveLength(1);
-    await fleet.store.tickets.handOff(asked[0]!);
-    await fleet.clock.advance(1_500);
-    const { holders } = await fleet.store.inspect('k');
-    expect(holders.map(({ handedOff }) => handedOff)).toEqual([undefined]);
   });
 });

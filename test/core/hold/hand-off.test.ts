@@ -1,10 +1,9 @@
 /** What the store may answer to a hand-off: nothing, or that it forgot the hold; how long it is asked, and what is freed when there is no ticket. */
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockStoreError, LockUsageError } from '../../../lib/core/port/errors.js';
-import type { LockStore, RenewRequest } from '../../../lib/core/port/lock-store.js';
+import type { RenewRequest } from '../../../lib/core/port/lock-store.js';
 import type { HandOffOutcome, HandOffRequest } from '../../../lib/core/port/ticket-store.js';
 import { LockService } from '../../../lib/lock.service.js';
-import { delay } from '../../../lib/core/port/clock.js';
 import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
 import { StoreAround } from '../../support/store-around.js';
 import { Fleet } from '../../support/locks.js';
@@ -56,21 +55,6 @@ describe('A hand-off of which the store says that it does not know the hold', ()
     expect([asked.length, broughtBack.length]).toEqual([2, 1]);
   });
 
-  it('brings nothing back to a store that never forgets', async () => {
-    const { locks, wire, asked, broughtBack } = setUp(async () => LOST);
-    const lease = await locks.acquire('a');
-    (wire as LockStore).onDoubt = undefined as never;
-    await expect(lease.handOff()).rejects.toBeInstanceOf(LockLostError);
-    expect([asked.length, broughtBack.length]).toEqual([1, 0]);
-  });
-
-  it('brings nothing back when its time was over before the answer', async () => {
-    const { clock, locks, asked, broughtBack } = setUp(async () => (await delay(clock, 3_000), LOST));
-    const lease = await locks.acquire('a', { waitMs: 3_000 });
-    await expect(clock.runUntil(lease.handOff())).rejects.toBeInstanceOf(LockLostError);
-    expect([asked.length, broughtBack.length]).toEqual([1, 0]);
-  });
-
   it('is announced as a loss, and not as handed off', async () => {
     const { locks } = setUp(async () => LOST);
     const lease = await locks.acquire('a');
@@ -90,14 +74,6 @@ describe('A hand-off that gets no answer', () => {
     expect(clock.now() - since).toBeLessThanOrEqual(forMs);
     expect(clock.now() - since).toBeGreaterThan(forMs - 250);
     expect(new Set(asked.map(({ ticketId }) => ticketId)).size).toBe(1);
-  });
-
-  it('ends at once when the store says that asking again is of no use', async () => {
-    const { clock, locks, asked } = setUp(() => Promise.reject(failure(false)));
-    const lease = await locks.acquire('a');
-    const since = clock.now();
-    await expect(lease.handOff()).rejects.toMatchObject({ code: 'LOCK_STORE', message: expect.stringContaining('there is no ticket') });
-    expect([clock.now() - since, asked.length]).toEqual([0, 1]);
   });
 
   it('is what a look at the hold says afterwards, and not that the hold was handed off', async () => {
@@ -137,25 +113,6 @@ describe('A hand-off that gets no answer', () => {
       expect(last).toBeGreaterThan(endsMs + commandTimeoutMs - 260);
       expect(last).toBeLessThanOrEqual(endsMs + commandTimeoutMs);
     }
-  });
-
-  it('takes nothing from the other readers on its lease', async () => {
-    const { clock, locks, other } = setUp(() => Promise.reject(failure(false)));
-    const [reader, beside] = [await locks.acquire('a', { mode: 'read' }), await locks.acquire('a', { mode: 'read' })];
-    await expect(reader.handOff()).rejects.toBeInstanceOf(LockStoreError);
-    await clock.advance(5_000);
-    beside.assertHeld();
-    expect(await other.isLocked('a')).toBe(true);
-    expect(await beside.release()).toBe('released');
-  });
-
-  it('is waited for by a release for as long as one request may take', async () => {
-    const { clock, locks } = setUp(() => new Promise(() => {}));
-    const lease = await locks.acquire('a');
-    void lease.handOff();
-    const since = clock.now();
-    expect(await clock.runUntil(lease.release())).toBe('unknown');
-    expect(clock.now() - since).toBe(commandTimeoutMs);
   });
 });
 

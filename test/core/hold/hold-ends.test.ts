@@ -54,22 +54,6 @@ describe('The release of a hold', () => {
     expect(await lease.release()).toBe(outcome);
   });
 
-  it('of which the store did not know the lock says so in the loss', async () => {
-    const { locks, wire } = setUp();
-    const lease = await locks.acquire('k');
-    wire.release = async () => 'lost';
-    await lease.release();
-    expect(lease.signal.reason).toMatchObject({ message: expect.stringContaining(`Lock 'k' was lost: the store no longer knew it when it was released.`) });
-  });
-
-  it('of a reader that was lost is lost, though its lease goes on for the readers beside it', async () => {
-    const { clock, locks } = setUp();
-    const short = await locks.acquire('k', { mode: 'read', leaseMs: 1_000, maxHoldMs: 1_500 });
-    const beside = await locks.acquire('k', { mode: 'read', leaseMs: 1_000 });
-    await clock.advance(1_600);
-    expect([await short.release(), await beside.release()]).toEqual(['lost', 'released']);
-  });
-
   it('waits for calls inside the hold, and no longer than one request may take', async () => {
     const { clock, locks } = setUp();
     const goesOn = gate();
@@ -82,34 +66,9 @@ describe('The release of a hold', () => {
     goesOn.open();
     await inside;
   });
-
-  it('leaves no appointment for its maxHoldMs behind', async () => {
-    const { clock, locks } = setUp();
-    const lease = await locks.acquire('k', { maxHoldMs: 60_000, leaseMs: 5_000 });
-    await clock.advance(100);
-    await lease.release();
-    await clock.advance(30);
-    expect(clock.pendingTimers).toBe(0);
-  });
 });
 
 describe('A hold', () => {
-  it('that was lost has no time left, though its lease would have gone on', async () => {
-    const { clock, locks, other } = setUp();
-    const lease = await locks.acquire('k');
-    await other.forceRelease('k');
-    await clock.settle();
-    expect(lease.remainingMs).toBe(0);
-  });
-
-  it('whose lease is over has no time left, though nothing has told it so', async () => {
-    const { clock, locks } = setUp();
-    const lease = await locks.acquire('k', { leaseMs: 1_000 });
-    clock.block(1_000);
-    expect(lease.remainingMs).toBe(0);
-    expect(await lease.release()).toBe('lost');
-  });
-
   it('is over at the very end of its maxHoldMs, whatever is left of the lease', async () => {
     const { clock, locks } = setUp();
     const lease = await locks.acquire('k', { mode: 'read', leaseMs: 1_000, maxHoldMs: 1_000 });
@@ -129,13 +88,6 @@ describe('A hold', () => {
     expect(nested).toEqual([false, true, false]);
   });
 
-  it('whose work gives nothing, or what only looks like an Observable, resolves with it', async () => {
-    const { locks } = setUp();
-    const likeOne = { subscribe: 'news' };
-    expect(await locks.withLock('k', () => null)).toBeNull();
-    expect(await locks.withLock('k', () => likeOne)).toBe(likeOne);
-  });
-
   it('of which only the release found out that it was lost rejects, with what the work came to', async () => {
     const { locks, wire } = setUp();
     const release = wire.release.bind(wire);
@@ -143,14 +95,6 @@ describe('A hold', () => {
     await expect(locks.withLock('k', () => 'done')).rejects.toMatchObject({ code: 'LOCK_LOST', outcome: { status: 'fulfilled', value: 'done' }, message: expect.stringContaining('The work finished anyway') });
     await expect(locks.withLock('k', () => Promise.reject(new Error('disk full')))).rejects.toMatchObject({ code: 'LOCK_LOST', message: expect.stringMatching(/The work failed as well: disk full\.$/) });
     expect(await locks.withLock('k', { onLost: 'ignore' }, () => 'done')).toBe('done');
-  });
-
-  it('whose work throws before it gives a promise rejects with that, and is over', async () => {
-    const { locks } = setUp();
-    await expect(locks.withLock('k', () => {
-      throw new Error('disk full');
-    })).rejects.toThrow('disk full');
-    expect(await locks.isLocked('k')).toBe(false);
   });
 });
 

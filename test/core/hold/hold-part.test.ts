@@ -1,10 +1,8 @@
 /** One lock of a hold with the calls inside it: who gets in, when its lease is left, and what its end has to do with the holds around it. */
-import { describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { LockLostError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import { Fleet, gate } from '../../support/locks.js';
-
-const reading = { mode: 'read' } as const;
 
 /** Calls for `k` that outlive the hold in which they were made, each until its gate is opened, in these modes. */
 async function outliving(fleet: Fleet, locks: ReturnType<Fleet['process']>['locks'], outer: 'read' | 'write', ...modes: readonly ('read' | 'write')[]) {
@@ -40,36 +38,6 @@ describe('A lock whose hold has ended while calls go on inside it', () => {
     }
     await fleet.clock.runUntil(ended);
     expect(wire.sent.downgrade).toBe(1);
-  });
-
-  it('is not opened to readers while one that writes goes on, nor when it was one of readers before', async () => {
-    for (const [outer, ...modes] of [['write', 'write', 'write'], ['read', 'read', 'read']] as const) {
-      const fleet = new Fleet();
-      const { locks, wire } = fleet.process();
-      const { gates, ended } = await outliving(fleet, locks, outer, ...modes);
-      expect((await locks.inspect('k')).mode).toBe(outer);
-      for (const { open } of gates) open();
-      await fleet.clock.runUntil(ended);
-      expect(wire.sent.downgrade).toBe(0);
-    }
-  });
-
-  it('is not opened to readers by a hold inside another one, which may still write', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    const reads = gate();
-    await locks.withLock('k', async () => {
-      let leftover!: Promise<void>;
-      await locks.withLock('k', async () => {
-        leftover = locks.withLock('k', reading, () => reads.promise);
-        await fleet.clock.settle();
-      });
-      await fleet.clock.settle();
-      expect((await locks.inspect('k')).mode).toBe('write');
-      reads.open();
-      await leftover;
-    });
-    expect(wire.sent.downgrade).toBe(0);
   });
 
   it('is still bound to the maxHoldMs of its hold', async () => {
@@ -131,41 +99,6 @@ describe('A call inside a hold that was lost', () => {
   });
 });
 
-describe('A call that has just come into a hold', () => {
-  it('and finds that it was lost meanwhile does not begin, and keeps the lock from nobody', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
-    const work = jest.fn();
-    await locks.withLock('k', { leaseMs: 1_000, graceMs: 30_000, onLost: 'ignore' }, async () => {
-      queueMicrotask(() => fleet.clock.block(1_000));
-      await expect(locks.withLock('k', work)).rejects.toBeInstanceOf(LockLostError);
-    });
-    expect(work).not.toHaveBeenCalled();
-    await fleet.clock.advance(100);
-    await (await fleet.process().locks.acquire('k', { waitMs: 0 })).release();
-  });
-});
-
-describe('A call that is about to come into a hold', () => {
-  it('asks for the lock anew when who is told of the loss of another lock ends the hold in this moment', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
-    const goOn = gate();
-    const [hold, other] = [await locks.acquire('k', { leaseMs: 60_000 }), await locks.acquire('other', { leaseMs: 3_000 })];
-    other.signal.addEventListener('abort', () => void hold.release());
-    const fence = hold.run(async () => {
-      await goOn.promise;
-      // Nobody has seen yet that the machine slept: the call finds it out.
-      fleet.clock.sleepMachine(10_000);
-      return locks.withLock('k', (lease) => lease.fence);
-    });
-    goOn.open();
-    expect(await fleet.clock.runUntil(fence)).toBeGreaterThan(hold.fence);
-    expect(hold.signal.aborted).toBe(false);
-    expect(await locks.isLocked('k')).toBe(false);
-  });
-});
-
 describe('A hold inside another one', () => {
   it('that is longer than its maxHoldMs is lost, and the hold around it goes on', async () => {
     const fleet = new Fleet();
@@ -177,21 +110,6 @@ describe('A hold inside another one', () => {
     outer.assertHeld();
     expect(await inner.release()).toBe('lost');
     expect(await outer.release()).toBe('released');
-  });
-
-  it('that has ended is not told of a later loss', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
-    const told: string[] = [];
-    const outer = await locks.acquire('k', { label: 'outer' });
-    const inner = await outer.run(() => locks.acquire('k', { label: 'inner' }));
-    await inner.release();
-    locks.events.subscribe(({ type, label }) => told.push(`${label} ${type}`));
-    await fleet.process().locks.forceRelease('k');
-    await fleet.clock.settle();
-    expect(told).toEqual(['outer lost']);
-    expect(inner.signal.aborted).toBe(false);
-    await outer.release();
   });
 
   it('counts its own time', async () => {
@@ -220,20 +138,6 @@ describe('A hold inside another one', () => {
 });
 
 describe('Readers on one lease', () => {
-  it('are counted as overdue while they are there, and not when they have gone', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    const terms = { mode: 'read', leaseMs: 1_000 } as const;
-    const [first, second, third] = [await locks.acquire('k', { ...terms, maxHoldMs: 1_500 }), await locks.acquire('k', { ...terms, maxHoldMs: 2_500 }), await locks.acquire('k', terms)];
-    expect(wire.sent.acquire).toBe(1);
-    await fleet.clock.advance(1_600);
-    expect(await first.release()).toBe('lost');
-    await fleet.clock.advance(1_000);
-    expect(second.signal.aborted).toBe(true);
-    third.assertHeld();
-    expect([await second.release(), await third.release()]).toEqual(['lost', 'released']);
-  });
-
   it('of which the last one hangs keep the lock no longer than a lease behind its maxHoldMs, though another one might have held it for longer', async () => {
     const fleet = new Fleet();
     const { locks } = fleet.process();

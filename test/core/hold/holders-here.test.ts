@@ -28,27 +28,6 @@ describe('The holder of a lock', () => {
     await lease.release();
   });
 
-  it('is not waited for when the store fails to say who it is', async () => {
-    const fleet = new Fleet();
-    const lease = await fleet.process().locks.acquire('k');
-    const { locks, wire } = fleet.process();
-    wire.inspect = () => Promise.reject(new Error('the network is cut'));
-    const since = fleet.clock.now();
-    expect((await refusal(fleet, locks)).holders).toEqual([]);
-    expect(fleet.clock.now() - since).toBe(300);
-    await lease.release();
-  });
-
-  it('has no beginning that anybody knows when its fence tells none', async () => {
-    const fleet = new Fleet();
-    fleet.clock.stepWall(-fleet.clock.wallNow());
-    const lease = await fleet.process().locks.acquire('k', { label: 'nightly import' });
-    const error = await refusal(fleet, fleet.process().locks);
-    expect(error.holders).toMatchObject([{ label: 'nightly import', since: undefined }]);
-    expect(error.message).toContain('Held by nightly import in process p1.');
-    await lease.release();
-  });
-
   it('holds since the lease was handed on to it inside the process', async () => {
     const fleet = new Fleet();
     const { locks } = fleet.process();
@@ -66,18 +45,6 @@ describe('The holder of a lock', () => {
     await fleet.clock.runUntil(Promise.all(calls));
   });
 
-  it('is a request for several locks that waits for another one of them', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
-    const busy = await fleet.process().locks.acquire('l');
-    const both = locks.acquire(['k', 'l'], { label: 'both', waitMs: 60_000 });
-    const since = new Date(fleet.clock.wallNow());
-    await fleet.clock.settle();
-    expect((await refusal(fleet, locks)).holders).toMatchObject([{ label: 'both', since, isHere: true }]);
-    await busy.release();
-    await (await fleet.clock.runUntil(both)).release();
-  });
-
   it('is the outermost hold of its process, and not a call inside it', async () => {
     const fleet = new Fleet();
     const { locks } = fleet.process();
@@ -87,23 +54,5 @@ describe('The holder of a lock', () => {
     expect((await locks.inspect('k')).holders).toMatchObject([{ label: undefined }]);
     open();
     await work;
-  });
-
-  it('is named by its present call beside one of another process', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
-    const stranger = await fleet.process().locks.acquire('k', { permits: 2, label: 'stranger' });
-    const gates = [gate(), gate(), gate()];
-    const calls = gates.map(({ promise }, n) => locks.withLock('k', { permits: 2, label: `call ${n}` }, () => promise));
-    for (const one of gates.slice(0, 2)) {
-      await fleet.clock.advance(10);
-      one.open();
-    }
-    await fleet.clock.advance(10);
-    expect((await fleet.store.inspect('k')).holders.map(({ label }) => label)).not.toContain('call 2');
-    expect((await locks.inspect('k')).holders.map(({ label }) => label).sort()).toEqual(['call 2', 'stranger']);
-    gates[2]!.open();
-    await fleet.clock.runUntil(Promise.all(calls));
-    await stranger.release();
   });
 });

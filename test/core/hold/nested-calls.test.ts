@@ -115,12 +115,6 @@ describe('A call inside a hold of the same key', () => {
     });
   });
 
-  it('may enter the locks of one hold one inside the other, in any order', async () => {
-    const { locks, wire } = new Fleet().process();
-    await locks.withLock(['a', 'b'], () => locks.withLock('b', () => locks.withLock('a', () => locks.withLock(['a', 'b'], async () => {}))));
-    expect(wire.sent).toMatchObject({ acquire: 2, release: 2 });
-  });
-
   it('of several locks counts once in the hold around it', async () => {
     const { locks } = new Fleet().process();
     await locks.withLock(['a', 'b'], async (outer) => {

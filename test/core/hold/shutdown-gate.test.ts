@@ -2,7 +2,7 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import type { Finding } from '../../../lib/core/port/report.js';
 import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { Fleet } from '../../support/locks.js';
 
 const { commandTimeoutMs } = resolveDefaults();
 
@@ -50,24 +50,6 @@ describe('The grace of a shutdown', () => {
     await lease.release();
     await clock.runUntil(locks.close());
   });
-
-  it('ends with a warning that names the one hold that goes on', async () => {
-    const { clock, locks, log } = setUp(1_000);
-    const lease = await locks.acquire('k');
-    await clock.runUntil(locks.close());
-    expect(log).toEqual([expect.stringContaining(`work still goes on under a lock: 'k' for 1000 ms.`)]);
-    await lease.release();
-  });
-
-  it('ends with a warning that names the longest hold first, in whatever order they are kept', async () => {
-    const { clock, locks, log } = setUp(10);
-    const held = [await locks.acquire('old')];
-    await clock.advance(500);
-    held.push(await locks.acquire('new'));
-    await clock.runUntil(locks.close());
-    expect(log).toEqual([expect.stringContaining(`under 2 holds: 'old' for 510 ms; 'new' for 10 ms.`)]);
-    for (const lease of held) await lease.release();
-  });
 });
 
 describe('A shutdown', () => {
@@ -82,21 +64,5 @@ describe('A shutdown', () => {
     release.mockClear();
     await clock.advance(30_000);
     expect(release).not.toHaveBeenCalled();
-  });
-
-  it('rejects those who wait, and serves calls inside holds until these have ended', async () => {
-    const { clock, locks } = setUp(5_000);
-    const { promise, open } = gate();
-    const work = locks.withLock('k', async () => {
-      await promise;
-      return locks.withLock('other', () => 'done');
-    });
-    await clock.settle();
-    const waiting = expect(locks.acquire('k')).rejects.toMatchObject({ code: 'LOCK_CLOSED', key: 'k' });
-    const closing = locks.close();
-    await waiting;
-    open();
-    expect(await clock.runUntil(work)).toBe('done');
-    await closing;
   });
 });

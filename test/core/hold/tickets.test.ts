@@ -328,21 +328,6 @@ describe('An outcome that nobody knows', () => {
     await (await other.locks.acquire('k', { waitMs: 0 })).release();
   });
 
-  it('of a lease that is brought back to be handed off after all is released in the background', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    const lease = await locks.acquire('k');
-    wire.handOff = async () => ({ kind: 'lost', key: 'k' });
-    wire.deaf = true;
-    const handedOff = lease.handOff();
-    handedOff.catch(() => {});
-    await fleet.clock.advance(100);
-    wire.deaf = false;
-    await expect(handedOff).rejects.toBeInstanceOf(LockLostError);
-    await fleet.clock.advance(3_000);
-    expect(await fleet.process().locks.isLocked('k')).toBe(false);
-  });
-
   it('of an adoption is asked for again under the same id: the hold that it made already', async () => {
     const fleet = new Fleet();
     const [giver, worker] = [fleet.process(), fleet.process()];

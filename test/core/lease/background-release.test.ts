@@ -69,18 +69,6 @@ describe('A release in the background', () => {
     expect(store.asked).toHaveLength(before);
   });
 
-  it('is repeated as soon as ever after thousands that were answered', async () => {
-    const { clock, store, background } = setUp();
-    for (let n = 1; n <= 2_000; n++) background.release({ ...lease(), id: `p.${n}` }, 60_000);
-    await clock.settle();
-    store.failures = 1;
-    store.asked.length = 0;
-    background.release(lease(), 60_000);
-    await clock.advance(1_000);
-    expect(store.asked).toHaveLength(2);
-    expect(store.times[1]).toBeLessThanOrEqual(50);
-  });
-
   it('is repeated until it is answered, after pauses that double from 50 to 250 ms', async () => {
     const { clock, store, background } = setUp();
     store.failures = 6;
@@ -216,28 +204,6 @@ describe('A release in the background', () => {
       expect(asked(store)).toEqual(['k p.1', 'k p.3', 'k p.4']);
     });
 
-    it('where it can say so: of a store that cannot, nothing is in doubt unless all is', async () => {
-      const { clock, store } = await released(lease());
-      Object.assign(store, { mayHaveForgotten: undefined });
-      store.doubt('where it says so');
-      await clock.settle();
-      expect(asked(store)).toEqual([]);
-      store.doubt('replaced');
-      await clock.settle();
-      expect(asked(store)).toEqual(['k p.1']);
-    });
-
-    it('whatever the memory was, when the store is in an earlier state; and not when it is only reached anew', async () => {
-      const { clock, store } = await released(lease(), { ...lease(), id: 'p.2' });
-      store.forgets = 'M1';
-      store.doubt('all');
-      await clock.settle();
-      expect(asked(store)).toEqual([]);
-      store.doubt('replaced');
-      await clock.settle();
-      expect(asked(store)).toEqual(['k p.1', 'k p.2']);
-    });
-
     it('until its lease has ended by itself', async () => {
       const { clock, store } = await released(lease(), { ...lease(), id: 'p.2', storeLengthMs: 1_500 });
       await clock.advance(1_000);
@@ -258,26 +224,6 @@ describe('A release in the background', () => {
       store.doubt('replaced');
       await clock.settle();
       expect(new Set(asked(store))).toEqual(new Set(Array.from({ length: 256 }, (_, n) => `k p.${n + 44}`)));
-    });
-
-    it('of the last 256 also after an earlier doubt, in which none of them was forgotten', async () => {
-      const numbered = (count: number, first: number) => Array.from({ length: count }, (_, n) => ({ ...lease(-Infinity), id: `p.${first + n}` }));
-      const { clock, store, background } = await released(...numbered(300, 0));
-      store.doubt('where it says so');
-      for (const each of numbered(100, 300)) background.releaseAndTell(each, () => undefined);
-      await clock.settle();
-      store.asked.length = 0;
-      store.doubt('replaced');
-      await clock.settle();
-      expect(new Set(asked(store))).toEqual(new Set(numbered(256, 144).map(({ id }) => `k ${id}`)));
-    });
-
-    it('also when it was the part of a request', async () => {
-      const { clock, store, background } = setUp();
-      background.released(lease(-Infinity));
-      store.doubt('replaced');
-      await clock.settle();
-      expect(asked(store)).toEqual(['k p.1']);
     });
   });
 });

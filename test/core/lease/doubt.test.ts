@@ -4,7 +4,6 @@ import type { StoreLease } from '../../../lib/core/lease/store-lease.js';
 import { Watchdog } from '../../../lib/core/lease/watchdog.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { Doubt, RenewRequest } from '../../../lib/core/port/lock-store.js';
-import { LockService } from '../../../lib/lock.service.js';
 import { MemoryStore } from '../../../lib/stores/memory/memory-store.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { leaseWith, seen } from '../../support/leases.js';
@@ -53,13 +52,6 @@ describe('A store that may have forgotten what it granted', () => {
     expect(Math.max(...store.batches.map((batch) => batch.length))).toBe(250);
   });
 
-  it.each([1_001, 8_001, 9_001])('is asked for the last of %p leases as well', async (count) => {
-    const { clock, store } = watchdogOf(count);
-    store.doubt('all');
-    await clock.settle();
-    expect(store.batches.flat()).toHaveLength(count);
-  });
-
   it('is asked again for a lease of fixed length, as for every other, until it has answered', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();
@@ -98,35 +90,6 @@ describe('A store that may have forgotten what it granted', () => {
     expect(store.batches.map((batch) => new Set(batch.map((id) => Number(id) % 4)).size)).toEqual([1, 1, 1, 1]);
   });
 
-  it('is not asked for a lease that ended before its turn came', async () => {
-    const { clock, store, watchdog, leases } = watchdogOf(1_500);
-    store.doubt('all');
-    const ended = leases.filter(({ isRenewing }) => !isRenewing);
-    for (const lease of ended) lease.letGo();
-    await clock.settle();
-    expect([ended.length, store.batches.flat().length, ended.some((lease) => watchdog.schedule.has(lease))]).toEqual([500, 1_000, false]);
-    const other = watchdogOf(2);
-    other.store.doubt('all');
-    other.leases[0]!.letGo();
-    await other.clock.settle();
-    expect(other.store.batches).toEqual([['1']]);
-    const last = watchdogOf(1);
-    last.store.doubt('all');
-    last.leases[0]!.letGo();
-    await last.clock.settle();
-    expect(last.store.batches).toEqual([]);
-  });
-
-  it('is not asked for a lease whose trust is over', async () => {
-    for (const [lateMs, renewals] of [[-1, 1], [0, 0], [1, 0]] as const) {
-      const { clock, store } = watchdogOf(1);
-      clock.block(8_000 + lateMs);
-      store.doubt('all');
-      await clock.settle();
-      expect(store.batches).toHaveLength(renewals);
-    }
-  });
-
   it('is asked, where it can say so, for what it says that it may have forgotten, and for nothing else', async () => {
     const { clock, store } = watchdogOf(3);
     store.mayHaveForgotten = ({ id }) => id === '1';
@@ -138,25 +101,6 @@ describe('A store that may have forgotten what it granted', () => {
     other.store.doubt('where it says so');
     await other.clock.settle();
     expect(other.store.batches).toEqual([]);
-  });
-
-  it('does not keep those apart that are due soon beside a lease of which it was asked', async () => {
-    const spread = [0, 0.05, 0.1];
-    const random = jest.spyOn(Math, 'random').mockImplementation(() => spread.shift() ?? 1);
-    const { clock, store } = watchdogOf(3);
-    random.mockRestore();
-    store.mayHaveForgotten = ({ id }) => id === '1';
-    store.doubt('where it says so');
-    await clock.advance(2_000);
-    expect(store.batches).toEqual([['1'], ['0', '2']]);
-  });
-
-  it('costs the process a look at the groups of 8,000 leases in one turn of its event loop', () => {
-    const { store } = watchdogOf(8_500, 4);
-    let looks = 0;
-    Object.assign(store.capabilities, { groupOf: (key: string) => ((looks += 1), Number(key) % 4) });
-    store.doubt('all');
-    expect(looks).toBe(8_000);
   });
 
   it('is believed in what it answers by then when it was only reached anew', async () => {
@@ -172,16 +116,6 @@ describe('A store that may have forgotten what it granted', () => {
     wire.reconnect('all');
     await fleet.clock.advance(1_000);
     expect([wire.sent.acquire, wire.sent.renew]).toEqual([1, 1]);
-  });
-
-  it('is told no memory of a lease only where it was replaced by an earlier state of the same memory', async () => {
-    const memories = (['all', 'replaced'] as const).map((doubt) => {
-      const { store, leases } = watchdogOf(1);
-      leases[0]!.memory = 'm';
-      store.doubt(doubt);
-      return leases[0]!.memory;
-    });
-    expect(memories).toEqual(['m', '-']);
   });
 
   it('is asked once more only after the answer to the renewal that is on its way', async () => {
@@ -201,42 +135,6 @@ describe('A store that may have forgotten what it granted', () => {
 });
 
 describe('The watchdog', () => {
-  it('believes the answer to a renewal that was sent after the store forgot, whatever else the store may have forgotten', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    await locks.acquire('k');
-    wire.mayHaveForgotten = () => true;
-    // The second comes in the same turn, before the renewal is sent.
-    wire.reconnect('all');
-    wire.reconnect('all');
-    await fleet.clock.advance(1_000);
-    expect(wire.sent.renew).toBe(1);
-  });
-
-  it('guards leases of a store that cannot forget', async () => {
-    const clock = new FakeClock();
-    const locks = new LockService({ store: new MemoryStore({ clock, maxLeaseMs: 60_000 }), process: 'p', clock });
-    const lease = await locks.acquire('k', { leaseMs: 3_000 });
-    await clock.advance(10_000);
-    lease.assertHeld();
-    expect(await lease.release()).toBe('released');
-    await clock.runUntil(locks.close());
-  });
-
-  it('does not look again at a lease that was given back while a renewal of it was on its way', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    const lease = await locks.acquire('k');
-    wire.mayHaveForgotten = () => true;
-    wire.slowMs = 50;
-    wire.reconnect('all');
-    await fleet.clock.advance(10);
-    wire.reconnect('all');
-    await fleet.clock.runUntil(lease.release());
-    await fleet.clock.advance(1_000);
-    expect([wire.sent.renew, fleet.clock.pendingTimers]).toEqual([1, 0]);
-  });
-
   it('declares a lease lost that the store does not know any more, and does not release it', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();
@@ -271,22 +169,6 @@ describe('The watchdog', () => {
     expect(wire.sent.release).toBe(after);
   });
 
-  it('declares all leases lost that ended while the machine slept, as soon as any timer fires', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    const watched = await locks.acquire('watched', { leaseMs: 5_000 });
-    const fixed = await locks.acquire('fixed', { leaseMs: 6_000, renew: false });
-    const lasting = await locks.acquire('lasting', { leaseMs: 30_000, renew: false });
-    await fleet.clock.advance(100);
-    wire.cut = true;
-    fleet.clock.sleepMachine(6_000);
-    // The wall clock is set back meanwhile, so that its jump says nothing.
-    fleet.clock.stepWall(-6_000);
-    await fleet.clock.advance(1_700);
-    expect([watched, fixed, lasting].map(({ signal }) => signal.aborted)).toEqual([true, true, false]);
-    expect(lasting.remainingMs).toBeLessThanOrEqual(30_000 - 6_000 - 1_800);
-  });
-
   it('renews all leases as soon as it sees that the wall clock jumped', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();
@@ -296,16 +178,6 @@ describe('The watchdog', () => {
     lease.assertHeld();
     await fleet.clock.advance(1);
     expect(wire.sent.renew).toBe(1);
-  });
-
-  it('forgets a lease that was given back while it looked at others because the wall clock jumped', async () => {
-    const { clock, watchdog, leases, store } = watchdogOf(1_500);
-    clock.stepWall(3_600_000);
-    watchdog.sleep.look(clock.now());
-    const ended = leases.filter(({ isRenewing }) => !isRenewing);
-    for (const lease of ended) lease.letGo();
-    await clock.settle();
-    expect([ended.length, store.batches.flat().length, ended.some((lease) => watchdog.schedule.has(lease))]).toEqual([500, 1_000, false]);
   });
 
   it('renews no more leases before their time than fill a batch', async () => {

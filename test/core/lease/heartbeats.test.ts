@@ -4,7 +4,6 @@ import { Schedule } from '../../../lib/core/lease/schedule.js';
 import type { HeartbeatOutcome, HolderRef } from '../../../lib/core/port/lock-store.js';
 import { MemoryStore } from '../../../lib/stores/memory/memory-store.js';
 import { FakeClock } from '../../support/fake-clock.js';
-import { gate } from '../../support/locks.js';
 import { StoreAround } from '../../support/store-around.js';
 
 /** A store that keeps every place, and the batches in which it was told of the waiters. */
@@ -45,16 +44,6 @@ describe('The heartbeats of waiters', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
-  it('go on with the same waiter when they are started again', async () => {
-    const { clock, places, beats, start } = setUp();
-    const pulse = start('a');
-    beats.stop(pulse);
-    await clock.advance(1_000);
-    expect(start('a', pulse)).toBe(pulse);
-    await clock.advance(700);
-    expect(places.batches).toEqual([{ at: 1_700, ids: ['a'] }]);
-  });
-
   it('leave in batches of 250 at most, one in each turn of the event loop', async () => {
     const { clock, places, start } = setUp();
     for (let n = 0; n < 501; n++) start(`${n}`);
@@ -65,21 +54,5 @@ describe('The heartbeats of waiters', () => {
     expect(places.batches.map(({ ids }) => ids.length)).toEqual([250, 250, 1]);
     expect(new Set(places.batches.flatMap(({ ids }) => ids)).size).toBe(501);
     expect(turns).toEqual([0, 1, 2]);
-  });
-
-  it('are neither sent nor answered for a waiter that has stopped meanwhile', async () => {
-    const { clock, places, beats, heard, start } = setUp();
-    const [first, second] = [start('a'), start('b')];
-    const answer = gate();
-    places.answers = answer.promise;
-    await clock.advance(700);
-    beats.stop(first);
-    answer.open();
-    await clock.settle();
-    expect(heard).toEqual(['b waiting']);
-    // It is due, and stops before the batch leaves.
-    clock.nextTurn = (callback) => (beats.stop(second), void setImmediate(callback));
-    await clock.advance(700);
-    expect(places.batches).toHaveLength(1);
   });
 });

@@ -55,19 +55,6 @@ describe('A hold', () => {
     lease.assertHeld();
   });
 
-  it('is not handed on when it ends after the machine slept for longer than the lease: the store is asked', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    const first = await locks.acquire('k', { leaseMs: 3_000 });
-    const next = locks.acquire('k', { leaseMs: 3_000 });
-    await fleet.clock.settle();
-    fleet.clock.sleepMachine(10_000);
-    expect(await first.release()).toBe('lost');
-    const lease = await fleet.clock.runUntil(next);
-    expect(wire.sent.acquire).toBeGreaterThan(1);
-    lease.assertHeld();
-  });
-
   it('is renewed once more when the machine slept while a renewal was on its way', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();

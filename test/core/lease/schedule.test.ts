@@ -90,90 +90,6 @@ describe('The schedule', () => {
     expect([set, clock.pendingTimers]).toEqual([1, 0]);
   });
 
-  it('knows what has an appointment, and cancels one by Infinity', async () => {
-    const clock = new FakeClock({ now: 0 });
-    const schedule = new Schedule(clock);
-    const [early, sorted, noted] = [1, 2, 3].map(() => new Alarm(() => undefined));
-    schedule.set(sorted!, 500);
-    schedule.set(early!, 400);
-    await clock.advance(20);
-    schedule.set(noted!, 300);
-    expect(schedule.has(early!)).toBe(true);
-    expect([schedule.size, schedule.has(sorted!), schedule.has(noted!), schedule.peek() === early, new Set(schedule.all())]).toEqual([3, true, true, true, new Set([early, sorted, noted])]);
-    for (const alarm of [sorted!, noted!, early!]) schedule.set(alarm, Infinity);
-    expect([schedule.size, schedule.has(sorted!), schedule.has(noted!), schedule.peek()]).toEqual([0, false, false, undefined]);
-    expect([sorted, noted, early].map((alarm) => [alarm!.at, alarm!.heapIndex, alarm!.notedIndex])).toEqual([1, 2, 3].map(() => [Infinity, -1, -1]));
-  });
-
-  it('keeps no timer for an appointment that was cancelled, nor any at shutdown when there is none', async () => {
-    const clock = new FakeClock({ now: 0 });
-    const schedule = new Schedule(clock);
-    const alarm = new Alarm(() => undefined);
-    schedule.set(alarm, 60_000);
-    await clock.advance(20);
-    expect(clock.pendingTimers).toBe(1);
-    schedule.cancel(alarm);
-    expect(clock.pendingTimers).toBe(0);
-    schedule.set(alarm, 60_000);
-    schedule.close();
-    expect(clock.pendingTimers).toBe(1);
-    schedule.cancel(alarm);
-    expect(clock.pendingTimers).toBe(1);
-    schedule.close();
-    expect(clock.pendingTimers).toBe(0);
-    const rang: number[] = [];
-    schedule.set(new Alarm((now) => rang.push(now)), 1_000);
-    await clock.advance(1_000);
-    expect(rang).toEqual([1_000]);
-  });
-
-  it('sorts what was noted 20 ms after the first of it, so that nothing is called late', async () => {
-    const clock = new FakeClock({ now: 0 });
-    const schedule = new Schedule(clock);
-    const rang: number[] = [];
-    schedule.set(new Alarm((now) => rang.push(now)), 25);
-    await clock.advance(15);
-    const moved = new Alarm((now) => rang.push(now));
-    schedule.set(moved, 1_000);
-    schedule.set(moved, 18);
-    expect(schedule.size).toBe(2);
-    await clock.advance(1_000);
-    expect(rang).toEqual([18, 25]);
-  });
-
-  it('keeps its timer for what is left when others are cancelled, and for what is noted next', async () => {
-    const clock = new FakeClock({ now: 0 });
-    const schedule = new Schedule(clock);
-    const rang: string[] = [];
-    const [first, second, third, fourth] = ['first', 'second', 'third', 'fourth'].map((name) => new Alarm((now) => rang.push(`${name} at ${now}`)));
-    schedule.set(first!, 1_000);
-    schedule.set(second!, 2_000);
-    await clock.advance(20);
-    schedule.cancel(first!);
-    await clock.advance(1_980);
-    expect(rang).toEqual(['second at 2000']);
-    schedule.set(first!, 4_000);
-    await clock.advance(20);
-    schedule.set(third!, 4_000);
-    for (const alarm of [third!, first!]) schedule.cancel(alarm);
-    schedule.set(fourth!, 3_000);
-    await clock.advance(2_000);
-    expect(rang).toEqual(['second at 2000', 'fourth at 3000']);
-  });
-
-  it('moves what is sorted, also to before all others', async () => {
-    const clock = new FakeClock({ now: 0 });
-    const schedule = new Schedule(clock);
-    const rang: string[] = [];
-    const alarms = [100, 200, 300, 400].map((name) => new Alarm((now) => rang.push(`${name} at ${now}`)));
-    alarms.forEach((alarm, n) => schedule.set(alarm, 100 * (n + 1)));
-    await clock.advance(20);
-    schedule.set(alarms[3]!, 50);
-    schedule.set(alarms[0]!, 350);
-    await clock.advance(1_000);
-    expect(rang).toEqual(['400 at 50', '200 at 200', '300 at 300', '100 at 350']);
-  });
-
   describe('keeps the process alive for calls that wait', () => {
     function setUp() {
       const clock = new FakeClock({ now: 0 });
@@ -196,38 +112,6 @@ describe('The schedule', () => {
         schedule.waitEnds();
         expect(alive).toEqual({ begun: round, open: 0 });
       }
-    });
-
-    it('once for all short ones: it is let go when the appointments of that time are sorted', async () => {
-      const { clock, schedule, alive, never } = setUp();
-      schedule.set(never, 1_000);
-      for (let n = 0; n < 10; n++) {
-        schedule.waitBegins();
-        schedule.waitEnds();
-      }
-      expect(alive).toEqual({ begun: 1, open: 1 });
-      await clock.advance(20);
-      expect(alive).toEqual({ begun: 1, open: 0 });
-    });
-
-    it('also when the appointments are sorted while one waits', async () => {
-      const { clock, schedule, alive, never } = setUp();
-      schedule.set(never, 1_000);
-      schedule.waitBegins();
-      await clock.advance(20);
-      expect(alive.open).toBe(1);
-      schedule.waitEnds();
-      expect(alive.open).toBe(0);
-    });
-
-    it('no longer than until a shutdown at which nobody waits', () => {
-      const { schedule, alive, never } = setUp();
-      schedule.set(never, 1_000);
-      schedule.waitBegins();
-      schedule.waitEnds();
-      schedule.cancel(never);
-      schedule.close();
-      expect(alive).toEqual({ begun: 1, open: 0 });
     });
   });
 });

@@ -224,25 +224,6 @@ describe('The watchdog', () => {
       expect(fixed.remainingMs).toBeLessThanOrEqual(endsIn);
     });
 
-    it('renews once more what it forgot between a renewal and the answer to it, and nothing that the answer is about', async () => {
-      const fleet = new Fleet();
-      const { locks, wire } = fleet.process();
-      await locks.acquire('before');
-      await locks.acquire('after');
-      const forgotten = new Set(['before']);
-      wire.mayHaveForgotten = ({ key }) => forgotten.has(key);
-      wire.slowMs = 50;
-      wire.reconnect('all');
-      await fleet.clock.advance(10);
-      expect(wire.sent.renew).toBe(1);
-      wire.reconnect('where it says so');
-      await fleet.clock.advance(45);
-      expect(wire.sent.renew).toBe(2);
-      forgotten.clear();
-      await fleet.clock.advance(200);
-      expect(wire.sent.renew).toBe(2);
-    });
-
     it('looks at 20,000 leases in several turns of the event loop, those of one slot group together', async () => {
       const fleet = new Fleet();
       const groupOf = (key: string): number => Number(key) % 50;
@@ -262,21 +243,6 @@ describe('The watchdog', () => {
       expect(renewed.size).toBe(leases.length);
       expect(groups).toBeLessThan(400);
     });
-  });
-
-  it('tries a renewal without an answer again until trust ends', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    const failed: string[] = [];
-    locks.events.subscribe((event) => event.type === 'renewFailed' && failed.push(event.key));
-    const lease = await locks.acquire('k', { leaseMs: 3_000 });
-    wire.cut = true;
-    await fleet.clock.advance(2_500);
-    expect(failed.length).toBeGreaterThanOrEqual(2);
-    wire.cut = false;
-    await fleet.clock.advance(10_000);
-    lease.assertHeld();
-    expect(await lease.release()).toBe('released');
   });
 
   it('keeps a lease that was granted from a queue and has had no renewal, when the store serves again shortly before its end', async () => {
@@ -308,16 +274,5 @@ describe('The watchdog', () => {
     await fleet.clock.advance(20);
     expect(fleet.clock.pendingTimers).toBe(0);
     expect(lease.remainingMs).toBe(0);
-  });
-
-  it('sends nothing and has no timer while nobody holds or waits', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    await locks.withLock('k', async () => {});
-    const { commands } = wire;
-    await fleet.clock.advance(20);
-    expect(fleet.clock.pendingTimers).toBe(0);
-    await fleet.clock.advance(60_000);
-    expect(wire.commands).toBe(commands);
   });
 });

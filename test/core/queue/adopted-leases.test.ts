@@ -24,16 +24,6 @@ describe('A lease that was made of a ticket', () => {
     expect(await next.release()).toBe('released');
   });
 
-  it('is not asked after for a message that names its id and another lock', async () => {
-    const { fleet, wire, id } = await adopted();
-    fleet.wake({ kind: 'lost', key: 'another', id });
-    await fleet.clock.settle();
-    expect(wire.sent.renew).toBe(0);
-    fleet.wake({ kind: 'lost', key: 'k', id });
-    await fleet.clock.settle();
-    expect(wire.sent.renew).toBe(1);
-  });
-
   it.each(['release', 'handOff'] as const)('is over with its %s: it is renewed no more, and a grant that the store makes for it later is given back', async (how) => {
     const { fleet, wire, lease, id } = await adopted({ leaseMs: 3_000 });
     await fleet.clock.advance(100);
@@ -44,20 +34,5 @@ describe('A lease that was made of a ticket', () => {
     fleet.wake({ kind: 'stray', key: 'k', id });
     await fleet.clock.settle();
     expect(wire.sent.release).toBe(release + 1);
-  });
-
-  it('that an operator took away is told as lost, and costs the store no release', async () => {
-    const { fleet, wire, lease } = await adopted();
-    await fleet.process().locks.forceRelease('k');
-    await fleet.clock.settle();
-    expect([lease.signal.aborted, await lease.release(), wire.sent.release]).toEqual([true, 'lost', 0]);
-  });
-
-  it('that was lost by the clock of its process is released for those who wait', async () => {
-    const { fleet, wire, lease } = await adopted({ leaseMs: 2_000 });
-    wire.cut = true;
-    await fleet.clock.advance(2_000);
-    wire.cut = false;
-    expect([lease.signal.aborted, await lease.release(), wire.sent.release]).toEqual([true, 'lost', 1]);
   });
 });

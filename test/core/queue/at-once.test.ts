@@ -57,18 +57,6 @@ describe('A call that does not want to wait', () => {
     await (await fleet.clock.runUntil(reader)).release();
   });
 
-  it('to write is refused at once, without a command, while the answer to a reader of its process is on its way', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    wire.slowMs = 100;
-    const reader = locks.acquire('k', { mode: 'read' });
-    await fleet.clock.settle();
-    const since = fleet.clock.now();
-    expect(await fleet.clock.runUntil(locks.tryAcquire('k'))).toBeNull();
-    expect([fleet.clock.now() - since, wire.sent.acquire]).toEqual([0, 1]);
-    await fleet.clock.runUntil((await fleet.clock.runUntil(reader)).release());
-  });
-
   it('does not stand in line behind those who wait while a crowd of its process pauses for timers and sockets', async () => {
     const fleet = new Fleet();
     const { locks } = fleet.process();

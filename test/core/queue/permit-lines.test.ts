@@ -1,7 +1,6 @@
 /** The callers of one process in line for the permits of a lock: which request stands for whom, and what becomes of it. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import type { AcquireOutcome } from '../../../lib/core/port/lock-store.js';
 import type { LockService } from '../../../lib/lock.service.js';
 import { Fleet, gate } from '../../support/locks.js';
 import { answering } from '../../support/answering.js';
@@ -14,8 +13,6 @@ function waitsOf(locks: LockService): (number | undefined)[] {
   locks.events.subscribe(({ type, call }) => type === 'waiting' && told.push(call));
   return told;
 }
-
-const sizeOf = (locks: LockService): number => (locks as unknown as { calls: { queue: { size: number } } }).calls.queue.size;
 
 describe('A caller in line for a permit', () => {
   it('is served by the request of another that is answered first, and the other waits on in its stead', async () => {
@@ -55,19 +52,6 @@ describe('A caller in line for a permit', () => {
     await lease.release();
   });
 
-  it('that does not want to wait is refused at once, without a command, while another of its process waits for the store', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    const held = await Promise.all(many(3, () => fleet.process().locks.acquire('k', { permits: 3 })));
-    const waiting = locks.acquire('k', { permits: 3 });
-    await fleet.clock.settle();
-    const [since, { commands }] = [fleet.clock.now(), wire];
-    expect(await fleet.clock.runUntil(locks.tryAcquire('k', { permits: 3 }))).toBeNull();
-    expect([fleet.clock.now(), wire.commands]).toEqual([since, commands]);
-    await Promise.all(held.map((lease) => lease.release()));
-    await (await fleet.clock.runUntil(waiting)).release();
-  });
-
   it('that does not want to wait asks once more when the question on which it relied has failed', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();
@@ -88,36 +72,6 @@ describe('A caller in line for a permit', () => {
     expect(await lease?.release()).toBe('released');
   });
 
-  it('gets a place in the queue of the store before one that does not want to wait asks twice', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    const lost = await locks.acquire('k', { permits: 2 });
-    const answer = gate();
-    const asked = answering(wire, (_, ask) => answer.promise.then(ask));
-    const tried = locks.tryAcquire('k', { permits: 2 });
-    const patient = locks.acquire('k', { permits: 2, waitMs: 1 });
-    await fleet.clock.settle();
-    await fleet.process().locks.forceRelease('k');
-    await fleet.clock.settle();
-    expect([lost.signal.aborted, asked.map(({ queue }) => queue)]).toEqual([true, [false, true]]);
-    answer.open();
-    for (const lease of await fleet.clock.runUntil(Promise.all([tried, patient]))) expect(await lease?.release()).toBe('released');
-  });
-
-  it('that gives up with a reason is told that reason, and its process forgets the lock', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
-    const held = await fleet.process().locks.acquire('k', { permits: 1 });
-    const stop = new AbortController();
-    const refused = expect(locks.acquire('k', { permits: 1, signal: stop.signal })).rejects.toBe('enough');
-    await fleet.clock.settle();
-    expect(sizeOf(locks)).toBe(1);
-    stop.abort('enough');
-    await refused;
-    expect(sizeOf(locks)).toBe(0);
-    await held.release();
-  });
-
   it('inherits the older place in the queue of the store when one before it gives up, and is told that it waits', async () => {
     const fleet = new Fleet();
     const { locks } = fleet.process();
@@ -136,27 +90,6 @@ describe('A caller in line for a permit', () => {
     await held[1]!.release();
   });
 
-  it('is told that it waits when its own question is taken back because one before it gave up', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    const held = await Promise.all(many(2, () => fleet.process().locks.acquire('k', { permits: 2 })));
-    const answer = gate();
-    answering(wire, (_, ask) => answer.promise.then(ask));
-    const stop = new AbortController();
-    const first = expect(locks.acquire('k', { permits: 2, signal: stop.signal })).rejects.toBe('enough');
-    const second = locks.acquire('k', { permits: 2 });
-    const told = waitsOf(locks);
-    await fleet.clock.settle();
-    stop.abort('enough');
-    await first;
-    expect(told).toHaveLength(1);
-    answer.open();
-    await fleet.clock.settle();
-    expect(told).toHaveLength(1);
-    await Promise.all(held.map((lease) => lease.release()));
-    await (await fleet.clock.runUntil(second)).release();
-  });
-
   it('takes a new place when its process was silent for so long that its place was given up', async () => {
     const fleet = new Fleet();
     const held = await fleet.process().locks.acquire('k', { permits: 1 });
@@ -168,31 +101,6 @@ describe('A caller in line for a permit', () => {
     await held.release();
     wire.cut = false;
     expect(await (await fleet.clock.runUntil(waiting)).release()).toBe('released');
-  });
-
-  it('is told of a silent or failing store only when its own request met it, or the one that stands for it', async () => {
-    const failing = (n: number, ask: () => Promise<AcquireOutcome>): Promise<AcquireOutcome> => (n === 1 ? ask() : Promise.reject(new LockStoreError('not connected')));
-    for (const { waits, codes } of [{ waits: [300, 200], codes: ['LOCK_STORE', 'LOCK_TIMEOUT'] }, { waits: [200, 300], codes: ['LOCK_STORE', 'LOCK_STORE'] }]) {
-      const fleet = new Fleet();
-      const { locks, wire } = fleet.process();
-      const held = await Promise.all(many(2, () => fleet.process().locks.acquire('k', { permits: 2 })));
-      answering(wire, failing);
-      const refused = waits.map((waitMs) => locks.acquire('k', { permits: 2, waitMs }).catch((error: LockStoreError) => error.code));
-      expect(await fleet.clock.runUntil(Promise.all(refused))).toEqual(codes);
-      await Promise.all(held.map((lease) => lease.release()));
-    }
-  });
-
-  it('and one that holds a permit hear what the store says of them also after others of the line gave up', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
-    const lease = await locks.acquire('k', { permits: 1 });
-    const next = locks.acquire('k', { permits: 1 });
-    await expect(fleet.clock.runUntil(locks.acquire('k', { permits: 1, waitMs: 100 }))).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
-    await fleet.process().locks.forceRelease('k');
-    await fleet.clock.settle();
-    expect([lease.signal.aborted, await lease.release()]).toEqual([true, 'lost']);
-    expect(await (await fleet.clock.runUntil(next)).release()).toBe('released');
   });
 });
 
@@ -222,19 +130,5 @@ describe('A permit', () => {
     await held.release();
     for (const each of [lease, await fleet.clock.runUntil(third)]) expect(await each.release()).toBe('released');
     expect(fleet.store.size).toBe(0);
-  });
-
-  it('is given back at once though another question of its process has no answer yet', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    const first = await locks.acquire('k', { permits: 2 });
-    const answer = gate();
-    answering(wire, (_, ask) => answer.promise.then(ask));
-    const second = locks.acquire('k', { permits: 2 });
-    await fleet.clock.settle();
-    await first.release();
-    expect([wire.sent.release, (await locks.inspect('k')).holders]).toEqual([1, []]);
-    answer.open();
-    await (await fleet.clock.runUntil(second)).release();
   });
 });

@@ -62,22 +62,6 @@ describe('The callers of one process that want a permit', () => {
     await fleet.clock.runUntil(hung);
   });
 
-  it('go on with the permits that are left when one is lost', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
-    const [kept, lost] = [await locks.acquire('k', { permits: 2 }), await locks.acquire('k', { permits: 2 })];
-    const next = locks.acquire('k', { permits: 2 });
-    await fleet.clock.settle();
-    expect(await fleet.store.forceRelease('k', lost.fence)).toBe(true);
-    const third = await fleet.clock.runUntil(next);
-    await fleet.clock.settle();
-    expect(lost.signal.aborted).toBe(true);
-    expect(kept.signal.aborted).toBe(false);
-    expect(await fleet.clock.runUntil(lost.release())).toBe('lost');
-    for (const lease of [kept, third]) expect(await fleet.clock.runUntil(lease.release())).toBe('released');
-    expect(fleet.store.size).toBe(0);
-  });
-
   it('that give up leave the queue of the store, and the others keep their places', async () => {
     const fleet = new Fleet();
     const other = fleet.process().locks;

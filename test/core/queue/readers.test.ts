@@ -95,12 +95,6 @@ describe('The callers of one process', () => {
       expect(order.slice(writerAt)).toEqual(['the writer elsewhere', 'a late reader']);
     });
 
-    it('enter with the phase when all of them want the same minHoldMs, for which each needs a lease of its own', async () => {
-      const order = await afterAWriter((_, read) => [1, 2, 3].forEach((n) => read(`reader ${n}`, { minHoldMs: 1 })));
-      expect(order.slice(0, 3).sort()).toEqual(['reader 1', 'reader 2', 'reader 3']);
-      expect(order.slice(3)).toEqual(['the writer elsewhere', 'a late reader']);
-    });
-
     it('wait behind a writer of their process that came before them, when the lock was free', async () => {
       const fleet = new Fleet();
       const { locks } = fleet.process();
@@ -108,23 +102,6 @@ describe('The callers of one process', () => {
       const call = (name: string, mode: 'read' | 'write'): Promise<void> => locks.withLock('k', { mode }, async () => void order.push(name));
       await fleet.clock.runUntil(Promise.all([call('reader 1', 'read'), call('writer', 'write'), call('reader 2', 'read')]));
       expect(order).toEqual(['reader 1', 'writer', 'reader 2']);
-    });
-
-    it('leave no entry behind in the process, whatever they asked for', async () => {
-      const fleet = new Fleet();
-      const { locks, wire } = fleet.process();
-      const first = await fleet.process().locks.acquire('k');
-      const terms: LockOptions[] = [{}, { leaseMs: 5_000 }, { leaseMs: 5_000 }, { minHoldMs: 200 }, { renew: false }];
-      const readers = terms.map((options) => locks.withLock('k', { ...options, mode: 'read' }, async () => {}));
-      await fleet.clock.settle();
-      await first.release();
-      await fleet.clock.runUntil(Promise.all(readers));
-      await fleet.clock.advance(5_000);
-      expect(fleet.clock.pendingTimers).toBe(0);
-      const { commands } = wire;
-      await fleet.clock.advance(60_000);
-      expect(wire.commands).toBe(commands);
-      expect(fleet.store.size).toBe(0);
     });
   });
 
@@ -178,19 +155,6 @@ describe('A read lease', () => {
     await fleet.clock.runUntil(Promise.all(readers.map((lease) => lease.release())));
     await fleet.clock.settle();
     expect(await locks.isLocked('k')).toBe(false);
-  });
-
-  it('that is stronger than its readers asked for has one fence for all of them', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    const { acquire } = wire;
-    wire.acquire = async (request) => {
-      const outcome = await acquire.call(wire, request);
-      return outcome.kind === 'granted' ? { ...outcome, grant: { ...outcome.grant, mode: 'write' } } : outcome;
-    };
-    const readers = await fleet.clock.runUntil(Promise.all([1, 2, 3].map(() => locks.acquire('k', { mode: 'read' }))));
-    expect(new Set(readers.map(({ fence }) => fence)).size).toBe(1);
-    await fleet.clock.runUntil(Promise.all(readers.map((lease) => lease.release())));
   });
 
   it('is not kept for a hung reader with maxHoldMs when the others have gone', async () => {

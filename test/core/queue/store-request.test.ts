@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireOutcome, HeartbeatOutcome, RenewOutcome } from '../../../lib/core/port/lock-store.js';
-import { Fleet, gate, type Wire } from '../../support/locks.js';
+import { Fleet, gate } from '../../support/locks.js';
 import { answering } from '../../support/answering.js';
 
 const failure = (retryable = true): LockStoreError => new LockStoreError('not connected', { retryable });
@@ -21,25 +21,6 @@ async function waiter(waitMs = 60_000) {
 }
 
 describe('A request', () => {
-  it('says to the store what its caller asked for, and wants a place in the queue if that waits at all', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    const asked = answering(wire);
-    await (await locks.acquire('k', { owner: 'o', label: 'l', waitMs: 1 })).release();
-    await (await locks.tryAcquire('k'))?.release();
-    expect(asked).toMatchObject([{ owner: 'o', label: 'l', queue: true }, { owner: undefined, queue: false }]);
-  });
-
-  it('that is refused without a place costs one command', async () => {
-    const fleet = new Fleet();
-    const other = await fleet.process().locks.acquire('k');
-    const { locks, wire } = fleet.process();
-    expect(await locks.tryAcquire('k')).toBeNull();
-    await fleet.clock.advance(100);
-    expect(wire.commands).toBe(1);
-    await other.release();
-  });
-
   it('tells its caller that it waits as soon as the store fails', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();
@@ -75,13 +56,6 @@ describe('A request', () => {
     const lease = await fleet.clock.runUntil(locks.acquire('k'), 1_000);
     expect(wire.sent.acquire).toBe(1);
     await lease.release();
-  });
-
-  it('tells what the store says: that an owner has too many holds', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    answering(wire, async () => ({ kind: 'full' }));
-    await expect(locks.acquire('k', { owner: 'me' })).rejects.toThrow(/me/);
   });
 
   it('is made again after the pause that a store names while it recovers; who does not wait is told at once, and others in the end', async () => {
@@ -147,64 +121,6 @@ describe('A wait that is over', () => {
     wire.heartbeat = async (waiters) => (failing.includes((beats += 1)) ? waiters.map((): HeartbeatOutcome => ({ kind: 'unknown', cause: failure() })) : heartbeat.call(wire, waiters));
     expect([await fleet.clock.runUntil(codeOf(waiting)), beats, asked.length]).toEqual([code, 2, 1]);
     await other.release();
-  });
-});
-
-describe('A grant that a heartbeat brings', () => {
-  it('is taken without a further question', async () => {
-    const { fleet, other, asked, waiting } = await waiter();
-    await other.release();
-    await (await fleet.clock.runUntil(waiting)).release();
-    expect(asked).toHaveLength(1);
-  });
-
-  it('is taken without a further question also when a try before the place had failed', async () => {
-    const fleet = new Fleet();
-    const other = await fleet.process().locks.acquire('k');
-    const { locks, wire } = fleet.process();
-    wire.lostWakes.add('granted').add('ask');
-    const asked = answering(wire, (n, ask) => (n === 0 ? Promise.reject(failure()) : ask()));
-    const waiting = locks.acquire('k');
-    await fleet.clock.advance(100);
-    await other.release();
-    await (await fleet.clock.runUntil(waiting)).release();
-    expect(asked).toHaveLength(2);
-  });
-
-  it('is asked for when the heartbeat before it had failed', async () => {
-    const { fleet, other, wire, asked, waiting } = await waiter();
-    const { heartbeat } = wire;
-    wire.heartbeat = async (waiters) => waiters.map(() => ({ kind: 'unknown', cause: failure() }));
-    await fleet.clock.advance(800);
-    wire.heartbeat = heartbeat;
-    await other.release();
-    const lease = await fleet.clock.runUntil(waiting);
-    expect([asked.length, await lease.verify()]).toEqual([2, true]);
-    await lease.release();
-  });
-
-  it('is asked for when a try had failed, though a heartbeat in between had found the place', async () => {
-    const { fleet, other, wire, waiting, id } = await waiter();
-    wire.lostWakes.delete('ask');
-    const failed = answering(wire, () => Promise.reject(failure()));
-    const { heartbeat } = wire;
-    const beats: ((outcome: HeartbeatOutcome) => void)[] = [];
-    wire.heartbeat = () => new Promise((resolve) => beats.push((outcome) => resolve([outcome])));
-    await fleet.clock.advance(1_500);
-    let began = false;
-    void waiting.then(() => (began = true));
-    fleet.wake({ kind: 'ask', key: 'k', id });
-    await fleet.clock.settle();
-    expect([failed.length, beats.length]).toEqual([1, 2]);
-    const now = fleet.clock.now();
-    beats[0]!({ kind: 'waiting', askAgainInMs: 10_000 });
-    beats[1]!({ kind: 'granted', grant: { fence: 10 ** 17, fences: 1, mode: 'write', trustedUntil: now + 5_000, contended: false } });
-    await fleet.clock.settle();
-    expect([began, failed.length]).toEqual([false, 2]);
-    Object.assign(wire, { heartbeat });
-    delete (wire as Partial<Wire>).acquire;
-    await other.release();
-    await (await fleet.clock.runUntil(waiting)).release();
   });
 });
 

@@ -19,27 +19,6 @@ describe('A crowd that asks the store in one moment', () => {
     expect(sent).toEqual(Array.from({ length: CROWD }, (_, n) => n));
   });
 
-  it('is sent in order also when a crowd before it has had its answers, of whom nothing stays in memory', () => {
-    const traffic = new Traffic(1);
-    const sent: number[] = [];
-    for (let crowd = 0; crowd < 50; crowd++) {
-      for (let n = 0; n < 3; n++) traffic.join({ urgent: false, send: () => sent.push(3 * crowd + n) > 0 }, 0);
-      for (let n = 0; n < 3; n++) traffic.left();
-    }
-    expect(sent).toEqual(Array.from({ length: 150 }, (_, n) => n));
-    expect((traffic as unknown as { line: unknown[] }).line).toHaveLength(0);
-  });
-
-  it('is not held up by those who gave up meanwhile', () => {
-    const traffic = new Traffic(MOST);
-    const sent: string[] = [];
-    for (let n = 0; n < MOST; n++) traffic.join({ urgent: false, send: () => true }, 0);
-    for (let n = 0; n < 100_000; n++) traffic.join({ urgent: false, send: () => false }, 0);
-    traffic.join({ urgent: false, send: () => sent.push('the last') > 0 }, 0);
-    traffic.left();
-    expect(sent).toEqual(['the last']);
-  });
-
   it('is granted all it wants, and who gave up before its turn costs no command', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();

@@ -206,27 +206,6 @@ describe('A process that waits', () => {
     expect(await lease.release()).toBe('released');
   });
 
-  it('takes a new place also when it learns of its loss while it asks for the old one', async () => {
-    const fleet = new Fleet();
-    await fleet.process().locks.acquire('k', { leaseMs: 1_000, renew: false });
-    const { locks, wire } = fleet.process();
-    const waiting = locks.acquire('k', { waitMs: 60_000 });
-    await fleet.clock.advance(900);
-    const { acquire, heartbeat } = wire;
-    const answer = gate();
-    wire.acquire = () => answer.promise.then(() => Promise.reject(new LockStoreError('the answer was lost')));
-    wire.heartbeat = async (waiters) => {
-      for (const waiter of waiters) await fleet.store.release(waiter);
-      return waiters.map(() => ({ kind: 'gone' }));
-    };
-    await fleet.clock.advance(1_000); // it asks when the lease may end, and hears of its place by a heartbeat
-    Object.assign(wire, { acquire, heartbeat });
-    answer.open();
-    await fleet.clock.settle();
-    const lease = await fleet.clock.runUntil(waiting, 2_000);
-    expect(await lease.release()).toBe('released');
-  });
-
   it('with a fixed lease gets all of it, also when it had to queue', async () => {
     const fleet = new Fleet();
     const holder = await fleet.process().locks.acquire('k');

@@ -26,7 +26,7 @@ async function booted({ isCluster = false } = {}) {
   const calls: Call[] = [];
   const on = {
     memory: ONE, recoversForMs: 0, hold: undefined as Promise<void> | undefined, isDown: false, reviewing: undefined as Promise<void> | undefined, bringsBack: true,
-    held: [{ key: A, id: 'p.1', memory: ONE }, { key: B, id: 'p.2', memory: ONE }], forgot: [] as string[],
+    held: [{ key: A, id: 'p.1', memory: ONE }, { key: B, id: 'p.2', memory: ONE }], forgot: [] as string[], serverNow: 9_000,
   };
   const groupsOf = ({ keys: fenceKeys, args }: Call) => fenceKeys.map((key, n) => ({ group: Number(/:(\d+)}/.exec(key)![1]), claims: args[2 * n + 3] === 1 }));
   const run = async (call: Call, decode: (reply: unknown, sentAt: number, receivedAt: number) => unknown) => {
@@ -40,7 +40,7 @@ async function booted({ isCluster = false } = {}) {
     if (on.isDown) throw new Error('not connected');
     return decode(reply, sentAt, clock.now());
   };
-  const trust = { floors: { of: (group: number) => 1_000 + group }, observe: () => {} };
+  const trust = { floors: { of: (group: number) => 1_000 + group }, observe: () => {}, sourceOf: () => 0, clock: { before: () => on.serverNow } };
   const memories = new Memories();
   const review = async (doubt: string) => {
     done.push(`reviews ${doubt}`);
@@ -173,6 +173,17 @@ describe('The message that a slot group has another memory', () => {
     await on.clock.settle();
     expect(on.done.filter((what) => what.startsWith('claims 2'))).toHaveLength(2);
     expect(on.memories.of(GROUP_A)).toBe(TWO);
+  });
+
+  it('says to a process of a Cluster that holds nothing there how long the group stays closed: from the time in its name', async () => {
+    const on = await booted({ isCluster: true });
+    on.held.splice(0);
+    on.serverNow = 6_100;
+    on.recovery.heard(GROUP_A, TWO);
+    expect([on.recovery.recoversForMs, on.done, on.forgot]).toEqual([300, [], [ONE]]);
+    on.serverNow = 0; // not known
+    on.recovery.heard(GROUP_B, TWO);
+    expect([on.recovery.recoversForMs, on.recovery.recoveries]).toEqual([400, 1]);
   });
 
   it('is ignored when it names no group', async () => {

@@ -1,8 +1,10 @@
 /** A Cluster in which one master forgets what it granted: those who hold bring their leases back to whoever serves the slot then. */
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { StoreEvent } from '../../../lib/core/port/lock-events.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import { LockService } from '../../../lib/lock.service.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
+import { broughtBack, storeEvents } from '../../support/store-events.js';
 import { eventually } from '../../support/eventually.js';
 import { startCluster, type RedisCluster } from '../../support/redis-cluster.js';
 import type { RedisServer } from '../../support/redis-server.js';
@@ -39,6 +41,7 @@ async function slotOf(key: string): Promise<number> {
 
 interface Fault {
   readonly what: string;
+  readonly reason: StoreEvent['reason'];
   /** Breaks something before the leases are granted that are to be forgotten. */
   readonly before?: (master: RedisServer) => Promise<void>;
   readonly forget: (master: RedisServer, slot: number) => Promise<void>;
@@ -49,9 +52,10 @@ function replicaOf(master: RedisServer): RedisServer {
 }
 
 const faults: readonly Fault[] = [
-  { what: 'that was flushed', forget: async (master) => void (await master.command('FLUSHALL')) },
+  { what: 'that was flushed', reason: 'flushed', forget: async (master) => void (await master.command('FLUSHALL')) },
   {
     what: 'that was killed and restarted empty',
+    reason: 'restarted',
     forget: async (master) => {
       await master.kill();
       await master.restart({ keepData: false });
@@ -59,6 +63,7 @@ const faults: readonly Fault[] = [
   },
   {
     what: 'whose replica was promoted without the grants',
+    reason: 'replaced',
     before: async (master) => {
       await replicaOf(master).pause();
       await master.command('CLIENT', 'KILL', 'TYPE', 'replica');
@@ -71,6 +76,7 @@ const faults: readonly Fault[] = [
   },
   {
     what: 'that gave a slot to another master',
+    reason: 'replaced',
     forget: async (master, slot) => {
       const target = cluster.masters.find((node) => node !== master)!;
       await cluster.beginMigration(slot, target);
@@ -79,8 +85,8 @@ const faults: readonly Fault[] = [
   },
 ];
 
-describe.each(faults)('A master $what', ({ before, forget }) => {
-  it('and whoever serves its slots then grant nothing that is held, and later fences above those of before', async () => {
+describe.each(faults)('A master $what', ({ before, forget, reason }) => {
+  it('and whoever serves its slots then grant nothing that is held, and later fences above those of before; who holds and who waits are told', async () => {
     const [a, b] = [await openLocks('a'), await openLocks('b')];
     const names = Array.from({ length: LOCKS }, (_, n) => `k${n}`);
     for (const name of names) await (await b.acquire(name)).release();
@@ -92,10 +98,15 @@ describe.each(faults)('A master $what', ({ before, forget }) => {
     const others = names.map((name) => b.acquire(name));
     let granted = 0;
     for (const other of others) other.then(() => (granted += 1), () => undefined);
+    const told = [a, b].map(storeEvents);
     await forget(master, slot);
     // The holder asks the server that has the slot now.
     for (const lease of held) await eventually(async () => expect([await lease.verify(), lease.signal.reason]).toEqual([true, undefined]), SERVED_WITHIN_MS);
     expect(granted).toBe(0);
+    for (const events of told) await eventually(() => expect(events.at(-1)).toMatchObject({ type: 'storeRecovered' }), SERVED_WITHIN_MS);
+    for (const events of told) expect(events[0]).toMatchObject({ type: 'storeForgot', reason, forMs: expect.any(Number) });
+    expect(told.map(broughtBack)).toEqual([expect.any(Number), 0]);
+    expect(broughtBack(told[0]!)).toBeGreaterThan(0);
     for (const lease of held) expect(await lease.release()).toBe('released');
     for (const [n, other] of others.entries()) expect((await other).fence).toBeGreaterThan(held[n]!.fence);
   });

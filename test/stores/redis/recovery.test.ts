@@ -4,6 +4,7 @@ import type { Lease } from '../../../lib/core/port/lease.js';
 import { LockService } from '../../../lib/lock.service.js';
 import type { RedisStoreOptions } from '../../../lib/stores/redis/redis-store.js';
 import { acquireRequest, granted } from '../../support/acquire-request.js';
+import { broughtBack, storeEvents } from '../../support/store-events.js';
 import { eventually } from '../../support/eventually.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { recall, renew } from '../../../lib/stores/wire/lua.generated.js';
@@ -84,9 +85,23 @@ async function disconnect(): Promise<void> {
 }
 
 describe.each([
-  { what: 'that was restarted without its data', forget: restartEmpty },
-  { what: 'that was flushed', forget: flush },
-])('A Redis $what', ({ forget }) => {
+  { what: 'that was restarted without its data', forget: restartEmpty, reason: 'restarted-or-replaced' },
+  { what: 'that was flushed', forget: flush, reason: 'flushed' },
+])('A Redis $what', ({ forget, reason }) => {
+  it('is told as an event when it is noticed and one when it is over, with how many leases the process brought back', async () => {
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    await servesAll(a);
+    const leases = [await a.acquire('one'), await a.acquire('two')];
+    const told = [a, b].map(storeEvents);
+    await forget();
+    for (const events of told) {
+      await eventually(() => expect(events.map(({ type }) => type)).toEqual(['storeForgot', 'storeRecovered']), 10_000);
+      expect(events[0]).toMatchObject({ store: server.url.slice('redis://'.length), reason, forMs: expect.any(Number) });
+    }
+    expect(told.map(broughtBack)).toEqual([2, 0]);
+    for (const lease of leases) expect(await lease.release()).toBe('released');
+  });
+
   it('gets all permits back from those who hold them, with their number, and grants no more than are left', async () => {
     const [a, b] = [await openLocks('a'), await openLocks('b')];
     await servesAll(a);
