@@ -364,27 +364,32 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
   admits(wanted: ResolvedOptions, now: number, handOn: number, arrival = Infinity): boolean {
     if (!this.isTrusted(now) || (wanted !== this.options && !mayShareLease(wanted, this.options))) return false;
     if (this.turns === 0) return true;
-    if (this.isSpent || !this.options.renew || wanted.minHoldMs > 0) return false;
-    const leftMs = this.trustedUntil - now;
-    // The lease must end within the caller's maxHoldMs, so that a caller that hangs does not keep the lock for longer.
-    if (leftMs > wanted.maxHoldMs || leftMs < Math.min(this.options.leaseMs / 4, MIN_TRUST_TO_HAND_ON_MS)) return false;
-    if (now - this.heardAt >= NEWS_STALE_AFTER_MS) return false;
+    if (!this.lastsFor(wanted, now)) return false;
     // Readers join at any time; while a writer waits anywhere, only those that had waited when this phase of reading began.
     if (this.options.mode === 'read') return !this.contended || arrival <= this.phase;
     if (this.users > 0 || handOn === 1 || !this.hasFences) return false;
     return !this.contended || (this.turns < handOn && now - this.grantedAt < HAND_ON_WINDOW_MS);
   }
 
-  /** Puts a caller on the lease. */
-  admit({ maxHoldMs, minHoldMs }: ResolvedOptions, now: number): void {
+  /** Whether a further caller with options like those of the others could work under it: enough trust is left, and it belongs to no single hold. */
+  lastsFor(wanted: ResolvedOptions, now: number): boolean {
+    if (this.isSpent || !this.options.renew || wanted.minHoldMs > 0) return false;
+    const leftMs = this.trustedUntil - now;
+    // The lease must end within the caller's maxHoldMs, so that a caller that hangs does not keep the lock for longer.
+    if (leftMs > wanted.maxHoldMs || leftMs < Math.min(this.options.leaseMs / 4, MIN_TRUST_TO_HAND_ON_MS)) return false;
+    return now - this.heardAt < NEWS_STALE_AFTER_MS;
+  }
+
+  /** Puts a caller on the lease. `block`: the lease of this process whose fences it gets, if that is another one. */
+  admit({ maxHoldMs, minHoldMs }: ResolvedOptions, now: number, block: StoreLease = this): void {
     const until = now + maxHoldMs;
     this.renewUntil = this.users === 0 ? until : Math.max(this.renewUntil, until);
     this.users += 1;
     this.turns += 1;
     this.admittedAt = now;
     if (minHoldMs > 0) this.isSpent = true;
-    this.fence = this.nextFence;
-    if (!this.sharesFence) this.nextFence += 1;
+    this.fence = block.nextFence;
+    if (!this.sharesFence) block.nextFence += 1;
   }
 
   /** Takes a caller off the lease, so that it is not told of a later loss. `abandoned`: its work never began. */
@@ -454,7 +459,8 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     this.isSpent = true;
   }
 
-  private get hasFences(): boolean {
+  /** Whether fences are left that were reserved for it. */
+  get hasFences(): boolean {
     return this.nextFence < this.grant.fence + this.grant.fences;
   }
 }

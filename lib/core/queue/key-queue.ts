@@ -20,10 +20,10 @@ import { refusalError, refusedAtOnce, waitedInVain } from './refusal.js';
 import { StoreRequest, type Refusal, type RequestHost, type RequestListener } from './store-request.js';
 
 /** How many calls are admitted in a row before the event loop gets a turn, so that timers and sockets are served too. */
-const LONGEST_BURST = 64;
+export const LONGEST_BURST = 64;
 /** How many fences a lease of a lock that others wanted gets at most, and one that nobody else wanted at least. */
 const FIRST_BLOCK = 256;
-const LARGEST_BLOCK = 4096;
+export const LARGEST_BLOCK = 4096;
 
 const NONE: readonly StoreLease[] = [];
 
