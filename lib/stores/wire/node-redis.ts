@@ -26,7 +26,7 @@ interface SocketOptions {
 }
 
 /** The part of a client that is used. */
-export interface NodeRedisClient {
+interface NodeRedisClient {
   connect(): Promise<unknown>;
   destroy(): void;
   sendCommand(args: string[]): Promise<unknown>;
