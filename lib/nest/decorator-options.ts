@@ -10,7 +10,7 @@ import type { LockedOptions } from './locked-method.js';
 import type { RouteLockOptions } from './route-lock.js';
 
 const example = '{ leaseMs: 5000 }';
-const routeNames: NamesOf<RouteLockOptions> = { ...lockOptionNames, onLost: true, instance: true };
+const routeNames: NamesOf<RouteLockOptions> = { ...lockOptionNames, onLost: true, awaitRelease: true, instance: true };
 const lockedNames: NamesOf<LockedOptions> = { ...routeNames, onBusy: true, returns: true };
 const { mode: _saidByTheName, ...sidedNames } = lockedNames;
 

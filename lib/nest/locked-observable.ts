@@ -47,7 +47,7 @@ async function run(work: ObservableUnderLock, subscriber: Subscriber<unknown>, s
       isAsking = false;
       return relayed(work, lossSignal(options, lease), subscriber);
     });
-    // The subscriber completes after the release, so that it finds the lock free then.
+    // The subscriber completes after the release, so that it finds the lock free then (or its release sent, with `awaitRelease: false`).
     subscriber.complete();
   } catch (error) {
     if (!isAsking || endedBy(stopped.signal, error)) subscriber.error(error);

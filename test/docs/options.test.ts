@@ -31,6 +31,7 @@ const OPTIONS: Readonly<Record<keyof LockModuleOptions | keyof LockModuleExtras 
   permits: true,
   onBusy: true,
   onLost: true,
+  awaitRelease: true,
   returns: true,
   signal: true,
   instance: true,

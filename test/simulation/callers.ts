@@ -81,6 +81,7 @@ export class Callers {
       leaseMs: random.pick(plan.leasesMs),
       waitMs: random.pick(plan.waitsMs),
       onLost: random.chance(0.2) ? 'ignore' : 'throw',
+      awaitRelease: plan.minReplicas > 0 || random.chance(0.7),
     };
     const drawn = fancy && inside === undefined ? this.fancyOptions(member, random) : undefined;
     const own = permits !== undefined && drawn?.owner !== undefined ? undefined : drawn;
@@ -134,7 +135,7 @@ export class Callers {
       await locks.withLock(key, options, (lease) => this.work(call, lease, options, random, inside));
       return;
     }
-    const { onLost, ...ours } = options;
+    const { onLost, awaitRelease, ...ours } = options;
     const lease = options.waitMs === 0 ? await locks.tryAcquire(key, ours) : await locks.acquire(key, ours);
     if (lease === null) return;
     const work = this.work(call, lease, options, random, inside, true);

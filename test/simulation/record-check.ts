@@ -10,6 +10,8 @@ export type RecordView = Pick<SimServer, 'text' | 'hash' | 'nowMs' | 'expiryOf' 
 
 /** What acquire.lua answers when it came too late and did nothing. */
 const LATE = 5;
+/** What it answers to a request that names another number of permits than those who hold the lock or wait for it. */
+const OTHER_PERMITS = 8;
 
 export interface Holder {
   readonly end: number;
@@ -36,7 +38,8 @@ export class RecordCheck {
   readonly after = (server: SimServer, keys: readonly string[], reply: LuaReply): void => {
     for (let at = 0; at + 2 < keys.length; at += 3) {
       const answer = keys.length > 3 && Array.isArray(reply) ? reply[at / 3] : reply;
-      if (Array.isArray(answer) && answer[0] === LATE) continue;
+      // A request that is late, or names another number of permits, is refused before the script looks whose lease has ended.
+      if (Array.isArray(answer) && (answer[0] === LATE || answer[0] === OTHER_PERMITS)) continue;
       const [lockKey = '', queueKey = '', fenceKey = ''] = keys.slice(at, at + 3);
       if (!lockKey.includes('}:l:') || !queueKey.includes('}:q:')) return;
       for (const what of this.lenient ? [] : this.faults(server, lockKey, queueKey, fenceKey)) {

@@ -29,6 +29,8 @@ export interface HoldHost {
   readonly watchdog: Watchdog;
   readonly context: HoldContext;
   readonly defaults: ResolvedDefaults;
+  /** How many releases are on their way whose calls did not wait for the answer. */
+  unansweredReleases: number;
   lost(hold: Hold, error: LockLostError): void;
   ended(hold: Hold, outcome: ReleaseOutcome): void;
   handOff(hold: Hold, options: HandOffOptions | undefined): Promise<string>;
@@ -274,7 +276,7 @@ export class Hold implements Lease, LossListener {
     if (this.overdue) this.host.watchdog.schedule.cancel(this.overdue);
     this.around?.forEach((hold) => (hold.inside -= 1));
     const act = this.isHandedOff ? 'handed off' : 'released';
-    if (outcome === 'lost' && !this.loss) this.leaseLost(lostError(this.key, 'gone', `the store no longer knew it when it was ${act}`));
+    if (outcome === 'lost' && !this.loss) this.leaseLost(lostError(this.key, 'gone', `the store no longer knew it when it was ${act}${this.options.awaitRelease ? '' : ', for which its call did not wait (awaitRelease: false)'}`));
     this.outcome = this.loss ? 'lost' : outcome;
     this.host.ended(this, this.outcome);
     const { whenEnded } = this;

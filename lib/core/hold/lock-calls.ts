@@ -49,6 +49,7 @@ export class LockCalls implements CallHost, HoldHost {
   readonly defaults: ResolvedDefaults;
   readonly announcer: Announcer;
   readonly context = new HoldContext();
+  unansweredReleases = 0;
   readonly watchdog: Watchdog;
   readonly schedule: Schedule;
   readonly shutdown: ShutdownGate;

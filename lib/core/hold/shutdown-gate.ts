@@ -83,13 +83,15 @@ export class ShutdownGate {
     return this.holds > 0 ? this.watchdog.schedule.within<void>(graceMs, undefined, (done) => this.whenAllEnded.push(done)) : undefined;
   }
 
-  /** Resolves when all holds have ended or the grace is over. Releases in the background get commandTimeoutMs more to be answered. */
+  /** Resolves when all holds have ended or the grace is over. Releases that are on their way then get commandTimeoutMs more to be answered. */
   async finish(): Promise<void> {
     const ended = this.holdsEnded();
     if (ended) await ended;
     this.watchdog.schedule.cancel(this.graceOver);
     this.endTheRest();
-    await this.watchdog.schedule.within<void>(this.defaults.commandTimeoutMs, undefined, (done) => void this.queue.background.settled().then(done));
+    const allEnded = new Promise<void>((resolve) => (this.holds > 0 ? this.whenAllEnded.push(resolve) : resolve()));
+    const answered = Promise.all([this.queue.background.settled(), allEnded]);
+    await this.watchdog.schedule.within<void>(this.defaults.commandTimeoutMs, undefined, (done) => void answered.then(() => done()));
     this.queue.background.close();
     this.watchdog.schedule.close();
   }

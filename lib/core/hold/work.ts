@@ -4,6 +4,12 @@ import type { Lease } from '../port/lease.js';
 import type { CallSite, WithLockOptions } from '../port/lock-options.js';
 import type { Hold } from './hold.js';
 
+/**
+ * So many releases at most are on their way whose calls have had their results (`awaitRelease: false`). Further calls wait for the answer,
+ * so that a loop over many keys is no faster than the store, and its memory does not grow.
+ */
+export const MAX_UNANSWERED_RELEASES = 1_000;
+
 export type Work<T> = (lease: Lease) => Promise<T> | T;
 
 /** Tells the options of `withLock` and its work apart: the work is the last argument. `call` begins messages. @throws LockUsageError */
@@ -48,13 +54,16 @@ export function runInHold<T>(
     else resolve(work.value as T);
   };
   const ended = (work: WorkOutcome): void => {
-    const now = hold.host.clock.now();
+    const { host, options } = hold;
+    const now = host.clock.now();
     const loss = hold.lossNow(now);
     // Nested calls that outlive the work keep the lease, and the caller does not wait for them.
     if (hold.hasNestedCalls) {
       hold.end(now, () => {});
       settle(loss, work);
-    } else hold.end(now, (outcome) => settle(outcome === 'lost' ? hold.lossNow() : loss, work));
+    } else if (options.awaitRelease || host.unansweredReleases >= MAX_UNANSWERED_RELEASES) {
+      hold.end(now, (outcome) => settle(outcome === 'lost' ? hold.lossNow() : loss, work));
+    } else endWhenSent(hold, now, (late) => settle(late ?? loss, work));
   };
   const failed = (reason: unknown): void => ended({ status: 'rejected', reason });
   try {
@@ -65,6 +74,27 @@ export function runInHold<T>(
   } catch (reason) {
     failed(reason);
   }
+}
+
+/**
+ * Ends the hold, and calls `settle` as soon as its release was sent, or answered if that is earlier: with the loss that the answer told.
+ * An answer that comes later is told as an event, and a loss in the log.
+ */
+function endWhenSent(hold: Hold, now: number, settle: (loss: LockLostError | undefined) => void): void {
+  const { host } = hold;
+  let isSettled = false;
+  const settleOnce = (loss?: LockLostError): void => {
+    if (!isSettled) settle(loss);
+    isSettled = true;
+  };
+  host.unansweredReleases += 1;
+  hold.end(now, (outcome) => {
+    host.unansweredReleases -= 1;
+    settleOnce(outcome === 'lost' ? hold.lossNow() : undefined);
+  });
+  if (isSettled) return;
+  if (host.store.whenSent) host.store.whenSent(hold.keys, settleOnce);
+  else settleOnce();
 }
 
 function isPlainPromise(given: unknown): given is Promise<unknown> {

@@ -101,6 +101,13 @@ export interface WithLockOptions extends LockOptions {
    * @default 'throw'
    */
   onLost?: OnLost | undefined;
+  /**
+   * With false the result comes as soon as the work has ended and the release was sent, one round trip earlier. The lock may still be
+   * taken for a moment then, for a call of another process that does not wait. A lease that the store no longer knew is told as an event
+   * and a warning. Not together with `minReplicas`.
+   * @default true
+   */
+  awaitRelease?: boolean | undefined;
 }
 
 /** Options of calls and decorators under a name, see `profiles` of the module. */
@@ -120,7 +127,7 @@ export type LockProfiles = Readonly<Record<string, LockProfile>>;
 export interface LockDefaults
   extends Pick<
     WithLockOptions,
-    'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'minHoldMs' | 'graceMs' | 'minReplicas' | 'onLost'
+    'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'minHoldMs' | 'graceMs' | 'minReplicas' | 'onLost' | 'awaitRelease'
   > {
   /**
    * Longest lease in ms; a longer one is refused. All processes must have the same, which is checked at boot, because a node of
@@ -169,6 +176,7 @@ export interface ResolvedOptions {
   readonly signal: AbortSignal | undefined;
   readonly minReplicas: number;
   readonly onLost: OnLost;
+  readonly awaitRelease: boolean;
   readonly label: string | undefined;
   readonly template: string | undefined;
   readonly expectsBusy: boolean | undefined;

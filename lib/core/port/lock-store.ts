@@ -269,6 +269,12 @@ export interface LockStore {
   heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]>;
   /** P4, P6. Releases a lock, or leaves its queue. `lost`: the store no longer knew the id. Rejects with LockStoreError when unknown. */
   release(request: ReleaseRequest): Promise<'released' | 'lost'>;
+  /**
+   * P19. Calls `done` when all releases of these locks that were asked for have left the process: they act, and before whatever it asks next
+   * for these locks, even if the process ends now. Never calls it when it cannot vouch for that before they are answered. A store whose
+   * releases act at once does not have it.
+   */
+  whenSent?(keys: readonly string[], done: () => void): void;
   /** Turns a write hold into a read hold in one step, and admits the readers in the queue. Rejects as {@link release} does. */
   downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'>;
   /** The present state of one lock. Rejects with LockStoreError when the store cannot be asked. */

@@ -58,6 +58,7 @@ const BELONGS_TO: Readonly<Record<string, string>> = {
   returns: 'decorators',
   instance: 'decorators',
   onLost: 'withLock and decorators',
+  awaitRelease: 'withLock and decorators',
   mode: '@Locked and the calls of LockService',
 };
 

@@ -5,7 +5,7 @@ import { invalidOption, oneOfProblem, show } from './option-values.js';
 import { lockOptionNames } from './request-options.js';
 
 const { owner: _owner, signal: _signal, label: _label, profile: _profile, ...ofCalls } = lockOptionNames;
-const names: NamesOf<LockProfile> = { ...ofCalls, onLost: true, onBusy: true };
+const names: NamesOf<LockProfile> = { ...ofCalls, onLost: true, awaitRelease: true, onBusy: true };
 const OPTIONS: OptionList = { names, example: '{ leaseMs: 60000, waitMs: 0 }', valueProblem: ({ onBusy }) => oneOfProblem('onBusy', onBusy, ['throw', 'skip']) };
 
 /** Checks the shape of profiles, and completes them: one that skips does not wait. The values are checked with their defaults. @throws LockUsageError */

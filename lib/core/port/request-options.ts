@@ -43,6 +43,7 @@ export const lockDefaultNames: NamesOf<LockDefaults> = {
   graceMs: true,
   minReplicas: true,
   onLost: true,
+  awaitRelease: true,
   maxLeaseMs: true,
   handOn: true,
   commandTimeoutMs: true,
@@ -50,7 +51,7 @@ export const lockDefaultNames: NamesOf<LockDefaults> = {
   profiles: true,
 };
 const acquireNames: NamesOf<LockOptions & CallSite> = { ...lockOptionNames, template: true, expectsBusy: true };
-const withLockNames: NamesOf<WithLockOptions & CallSite> = { ...acquireNames, onLost: true };
+const withLockNames: NamesOf<WithLockOptions & CallSite> = { ...acquireNames, onLost: true, awaitRelease: true };
 const forceReleaseNames: NamesOf<ForceReleaseOptions> = { fence: true };
 const listNames: NamesOf<ListOptions> = { startsWith: true };
 

@@ -22,6 +22,7 @@ const DEFAULTS: ResolvedDefaults = {
   signal: undefined,
   minReplicas: 0,
   onLost: 'throw',
+  awaitRelease: true,
   label: undefined,
   template: undefined,
   expectsBusy: undefined,
@@ -95,6 +96,8 @@ function merge(given: WithLockOptions & CallSite, defaults: ResolvedOptions): Re
     signal: given.signal ?? defaults.signal,
     minReplicas: given.minReplicas ?? defaults.minReplicas,
     onLost: given.onLost ?? defaults.onLost,
+    // Whoever asks for replicas waits for the release too, unless the call says both, which is refused.
+    awaitRelease: given.awaitRelease ?? (given.minReplicas ? true : defaults.awaitRelease),
     label: given.label ?? defaults.label,
     template: given.template ?? defaults.template,
     expectsBusy: given.expectsBusy ?? defaults.expectsBusy,
@@ -141,6 +144,8 @@ function valueProblem(options: ResolvedOptions, { maxLeaseMs }: Pick<ResolvedDef
     timesProblem(options, maxLeaseMs) ??
     integerProblem('minReplicas', options.minReplicas, 0, 100) ??
     oneOfProblem('onLost', options.onLost, ['throw', 'ignore']) ??
+    booleanProblem('awaitRelease', options.awaitRelease) ??
+    (options.awaitRelease || options.minReplicas === 0 ? undefined : 'awaitRelease: false does not go with minReplicas: what replicas have acknowledged is worth waiting for. Leave one of them out') ??
     (options.owner === undefined ? undefined : ownerProblem(options.owner)) ??
     (options.label === undefined ? undefined : labelProblem(options.label)) ??
     (options.permits === undefined ? undefined : permitsProblem(options)) ??

@@ -16,7 +16,7 @@ export interface HandOffOptions {
 export interface AdoptOptions extends Pick<LockOptions, 'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'graceMs' | 'signal' | 'minReplicas' | 'label'> {}
 
 /** Options of {@link LockService.withAdopted}. */
-export interface WithAdoptedOptions extends AdoptOptions, Pick<WithLockOptions, 'onLost'> {}
+export interface WithAdoptedOptions extends AdoptOptions, Pick<WithLockOptions, 'onLost' | 'awaitRelease'> {}
 
 const handOffNames: NamesOf<HandOffOptions> = { withinMs: true };
 const WHY_NOT_LONGER = 'no lock stays taken for longer than maxLeaseMs without a sign of life; raise it for all processes';
@@ -25,7 +25,7 @@ const example = '{ leaseMs: 5000 }';
 const adoptNames: NamesOf<AdoptOptions & CallSite> = {
   leaseMs: true, waitMs: true, renew: true, maxHoldMs: true, graceMs: true, signal: true, minReplicas: true, label: true, template: true, expectsBusy: true,
 };
-const withAdoptedNames: NamesOf<WithAdoptedOptions & CallSite> = { ...adoptNames, onLost: true };
+const withAdoptedNames: NamesOf<WithAdoptedOptions & CallSite> = { ...adoptNames, onLost: true, awaitRelease: true };
 export const ADOPT_OPTIONS: OptionList = { names: adoptNames, example };
 export const WITH_ADOPTED_OPTIONS: OptionList = { names: withAdoptedNames, example };
 

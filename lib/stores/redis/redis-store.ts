@@ -77,6 +77,7 @@ export class RedisStore implements LockStore {
   readonly tickets: TicketStore;
   readonly acquire: (request: AcquireRequest) => Promise<AcquireOutcome>;
   readonly release: (request: ReleaseRequest) => Promise<'released' | 'lost'>;
+  private readonly releases: Releases;
   readonly forceRelease: (key: string, fence?: number) => Promise<boolean>;
   summary: StoreSummary | undefined;
   readonly server: string;
@@ -122,7 +123,7 @@ export class RedisStore implements LockStore {
     this.recoveryNews = new RecoveryNews(node, clock, report, recovery);
     const parts = { ...around, memories, recovery, places: this.places, toldHolds: new ToldHolds(maxLeaseMs), bundles: new Bundles(runner), spots: new Spots(keys, sourceOf) };
     const renewals = new Renewals(parts);
-    const releases = new Releases(parts);
+    const releases = (this.releases = new Releases(parts));
     this.bringingBack = new BringingBack({ ...parts, renewals, releases });
     this.release = releases.release;
     this.acquiring = new Acquiring({ ...parts, renewals });
@@ -166,6 +167,10 @@ export class RedisStore implements LockStore {
 
   mayHaveForgotten({ key, memory }: HolderRef & Pick<HeldLease, 'memory'>): boolean {
     return this.memories.isOutdated(this.keys.groupOf(key), memory);
+  }
+
+  whenSent(keys: readonly string[], done: () => void): void {
+    this.releases.whenSent(keys, done);
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
@@ -232,10 +237,11 @@ export class RedisStore implements LockStore {
 
   /** Forgets what the server said when a connection ends or begins, because another server may answer now, and asks it anew. */
   private followConnections(): void {
-    const { connections, trust, memories, recovery, outage, keys } = this;
+    const { connections, trust, memories, releases, recovery, outage, keys } = this;
     connections.onChange((isConcerned) => {
       trust.reset();
       memories.reset();
+      releases.reset();
       // Of a Cluster one node has changed, and the others serve on.
       if (connections.commands.state.isOpen) recovery.doubt((group) => isConcerned(keys.fence(group)));
     });

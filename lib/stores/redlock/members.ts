@@ -18,6 +18,7 @@ type Surroundings = Omit<NodeSurroundings, 'outages' | 'servers' | 'turnEnd' | '
 export class Members {
   readonly nodes: readonly RedlockNode[];
   private readonly outages: NodeOutages;
+  private readonly turnEnd = new TurnEnd();
   private readonly recovery: Recovery;
   private readonly lateNodes: LateNodes;
 
@@ -28,7 +29,7 @@ export class Members {
     const { clock, report } = around;
     this.outages = new NodeOutages(connects.length, clock, report);
     const servers = new KnownServers<NodeLink>();
-    const turnEnd = new TurnEnd();
+    const { turnEnd } = this;
     const connected = (node: RedlockNode): void => void this.lateNodes.join(node);
     this.nodes = connects.map((connect) => new RedlockNode(connect, { ...around, outages: this.outages, servers, turnEnd, connected }));
     this.recovery = new Recovery({ ...around, nodes: this.nodes, log: new MemoryLog(connects.length, clock, report) });
@@ -46,6 +47,11 @@ export class Members {
       node.link.outage.watchAway();
       this.lateNodes.lookAgain(node);
     }
+  }
+
+  /** Calls `done` when all requests of this turn of the event loop have been written to the network: with node-redis that is in the next turn. */
+  whenSent(done: () => void): void {
+    this.turnEnd.add(() => this.around.clock.nextTurn(done));
   }
 
   /** A node said that it does not remember what it granted. */

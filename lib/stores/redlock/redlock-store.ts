@@ -163,6 +163,10 @@ export class RedlockStore implements LockStore {
     });
   }
 
+  whenSent(_keys: readonly string[], done: () => void): void {
+    this.members.whenSent(done);
+  }
+
   async downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
     const ballot = this.ballots.get(id);
     if (ballot?.state !== 'held') return 'lost';

@@ -83,6 +83,12 @@ export class Bundles {
     }
   }
 
+  /** Calls `done` when every request that was added until now has been written to its socket. */
+  whenSent(done: () => void): void {
+    if (this.open.length === 0) this.runner.whenWritten(done);
+    else this.turnEnd.add(() => this.runner.whenWritten(done));
+  }
+
   /** All requests that are not answered yet, sent or not. */
   *underway(): Iterable<BundledRequest> {
     for (const bundle of this.open) yield* bundle.requests;

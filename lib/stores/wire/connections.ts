@@ -70,6 +70,8 @@ export interface Subscriber {
 
 export interface Connections {
   readonly isCluster: boolean;
+  /** Whether a command is written to its socket in the turn of the event loop after the one in which it was sent, as node-redis does. */
+  readonly writesNextTurn?: boolean;
   readonly commands: Connection;
   /** Makes a connection for renewals that replicas must acknowledge. It is closed with the others. */
   replicated(): Connection;

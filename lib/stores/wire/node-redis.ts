@@ -54,7 +54,7 @@ export function byNodeRedis(target: string | ServerOptions | ClusterTarget, crea
   if (typeof target === 'object' && 'Connector' in target && target.Connector !== undefined) {
     throw new LockUsageError('Lock options: Connector is an option of ioredis that node-redis does not have. Install ioredis, or give a client of node-redis.');
   }
-  return connectingBy(routeOf(target, (read, login) => ({ ...sourceFrom(optionsOf(read()), create), login })));
+  return connectingBy(routeOf(target, (read, login) => ({ ...sourceFrom(optionsOf(read()), create), login })), true);
 }
 
 function optionsOf({ host, port, path, family, connectTimeout, tls, username, password, db }: ServerOptions): ClientOptions {
@@ -172,7 +172,7 @@ function kindOf(target: object): 'client' | 'cluster' | 'sentinel' | undefined {
 
 /** `create` makes the clients of the nodes of a Cluster, and of Sentinels. @throws LockUsageError when it is needed and missing */
 export function byGivenNodeRedis(client: GivenClient, create: CreateClient | undefined): Connect {
-  return connectingBy(routeOfClient(client, create));
+  return connectingBy(routeOfClient(client, create), true);
 }
 
 function routeOfClient(client: GivenClient, create: CreateClient | undefined): Route {

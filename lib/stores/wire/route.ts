@@ -128,8 +128,8 @@ function addressesIn(reply: unknown): readonly Address[] {
   });
 }
 
-export function connectingBy(route: Route): Connect {
-  return (timeoutMs, clock) => new RouteConnections(route, { clock, timeoutMs });
+export function connectingBy(route: Route, writesNextTurn = false): Connect {
+  return (timeoutMs, clock) => new RouteConnections(route, { clock, timeoutMs }, writesNextTurn);
 }
 
 /** The private connections of a store. A client of the application only says how to connect: it is never used, closed or reconfigured. */
@@ -145,6 +145,7 @@ class RouteConnections implements Connections {
   constructor(
     private readonly route: Route,
     private readonly needs: Needs,
+    readonly writesNextTurn: boolean,
   ) {
     this.patienceMs = patienceOf(needs.timeoutMs);
     this.isCluster = 'cluster' in route;

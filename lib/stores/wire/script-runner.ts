@@ -184,6 +184,12 @@ export class ScriptRunner {
     );
   }
 
+  /** Calls `done` when every command that was sent has been written to its socket. */
+  whenWritten(done: () => void): void {
+    if (this.connections.writesNextTurn) this.clock.nextTurn(done);
+    else done();
+  }
+
   /** The errands that were sent and are not answered yet. */
   underway(): readonly Errand[] {
     return this.awaited.all();

@@ -19,11 +19,11 @@ describe('Options', () => {
 
   it('of a call win over those of the module, each of them, and else those of the module are taken', () => {
     const { signal } = new AbortController();
-    const set = { leaseMs: 5_000, waitMs: 100, renew: false, maxHoldMs: 9_000, minHoldMs: 10, graceMs: 20, minReplicas: 1, onLost: 'ignore' } as const;
+    const set = { leaseMs: 5_000, waitMs: 100, renew: false, maxHoldMs: 9_000, minHoldMs: 10, graceMs: 20, minReplicas: 1, onLost: 'ignore', awaitRelease: true } as const;
     const module = resolveDefaults(set);
     const own = {
       mode: 'read', leaseMs: 7_000, waitMs: 0, renew: true, maxHoldMs: 8_000, minHoldMs: 0, graceMs: 0, owner: 'ann', permits: undefined,
-      signal, minReplicas: 0, onLost: 'throw', label: 'Orders.pay', template: 'order:<0>', expectsBusy: true,
+      signal, minReplicas: 0, onLost: 'throw', awaitRelease: false, label: 'Orders.pay', template: 'order:<0>', expectsBusy: true,
     } as const;
     expect(resolveOptions(own, module)).toEqual(own);
     expect(resolveOptions({ permits: 3 }, module).permits).toBe(3);
