@@ -1,6 +1,6 @@
 /** `writeFenced`: writes into a Redis hash, and refuses the write of a holder when a later holder has written already. */
 import { LockUsageError } from './core/port/errors.js';
-import { show } from './core/port/option-values.js';
+import { show } from './core/port/options.js';
 import { fencedWriteCall } from './stores/wire/lua.generated.js';
 
 /** The part of a client of ioredis (Redis or Cluster) or of node-redis that {@link writeFenced} needs. */

@@ -1,25 +1,19 @@
 /** LockService, the API of a lock module. It checks arguments; the calls themselves run through core/hold/lock-calls.ts. */
 import { Subject, type Observable } from 'rxjs';
 import { LockCalls } from './core/hold/lock-calls.js';
-import type { LeadOptions, Leadership, LockHolder, Term } from './core/hold/leadership.js';
+import type { LeadOptions, Leadership, LockHolder, Term } from './core/hold/leading.js';
 import { optionsAndWork, type Work } from './core/hold/work.js';
-import { keysInOrder } from './core/key/call-key.js';
-import { checkKey } from './core/key/check-key.js';
-import { roleKey } from './core/key/role-key.js';
+import { checkKey, keysInOrder, roleKey } from './core/key/call-key.js';
 import { keptAlive, systemClock, type Clock } from './core/port/clock.js';
 import { LockTimeoutError } from './core/port/errors.js';
 import { notHeldError } from './core/port/hold-errors.js';
 import type { Lease } from './core/port/lease.js';
-import type { LockEvent } from './core/port/lock-events.js';
-import type { LockMode } from './core/port/lock-mode.js';
-import type { CallSite, LockDefaults, LockOptions, WithLockOptions } from './core/port/lock-options.js';
-import { resolveDefaults } from './core/port/resolve-options.js';
+import type { LockEvent, Report } from './core/port/lock-events.js';
+import type { AdoptOptions, CallSite, LockDefaults, LockMode, LockOptions, WithAdoptedOptions, WithLockOptions } from './core/port/lock-options.js';
+import { ACQUIRE_OPTIONS, ADOPT_OPTIONS, checkForceRelease, checkList, checkMode, type ForceReleaseOptions, resolveDefaults, WITH_ADOPTED_OPTIONS } from './core/port/options.js';
 import type { ListOptions, LockState } from './core/port/lock-state.js';
 import type { LockStore } from './core/port/lock-store.js';
-import type { Report } from './core/port/report.js';
 import { endedBy } from './core/queue/abort-signals.js';
-import { ADOPT_OPTIONS, WITH_ADOPTED_OPTIONS, type AdoptOptions, type WithAdoptedOptions } from './core/port/ticket-options.js';
-import { ACQUIRE_OPTIONS, checkForceRelease, checkList, checkMode, type ForceReleaseOptions } from './core/port/request-options.js';
 
 /** The key of a lock, or the keys of several locks that are taken all or none. */
 export type LockKey = string | readonly string[];
@@ -106,7 +100,7 @@ export class LockService {
   }
 
   /**
-   * Adopts the hold of this ticket, runs `fn` with the lease, and releases it.
+   * Adopts the hold of this ticket, runs `fn` with the lease, and releases it; with `onError: 'handBack'` it goes back to the ticket when `fn` fails.
    *
    * @throws as {@link adopt} before `fn` ran; LockLostError as withLock does
    */
@@ -115,7 +109,8 @@ export class LockService {
   withAdopted<T>(ticket: string, second: Work<T> | WithAdoptedOptions, third?: Work<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const [options, fn] = optionsAndWork(second, third, 'withAdopted(ticket');
-      this.calls.run(this.calls.beginAdoption(ticket, options, WITH_ADOPTED_OPTIONS), fn, resolve, reject);
+      const call = this.calls.beginAdoption(ticket, options, WITH_ADOPTED_OPTIONS);
+      this.calls.run(call, options?.onError === 'handBack' ? this.calls.handingBack(fn, call, options.withinMs) : fn, resolve, reject);
     });
   }
 

@@ -84,7 +84,7 @@ export function compileFolder(dir) {
   const named = new Map(scripts.flatMap(({ texts }) => texts).filter(({ name }) => name !== undefined).map(({ name, text }) => [name, text]));
   const shared = [...named].sort(([one], [other]) => (one < other ? -1 : 1)).map(([name, text]) => `const ${camel(name)} = \`${quoted(text)}\`;\n`);
   return `// Made by scripts/build-lua.mjs from lua/*.lua; never edited.
-import type { LockMode } from '../../core/port/lock-mode.js';
+import type { LockMode } from '../../core/port/lock-options.js';
 import { fromField, toField } from './record-field.js';
 import { unexpected } from './unexpected-reply.js';
 

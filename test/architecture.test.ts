@@ -75,7 +75,7 @@ const arrows: Record<string, readonly string[]> = {
   'stores/memory': CORE,
   'stores/wire': CORE,
   'stores/redis': [...CORE, 'stores/wire'],
-  'stores/redlock': [...CORE, 'stores/wire'],
+  'stores/redlock': [...CORE, 'stores/redis', 'stores/wire'],
   nest: ['lock.service.ts', ...CORE, 'stores/memory', 'stores/wire', 'stores/redis', 'stores/redlock'],
   // What makes many locks readable for people is the board's, and the command line prints the same.
   cli: ['board/lock-overview.ts'],

@@ -2,8 +2,7 @@
  * The options of the board and their defaults. Nothing else validates them.
  */
 import type { CanActivate, ModuleMetadata, Type } from '@nestjs/common';
-import { checkOptions, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import { booleanProblem, invalidOption, show } from '../core/port/option-values.js';
+import { booleanProblem, checkOptions, invalidOption, type NamesOf, type OptionList, show } from '../core/port/options.js';
 import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
 
 /** Options of LockBoardModule.forRoot. */

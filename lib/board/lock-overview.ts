@@ -1,10 +1,9 @@
 /**
  * Sums up any number of locks in bounded memory: a limited number of rows, of the locks with the most waiters, and counts of all.
  */
-import { sinceOf, whereaboutsOf, type Whereabouts } from '../core/port/holder-id.js';
-import { roleOf } from '../core/key/role-key.js';
-import type { LockMode } from '../core/port/lock-mode.js';
-import type { HolderState, LockState, WaiterState } from '../core/port/lock-state.js';
+import { type HolderState, type LockState, sinceOf, type WaiterState, type Whereabouts, whereaboutsOf } from '../core/port/lock-state.js';
+import { roleOf } from '../core/key/call-key.js';
+import type { LockMode } from '../core/port/lock-options.js';
 
 export interface HolderRow extends Whereabouts, Omit<HolderState, 'id'> {
   /** About when the hold began, in ms of the store's wall clock; undefined when its fence does not come from a clock. */

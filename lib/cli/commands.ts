@@ -2,11 +2,9 @@
  * The commands of `holdfast`. Each resolves with the exit code.
  */
 import { systemClock, delay } from '../core/port/clock.js';
-import { checkKey } from '../core/key/check-key.js';
-import { roleKey } from '../core/key/role-key.js';
-import { whereaboutsOf } from '../core/port/holder-id.js';
+import { checkKey, roleKey } from '../core/key/call-key.js';
+import { type LockState, whereaboutsOf } from '../core/port/lock-state.js';
 import { overviewOf, rowOf, type LockOverview } from '../board/lock-overview.js';
-import type { LockState } from '../core/port/lock-state.js';
 import type { Command } from './arguments.js';
 import type { Look } from './look.js';
 import type { Output } from './output.js';

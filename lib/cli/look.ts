@@ -2,7 +2,7 @@
  * Looks at the locks from outside of any application. It does not open the store as an application does: nothing is probed,
  * subscribed to or written, and the server is only asked.
  */
-import type { Finding } from '../core/port/report.js';
+import type { Finding } from '../core/port/lock-events.js';
 import { systemClock } from '../core/port/clock.js';
 import { LockStoreError } from '../core/port/errors.js';
 import type { LockStore } from '../core/port/lock-store.js';

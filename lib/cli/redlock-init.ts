@@ -4,14 +4,13 @@
  */
 import { delay, systemClock } from '../core/port/clock.js';
 import { LockStoreError, type NodeFailure } from '../core/port/errors.js';
-import type { Memory } from '../stores/redlock/node-memory.js';
-import type { RedlockNode } from '../stores/redlock/redlock-node.js';
+import type { NodeStore, Survey } from '../stores/redlock/node-store.js';
 import { connectTo } from '../stores/wire/connect-to.js';
 import type { RedisTarget } from '../stores/wire/redis-target.js';
 import type { Target } from './arguments.js';
 import { EXIT, type ExitCode, type Terminal } from './commands.js';
 import { COMMAND_TIMEOUT_MS, PAUSE_MS, reached, REACHED_WITHIN_MS } from './reached.js';
-import { nodesToAsk } from './redlock-nodes.js';
+import { NodeToAsk } from './redlock-nodes.js';
 import { serversOf } from './servers.js';
 
 /** The longest lease that was granted: there was none. A node then admits in the millisecond after it was greeted. */
@@ -22,45 +21,49 @@ export async function initRedlock(target: Target, { out, err, json }: Pick<Termi
   const { prefix } = target;
   const nodes = await nodesOf(await serversOf(target), prefix);
   try {
-    const memories = await Promise.all(nodes.map(({ memory }) => reached(() => memory.greet(new Map()))));
-    const refusal = refusalFor(nodes, memories);
+    const surveys = await Promise.all(nodes.map((node) => reached(() => node.survey())));
+    const refusal = refusalFor(nodes, surveys);
     if (refusal !== undefined) {
       await err.message(`holdfast: ${refusal}`);
       return EXIT.nothing;
     }
     await delay(systemClock, PAUSE_MS);
-    const failed = await admitAll(nodes, memories);
+    const failed = await admitAll(nodes, surveys);
     if (failed.length > 0) throw halfWay(failed, nodes.length);
     const names = nodes.map(({ name }) => name);
     if (json) await out.line(JSON.stringify({ prefix, nodes: names, vote: true }));
     else await out.message(`${names.length} Redlock nodes vote from now on for prefix '${prefix}': ${names.join(', ')}.`);
     return EXIT.done;
   } finally {
-    for (const node of nodes) node.close();
+    for (const node of nodes) await node.close();
   }
 }
 
-async function nodesOf(servers: readonly RedisTarget[], prefix: string): Promise<RedlockNode[]> {
+async function nodesOf(servers: readonly RedisTarget[], prefix: string): Promise<NodeStore[]> {
   const connects = await Promise.all(servers.map((server) => connectTo(server)));
   const times = { maxLeaseMs: NOTHING_GRANTED_MS, bootTimeoutMs: REACHED_WITHIN_MS, commandTimeoutMs: COMMAND_TIMEOUT_MS };
-  return nodesToAsk(connects, { process: 'holdfast', prefix, ...times, clock: systemClock, report: () => {} });
+  const options = { process: 'holdfast', prefix, ...times, clock: systemClock, report: () => {} };
+  return connects.map((connect) => new NodeToAsk(connect, options).store);
 }
 
 /** Why nothing may be done; undefined when all nodes are new as far as they know. */
-function refusalFor(nodes: readonly RedlockNode[], memories: readonly Memory[]): string | undefined {
-  const twin = nodes.find(({ link }) => link.twin !== undefined);
-  if (twin !== undefined) return `${twin.link.twin?.name} and ${twin.name} are one server; each node must be a master of its own. Nothing was changed.`;
-  const used = nodes.filter((_, at) => memories[at]?.hasVoted === true).map(({ name }) => name);
+function refusalFor(nodes: readonly NodeStore[], surveys: readonly Survey[]): string | undefined {
+  const second = surveys.findIndex(({ server }, at) => surveys.findIndex((other) => other.server === server) < at);
+  if (second >= 0) {
+    const first = surveys.findIndex(({ server }) => server === surveys[second]!.server);
+    return `${nodes[first]!.name} and ${nodes[second]!.name} are one server; each node must be a master of its own. Nothing was changed.`;
+  }
+  const used = nodes.filter((_, at) => surveys[at]!.used).map(({ name }) => name);
   if (used.length === 0) return undefined;
   const who = used.length === 1 ? `${used[0]} has voted before: it` : `${used.join(', ')} have voted before: they`;
   return `${who} may have granted locks. Nothing was changed; nodes that are new or forgot vote by themselves when the longest lease has passed.`;
 }
 
 /** Names the nodes that were not let in, each with the reason. */
-async function admitAll(nodes: readonly RedlockNode[], memories: readonly Memory[]): Promise<NodeFailure[]> {
+async function admitAll(nodes: readonly NodeStore[], surveys: readonly Survey[]): Promise<NodeFailure[]> {
   const admitted = nodes.map(async (node, at): Promise<NodeFailure | undefined> => {
     try {
-      return (await node.memory.admit(memories[at]!, [])) ? undefined : { node: node.name, reason: 'it was restarted or flushed meanwhile' };
+      return (await node.admit(surveys[at]!.since, NOTHING_GRANTED_MS, [])) ? undefined : { node: node.name, reason: 'it was restarted or flushed meanwhile' };
     } catch (error) {
       return { node: node.name, reason: error instanceof Error ? error.message : String(error) };
     }

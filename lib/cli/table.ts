@@ -3,9 +3,8 @@
  * terminal and not on all rows.
  */
 import type { HolderRow, LockRow, WaiterRow } from '../board/lock-overview.js';
-import type { HolderState, LockState, WaiterState } from '../core/port/lock-state.js';
+import { type HolderState, type LockState, type WaiterState, type Whereabouts, whereaboutsOf } from '../core/port/lock-state.js';
 import { rowOf } from '../board/lock-overview.js';
-import { whereaboutsOf, type Whereabouts } from '../core/port/holder-id.js';
 import { printable } from './printable.js';
 
 /** The width of a line without a terminal. Longer text is not cut then, because another program reads it. */

@@ -1,7 +1,6 @@
 /** What LockModule.forRootAsync is given: one of three ways to get the options of the module when the application starts. */
 import type { LockUsageError } from '../core/port/errors.js';
-import { optionsProblem, shapeProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import { invalidOption, show } from '../core/port/option-values.js';
+import { invalidOption, type NamesOf, type OptionList, optionsProblem, shapeProblem, show } from '../core/port/options.js';
 import { isModuleOption, type LockModuleOptions } from './lock-module-options.js';
 import type { ASYNC_OPTIONS_TYPE } from './lock.module-definition.js';
 

@@ -1,5 +1,5 @@
 /** The line in the log with which a lock module starts: where its locks are kept, and what guards them there. */
-import type { StoreSummary } from '../core/port/store-summary.js';
+import type { StoreSummary } from '../core/port/lock-store.js';
 import { DEFAULT_INSTANCE } from './lock-names.js';
 
 export function bootLine(instance: string, { place, prefix, off, unknown }: StoreSummary): string {

@@ -2,9 +2,9 @@
  * Makes the store that the options of a lock module ask for. This is the only file that imports every store.
  */
 import type { Clock } from '../core/port/clock.js';
-import { resolveDefaults } from '../core/port/resolve-options.js';
+import { resolveDefaults } from '../core/port/options.js';
 import type { LockStore } from '../core/port/lock-store.js';
-import type { Report } from '../core/port/report.js';
+import type { Report } from '../core/port/lock-events.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
 import { RedisStore } from '../stores/redis/redis-store.js';
 import { RedlockStore } from '../stores/redlock/redlock-store.js';

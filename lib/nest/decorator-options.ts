@@ -2,9 +2,7 @@
  * The options that the decorators and LockInterceptor.of take, and their check when the class is defined: callers in JavaScript or
  * behind a cast are not checked by the compiler. What depends on the module is checked at boot.
  */
-import { checkOptions, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import { isSignal, oneOfProblem, show } from '../core/port/option-values.js';
-import { lockOptionNames } from '../core/port/request-options.js';
+import { checkOptions, isSignal, lockOptionNames, type NamesOf, oneOfProblem, type OptionList, show } from '../core/port/options.js';
 import type { LeaderOptions } from './leader.decorator.js';
 import type { LockedOptions } from './locked-method.js';
 import type { RouteLockOptions } from './route-lock.js';

@@ -2,8 +2,8 @@
  * @Leader: a method that runs while its process leads. The decorator only writes down the role, beside the prototype and not on
  * the function, and leaves the method as it is: so other decorators may stand above and below it. leader-boot.ts reads it.
  */
-import type { LeadOptions } from '../core/hold/leadership.js';
-import { roleKey } from '../core/key/role-key.js';
+import type { LeadOptions } from '../core/hold/leading.js';
+import { roleKey } from '../core/key/call-key.js';
 import type { Lease } from '../core/port/lease.js';
 import { MethodRecords, methodName, methodOf } from './decorated-method.js';
 import { checkDecorator, LEADER_OPTIONS } from './decorator-options.js';

@@ -7,7 +7,7 @@ import type { ModulesContainer } from '@nestjs/core';
 import { foreignPlaceholder } from '../core/key/foreign-placeholder.js';
 import { isLockError, LockUsageError } from '../core/port/errors.js';
 import type { CallSite, ResolvedDefaults, WithLockOptions } from '../core/port/lock-options.js';
-import { checkPermitsOf, resolveOptions } from '../core/port/resolve-options.js';
+import { checkPermitsOf, resolveOptions } from '../core/port/options.js';
 import type { StoreCapabilities } from '../core/port/lock-store.js';
 import { methodName } from './decorated-method.js';
 import { interceptorSlot, lockedMethods } from './lock-method.js';

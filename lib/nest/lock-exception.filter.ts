@@ -6,7 +6,7 @@ import { Catch, HttpStatus, Logger, type ArgumentsHost, type ExceptionFilter } f
 import { throwError } from 'rxjs';
 import { systemClock } from '../core/port/clock.js';
 import { isLockError, type LockError, type LockErrorCode, type LockLostError } from '../core/port/errors.js';
-import type { Report, ReportLevel } from '../core/port/report.js';
+import type { Report, ReportLevel } from '../core/port/lock-events.js';
 import { logReports } from './lock-log.js';
 
 /** What a client is told. The error's own message, with keys and advice to programmers, goes only to the log. */

@@ -5,7 +5,7 @@
 import type { LoggerService } from '@nestjs/common';
 import type { Clock } from '../core/port/clock.js';
 import { oneLine } from '../core/port/errors.js';
-import type { Finding, Report } from '../core/port/report.js';
+import type { Finding, Report } from '../core/port/lock-events.js';
 
 const ONE_IN_MS = 10_000;
 

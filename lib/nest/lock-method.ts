@@ -12,7 +12,7 @@ import { Inject } from '@nestjs/common';
 import { throwError } from 'rxjs';
 import { compileCallKey, type CallKey } from '../core/key/call-key.js';
 import { LockUsageError } from '../core/port/errors.js';
-import type { LockMode } from '../core/port/lock-mode.js';
+import type { LockMode } from '../core/port/lock-options.js';
 import { MethodRecords, methodName, methodOf } from './decorated-method.js';
 import { checkDecorator, LOCKED_OPTIONS, SIDED_OPTIONS } from './decorator-options.js';
 import { interceptorToken } from './lock-names.js';

@@ -1,12 +1,10 @@
 /**
  * The options of a lock module, and their validation. The options that are defaults of calls are validated by
- * resolveDefaults, in core/port/resolve-options.ts.
+ * resolveDefaults, in core/port/options.ts.
  */
 import type { LockUsageError } from '../core/port/errors.js';
 import type { LockDefaults } from '../core/port/lock-options.js';
-import { checkOptions, shapeProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import { booleanProblem, integerProblem, invalidOption, oneOfProblem, show } from '../core/port/option-values.js';
-import { lockDefaultNames } from '../core/port/request-options.js';
+import { booleanProblem, checkOptions, integerProblem, invalidOption, lockDefaultNames, type NamesOf, oneOfProblem, type OptionList, shapeProblem, show } from '../core/port/options.js';
 import type { ClientPackage, RedisTarget } from '../stores/wire/redis-target.js';
 import { checkPrefix } from '../stores/wire/redis-keys.js';
 import { targetProblem } from './redis-target.js';
@@ -113,7 +111,7 @@ const OPTIONS: OptionList = {
 /** The options that have a meaning for a module that has only a route and keeps no locks itself. */
 const OF_A_ROUTE: readonly string[] = ['route', 'embedded', 'describeHolders', 'strictOverrides', 'profiles'];
 
-/** The defaults of the options that only a module has. Those of calls are in resolve-options.ts. */
+/** The defaults of the options that only a module has. Those of calls are in core/port/options.ts. */
 export const MODULE_DEFAULTS = {
   prefix: 'lock',
   bootTimeoutMs: 10_000,

@@ -5,20 +5,15 @@
  */
 import type { ModulesContainer } from '@nestjs/core';
 import { defer, mergeMap, ReplaySubject, type Observable } from 'rxjs';
-import { keysInOrder } from '../core/key/call-key.js';
+import { keysInOrder, roleKey } from '../core/key/call-key.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { Lease } from '../core/port/lease.js';
 import type { LockEvent } from '../core/port/lock-events.js';
-import type { LockMode } from '../core/port/lock-mode.js';
-import type { LockOptions, LockProfiles, WithLockOptions } from '../core/port/lock-options.js';
+import type { AdoptOptions, LockMode, LockOptions, LockProfiles, WithAdoptedOptions, WithLockOptions } from '../core/port/lock-options.js';
 import type { ListOptions, LockState } from '../core/port/lock-state.js';
 import { readTicket } from '../core/port/ticket.js';
-import type { AdoptOptions, WithAdoptedOptions } from '../core/port/ticket-options.js';
-import type { OptionList } from '../core/port/option-names.js';
-import { withProfile } from '../core/port/profiles.js';
-import { ACQUIRE_OPTIONS, checkList, WITH_LOCK_OPTIONS, type ForceReleaseOptions } from '../core/port/request-options.js';
-import { LEAD_OPTIONS, type LeadOptions, type Leadership, type LockHolder, type Term } from '../core/hold/leadership.js';
-import { roleKey } from '../core/key/role-key.js';
+import { ACQUIRE_OPTIONS, checkList, type ForceReleaseOptions, type OptionList, WITH_LOCK_OPTIONS, withProfile } from '../core/port/options.js';
+import { LEAD_OPTIONS, type LeadOptions, type Leadership, type LockHolder, type Term } from '../core/hold/leading.js';
 import { optionsAndWork, type Work } from '../core/hold/work.js';
 import { LockService, type LockKey } from '../lock.service.js';
 import { INSTANCE_NAME, locksToken } from './lock-names.js';

@@ -16,7 +16,7 @@ import {
 } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { LockUsageError } from '../core/port/errors.js';
-import { LONGEST_MS, resolveDefaults } from '../core/port/resolve-options.js';
+import { LONGEST_MS, resolveDefaults } from '../core/port/options.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import { LockService } from '../lock.service.js';
 import { checkAsyncOptions, createdBy } from './async-options.js';

@@ -4,9 +4,7 @@
  */
 import type { KeyOfCall } from '../core/key/call-key.js';
 import type { CallSite, LockProfiles, WithLockOptions } from '../core/port/lock-options.js';
-import { invalidOption, isSignal, show } from '../core/port/option-values.js';
-import { withProfile } from '../core/port/profiles.js';
-import { LONGEST_LABEL_BYTES } from '../core/port/resolve-options.js';
+import { invalidOption, isSignal, LONGEST_LABEL_BYTES, show, withProfile } from '../core/port/options.js';
 import type { TemplateSubject } from '../core/key/key-template.js';
 import { LOCKED_OPTIONS, ROUTE_OPTIONS } from './decorator-options.js';
 import { DEFAULT_INSTANCE } from './lock-names.js';

@@ -15,6 +15,6 @@ export function processName(describe: boolean): string {
 }
 
 /** The end of a host name, without characters that mean something in a holder id. */
-export function shortHost(host: string): string {
+function shortHost(host: string): string {
   return host.replace(/[^A-Za-z0-9-]/g, '-').slice(-LONGEST_HOST);
 }

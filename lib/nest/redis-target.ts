@@ -2,8 +2,7 @@
  * Checks the option `redis` before anything connects. A missing environment variable must not lead to locks on another server,
  * such as the Redis on this machine, and a misspelt ioredis option must not silently lead to a default, such as database 0.
  */
-import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import { show } from '../core/port/option-values.js';
+import { type NamesOf, type OptionList, optionsProblem, show } from '../core/port/options.js';
 import { clusterNames, redisNames } from '../stores/wire/ioredis-options.js';
 import { isIoredis } from '../stores/wire/ioredis.js';
 import { isNodeRedis } from '../stores/wire/node-redis.js';

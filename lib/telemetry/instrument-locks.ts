@@ -19,9 +19,9 @@ import {
   type UpDownCounter,
 } from '@opentelemetry/api';
 import { systemClock } from '../core/port/clock.js';
-import { roleOf } from '../core/key/role-key.js';
+import { roleOf } from '../core/key/call-key.js';
 import type { LockEvent, StoreEvent } from '../core/port/lock-events.js';
-import { checkOptions, type NamesOf, type OptionList } from '../core/port/option-names.js';
+import { checkOptions, type NamesOf, type OptionList } from '../core/port/options.js';
 import type { LockService } from '../lock.service.js';
 import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
 

@@ -1,9 +1,6 @@
 /** The options of TestLocks.busy, and how they are checked. */
-import type { LockMode } from '../core/port/lock-mode.js';
-import { checkOptions, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import { integerProblem, oneOfProblem } from '../core/port/option-values.js';
-import { MODES } from '../core/port/request-options.js';
-import { LONGEST_MS } from '../core/port/resolve-options.js';
+import type { LockMode } from '../core/port/lock-options.js';
+import { checkOptions, integerProblem, LONGEST_MS, MODES, type NamesOf, oneOfProblem, type OptionList } from '../core/port/options.js';
 
 /** How {@link TestLocks.busy} holds a lock. */
 export interface BusyOptions {

@@ -6,7 +6,7 @@ import { AsyncResource } from 'node:async_hooks';
 import { setImmediate } from 'node:timers';
 import { LockUsageError } from '../core/port/errors.js';
 import { systemClock, type Clock, type Timer } from '../core/port/clock.js';
-import { show } from '../core/port/option-values.js';
+import { show } from '../core/port/options.js';
 
 interface TestTimer {
   readonly due: number;

@@ -10,8 +10,7 @@
 import type { DynamicModule, FactoryProvider } from '@nestjs/common';
 import { LockStoreError, LockUsageError } from '../core/port/errors.js';
 import type { LockDefaults } from '../core/port/lock-options.js';
-import { checkOptions, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import { lockDefaultNames } from '../core/port/request-options.js';
+import { checkOptions, lockDefaultNames, type NamesOf, type OptionList } from '../core/port/options.js';
 import { LockService, type LockServiceOptions } from '../lock.service.js';
 import { DEFAULT_INSTANCE, locksToken, MODULE_OPTIONS, storeToken } from '../nest/lock-names.js';
 import { ownOptions, type LockModuleOptions } from '../nest/lock-module-options.js';

@@ -15,7 +15,7 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../core/port/lock-store.js';
-import { ticketsOf, type TicketStore } from '../core/port/ticket-store.js';
+import { ticketsOf, type TicketStore } from '../core/port/ticket.js';
 import type { TestStore } from './test-store.js';
 import { endingWith, renewalEndingWith, wholeAnswer, wholeRenewal, wholeState } from './whole-milliseconds.js';
 

@@ -6,8 +6,7 @@ import { SeenWaiters } from '../../lib/board/seen-waiters.js';
 import { LockLostError } from '../../lib/core/port/errors.js';
 import type { LockEvent, StoreEvent } from '../../lib/core/port/lock-events.js';
 import { overviewOf } from '../../lib/board/lock-overview.js';
-import { whereaboutsOf } from '../../lib/core/port/holder-id.js';
-import type { LockState } from '../../lib/core/port/lock-state.js';
+import { type LockState, whereaboutsOf } from '../../lib/core/port/lock-state.js';
 import { FakeClock } from '../support/fake-clock.js';
 
 const of = { call: 1, key: 'order:1', mode: 'write', label: 'OrderService.pay', template: 'order:<0>' } as const;

@@ -5,7 +5,7 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { systemClock, type Clock } from '../../lib/core/port/clock.js';
-import type { LockMode } from '../../lib/core/port/lock-mode.js';
+import type { LockMode } from '../../lib/core/port/lock-options.js';
 import type { LockStore } from '../../lib/core/port/lock-store.js';
 import { Contender } from './contender.js';
 import { keepsACrowdApart } from './crowd.contract.js';

@@ -1,7 +1,7 @@
-/** The contract's part about tickets: what a hold becomes between two processes. The numbers are those of core/port/ticket-store.ts. */
+/** The contract's part about tickets: what a hold becomes between two processes. The numbers are those of core/port/ticket.ts. */
 import { expect } from '@jest/globals';
 import { delay } from '../../lib/core/port/clock.js';
-import type { AdoptedHold, AdoptOutcome, HandOffOutcome, TicketStore } from '../../lib/core/port/ticket-store.js';
+import type { AdoptedHold, AdoptOutcome, HandOffOutcome, TicketStore } from '../../lib/core/port/ticket.js';
 import { USUAL_LEASE_MS, until, type Contender } from './contender.js';
 import type { Promised, Stage } from './lock-store.contract.js';
 

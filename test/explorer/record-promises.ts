@@ -1,5 +1,5 @@
 /** What one script must not do, whoever asked: looked at in the records before and after it. */
-import type { LockMode } from '../../lib/core/port/lock-mode.js';
+import type { LockMode } from '../../lib/core/port/lock-options.js';
 import { isTicketId } from '../../lib/core/port/ticket.js';
 import { hears, RecordCheck, waitersOf } from '../simulation/record-check.js';
 import { KEYS } from './redis-client.js';

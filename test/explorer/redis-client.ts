@@ -3,7 +3,7 @@
  * goes over the wire, the trust in a grant and its verdict are the library's own functions; the order of its awaits is told here.
  */
 import { verdictOn } from '../../lib/core/queue/store-request.js';
-import type { LockMode } from '../../lib/core/port/lock-mode.js';
+import type { LockMode } from '../../lib/core/port/lock-options.js';
 import type { AcquireRequest, Grant } from '../../lib/core/port/lock-store.js';
 import { acquireCall, bringBackCall, heartbeatCall, recallCall, releaseCall, renewCall, type BuiltCall } from '../../lib/stores/wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';

@@ -2,7 +2,7 @@
  * The whole state of a small world of one Redis as a value: the server's memory, what each process knows, and what is on its way.
  * The names are those of docs/maintainers/protocol.md.
  */
-import type { LockMode } from '../../lib/core/port/lock-mode.js';
+import type { LockMode } from '../../lib/core/port/lock-options.js';
 import type { Grant } from '../../lib/core/port/lock-store.js';
 import type { BuiltCall } from '../../lib/stores/wire/lua.generated.js';
 import type { Exchange } from '../../lib/stores/wire/server-clock.js';
@@ -126,7 +126,7 @@ export interface Handing {
   wasBroughtBack: boolean;
 }
 
-/** An adoption (core/hold/adoption.ts). */
+/** An adoption (core/hold/tickets.ts). */
 export interface Adopting {
   readonly id: string;
   readonly ticketId: string;

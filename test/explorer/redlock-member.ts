@@ -1,19 +1,19 @@
 /**
- * What a process does with three nodes, a step at a time: the rules of ballot.ts, fence-agreement.ts, withdrawals.ts and
- * recovery.ts written as changes of a state. Verdict, quorum and trust are the library's own functions.
+ * What a process does with three nodes, a step at a time: the rules of ballot.ts, redlock-store.ts and redlock-node.ts
+ * written as changes of a state. Verdict, quorum and trust are the library's own functions.
  */
 import { quorumEnd, quorumOf, verdict } from '../../lib/stores/redlock/quorum.js';
 import {
-  admitCall, giveBackCall, greetCall, raiseFenceCall, readGreetMemory, readSurveyHead, readVote, surveyCall, surveyHeadSize, voteCall, type BuiltCall,
+  addBringBack, admitCall, bringBack, readBringBack, bringBackHeadSize, readSurveyHead, readVote, releaseCall, surveyCall, surveyHeadSize, voteCall, type BuiltCall,
 } from '../../lib/stores/wire/lua.generated.js';
-import { UNKNOWN_RUN_ID } from '../../lib/stores/wire/redis-keys.js';
+import { UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../../lib/stores/wire/redis-keys.js';
 import { trustOf } from '../../lib/stores/wire/server-clock.js';
 import { NEVER } from '../../lib/stores/wire/trial-lock.js';
 import { PROCESS_BEGINS_AT, SERVER_BEGINS_AT } from './canonical.js';
 import { changeKnown, changeMember, changeNode, wallFence, type Known, type Member, type NodeLetter, type NodeQuestion, type NodesState } from './redlock-state.js';
 
-export const NODE_KEYS = { lockKey: '{sim:1}:l:k', fenceKey: '{sim:1}:f', marksKey: '{sim:1}:m:k', epochKey: '{sim}:e' };
-const MEMORY_KEYS = { epochKey: NODE_KEYS.epochKey, fenceKeys: [NODE_KEYS.fenceKey] };
+export const NODE_KEYS = { lockKey: '{sim:1}:l:k', queueKey: '{sim:1}:q:k', fenceKey: '{sim:1}:f' };
+const MEMORY_KEYS = { fenceKeys: [NODE_KEYS.fenceKey] };
 const AHEAD = SERVER_BEGINS_AT - PROCESS_BEGINS_AT;
 const RETRY_MS = 500;
 
@@ -57,8 +57,8 @@ export class Voting {
     state.nodes.forEach((_, node) => {
       this.know(node, { vote: undefined, asked: true, mute: 0, raised: 'no' });
       this.post(node, 'vote', id, voteCall(NODE_KEYS, {
-        id, mode: 'write', leaseMs: rules.leaseMs, fences: 1, proposal, plain: true, notAfter: this.has('votes have no limit') ? NEVER : limit + AHEAD, runId: UNKNOWN_RUN_ID, minHoldMs: 0, graceMs: 0,
-        maxLeaseMs: rules.maxLeaseMs, process: member.name, waitedMs: -1, patienceMs: 0,
+        id, mode: 'write', leaseMs: rules.leaseMs, fences: 1, proposal, plain: true, notAfter: this.has('votes have no limit') ? NEVER : limit + AHEAD, known: UNKNOWN_MEMORY, minHoldMs: 0, graceMs: 0,
+        owner: undefined, label: undefined, waitedMs: -1, patienceMs: 0,
       }));
     });
   }
@@ -81,6 +81,8 @@ export class Voting {
         return this.heardWithdrawal(node, letter);
       case 'greet':
         return this.heardGreeting(node, letter);
+      case 'tell':
+        return;
       case 'survey':
         return this.heardSurvey(Number(letter.about), letter);
       case 'admit':
@@ -102,9 +104,8 @@ export class Voting {
   }
 
   greet(node: number): void {
-    const { member, rules } = this;
     this.know(node, { attention: { kind: 'greeting' } });
-    this.post(node, 'greet', '', greetCall(MEMORY_KEYS, { maxLeaseMs: rules.maxLeaseMs, floors: [member.floor] }));
+    this.post(node, 'greet', '', surveyCall(MEMORY_KEYS));
   }
 
   has(defect: string): boolean {
@@ -115,7 +116,7 @@ export class Voting {
     const { member, state, at } = this;
     const { ballot, trustedUntil } = member;
     const told = reply === undefined ? undefined : readVote(reply);
-    if (told?.kind === 'quarantined' || told?.kind === 'not admitted') this.forgetful(node);
+    if (told?.kind === 'closed') this.forgetful(node);
     if (told?.kind === 'granted') changeMember(state, at, { floor: Math.max(member.floor, told.fence) });
     if (ballot?.id !== about && told === undefined) return this.mayStillAct(node, about, sentAt);
     if (ballot?.id !== about || this.knownOf(node).vote !== undefined) return;
@@ -173,13 +174,18 @@ export class Voting {
 
   private raise(node: number, ballot: string, fence: number): void {
     this.know(node, { raised: 'sent' });
-    this.post(node, 'raise fence', ballot, raiseFenceCall(NODE_KEYS, { id: ballot, fence, fences: 1 }));
+    const [keys, args]: [string[], (string | number)[]] = [[], []];
+    addBringBack(keys, args, NODE_KEYS, {
+      id: ballot, mode: 'write', notAfter: this.now + this.rules.leaseMs + AHEAD, leaseMs: this.rules.leaseMs, fence, fences: 1, minHoldMs: 0, graceMs: 0,
+      longestMs: this.rules.maxLeaseMs, recoveryMs: UNTIL_TOLD_MS, known: '-', ticketId: undefined, owner: undefined, label: undefined,
+    });
+    this.post(node, 'raise fence', ballot, { script: bringBack, keys, args });
   }
 
   private heardRaised(node: number, { about, reply }: NodeLetter): void {
     const { ballot, trustedUntil } = this.member;
     if (ballot?.id !== about) return;
-    this.know(node, { raised: reply?.[0] === 1 ? 'yes' : 'failed' });
+    this.know(node, { raised: reply !== undefined && readBringBack(reply, bringBackHeadSize).kind === 'held' ? 'yes' : 'failed' });
     if (trustedUntil === undefined) this.settle();
   }
 
@@ -217,19 +223,23 @@ export class Voting {
 
   private heardGreeting(node: number, { reply }: NodeLetter): void {
     if (reply === undefined) return this.attend(node, RETRY_MS);
-    const { whole, leftMs, runId, since } = readGreetMemory(reply);
-    if (whole) return this.attend(node, undefined);
-    if (leftMs > 0) return this.attend(node, leftMs);
-    this.know(node, { attention: { kind: 'surveying', runId, since, awaited: this.state.nodes.length - 1, whole: 0, out: 0, floor: this.member.floor } });
+    const { closed, since, now } = readSurveyHead(reply);
+    if (!closed) return this.attend(node, undefined);
+    const leftMs = since + this.rules.maxLeaseMs + 1 - now;
+    if (leftMs > 0) {
+      this.post(node, 'tell', '', admitCall(MEMORY_KEYS, { maxLeaseMs: this.rules.maxLeaseMs, since: -1, floors: [this.member.floor] }));
+      return this.attend(node, leftMs);
+    }
+    this.know(node, { attention: { kind: 'surveying', since, awaited: this.state.nodes.length - 1, whole: 0, out: 0, floor: this.member.floor } });
     this.state.nodes.forEach((_, other) => {
-      if (other !== node) this.post(other, 'survey', String(node), surveyCall(MEMORY_KEYS, { maxLeaseMs: this.rules.maxLeaseMs }));
+      if (other !== node) this.post(other, 'survey', String(node), surveyCall(MEMORY_KEYS));
     });
   }
 
   private heardSurvey(node: number, { reply }: NodeLetter): void {
     const { attention } = this.knownOf(node);
     if (attention.kind !== 'surveying') return;
-    const { whole: isWhole } = reply === undefined ? { whole: false } : readSurveyHead(reply);
+    const isWhole = reply !== undefined && !readSurveyHead(reply).closed;
     const floor = Math.max(attention.floor, Number(reply?.[surveyHeadSize] ?? 0));
     const whole = attention.whole + Number(isWhole);
     const out = attention.out + Number(reply !== undefined && !isWhole);
@@ -240,7 +250,7 @@ export class Voting {
     if (whole < enough && this.state.nodes.length - out - 1 >= quorum) return this.attend(node, RETRY_MS);
     this.know(node, { attention: { kind: 'admitting' } });
     const floors = [this.has('nobody is surveyed') ? 0 : floor];
-    this.post(node, 'admit', '', admitCall(MEMORY_KEYS, { maxLeaseMs: this.rules.maxLeaseMs, runId: attention.runId, since: attention.since + AHEAD, floors }));
+    this.post(node, 'admit', '', admitCall(MEMORY_KEYS, { maxLeaseMs: this.rules.maxLeaseMs, since: attention.since + AHEAD, floors }));
   }
 
   private mute(node: number): void {
@@ -252,7 +262,7 @@ export class Voting {
   }
 
   private postWithdrawal(node: number, id: string): void {
-    this.post(node, 'withdrawal', id, giveBackCall(NODE_KEYS, { id, keepsMarks: true, mayBeOver: false, abandoned: false, process: this.member.name, waitedMs: -1, mode: 'write', patienceMs: 0 }));
+    this.post(node, 'withdrawal', id, releaseCall(NODE_KEYS, { id, mayBeOver: false, abandoned: false, floor: 0, recoveryMs: UNTIL_TOLD_MS, known: UNKNOWN_MEMORY }));
   }
 
   private post(node: number, what: NodeQuestion, about: string, call: BuiltCall): void {

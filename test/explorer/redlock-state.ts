@@ -12,7 +12,7 @@ export interface Granted {
   readonly end: number;
 }
 
-export type NodeQuestion = 'vote' | 'withdrawal' | 'raise fence' | 'greet' | 'survey' | 'admit';
+export type NodeQuestion = 'vote' | 'withdrawal' | 'raise fence' | 'greet' | 'tell' | 'survey' | 'admit';
 
 export interface NodeLetter {
   readonly way: 'request' | 'answer';
@@ -39,7 +39,7 @@ export interface Withdrawal {
 export type Attention =
   | { readonly kind: 'none' | 'greeting' | 'admitting' }
   | { readonly kind: 'wanted'; readonly at: number }
-  | { readonly kind: 'surveying'; readonly runId: string; readonly since: number; readonly awaited: number; readonly whole: number; readonly out: number; readonly floor: number };
+  | { readonly kind: 'surveying'; readonly since: number; readonly awaited: number; readonly whole: number; readonly out: number; readonly floor: number };
 
 /** What a process knows of one node. */
 export interface Known {

@@ -53,11 +53,10 @@ export class RedlockWorld implements HealingWorld<NodesState> {
   /** All nodes remember all they granted: a quarantine after the first install is over. */
   begin(): NodesState {
     this.attempts = this.plan.attempts;
-    const epoch = `${'a'.repeat(40)} ${SERVER_BEGINS_AT - 60_000} 1`;
+    const memory = `${'a'.repeat(16)}:${SERVER_BEGINS_AT - 60_000}`;
     const last = (SERVER_BEGINS_AT - 1_000) * 1_000;
     const nodes = Array.from({ length: NODES }, (_, n): Node => {
-      const entries = new Map([[NODE_KEYS.epochKey, { value: epoch, expiresAt: Infinity }]]);
-      if (this.plan.hasGranted && n < 2) entries.set(NODE_KEYS.fenceKey, { value: String(last), expiresAt: Infinity });
+      const entries = new Map([[NODE_KEYS.fenceKey, { value: `${this.plan.hasGranted && n < 2 ? last : 0} ${memory}`, expiresAt: Infinity }]]);
       return { memory: { ...EMPTY, entries }, letters: [], known: this.plan.tasks.map(() => NOTHING) };
     });
     const members = this.plan.tasks.map((_, at): Member => ({ name: 'ab'[at]!, task: 0, attempts: 0, castAt: 0, floor: 0, ballot: undefined, trustedUntil: undefined }));

@@ -64,25 +64,6 @@ describe('the build of the scripts', () => {
     expect(text).toContain('readonly owner?: string | undefined;');
   });
 
-  it('makes a sentence of each meaning', () => {
-    const group = ['--- ARGV[...] things  for each thing:', '---   runId: text  of its server', '---   size: number  how large it is'];
-    const returns = ['--- RETURNS all head: now, contended flag  contended when others wait', '--- RETURNS each thing: id text  who has it'];
-    write('take.lua', ...HEADER.slice(0, 3), ...group, ...returns, BIND, 'return 1');
-    const text = built();
-    expect(text).toContain('/** One for each thing. */\n  readonly things: ');
-    expect(text).toContain('/** contended when others wait. */\nexport interface TakeHead');
-    expect(text).toContain('/** Who has it. */\nexport interface TakeThing');
-  });
-
-  it('adds a constant of the scripts to what the caller knows under another name', () => {
-    write('take-it.lua', ...HEADER.toSpliced(3, 0, '--- ARGV[2] keepMs: leaseMs + LOCK_GRACE_MS  how long the lease is'), BIND, 'return keepMs');
-    const text = built();
-    expect(text).toContain('/** How long the lease is. */\n  readonly leaseMs: number;');
-    expect(text).toContain('args: [request.id, request.leaseMs + LOCK_GRACE_MS]');
-    expect(source(text)).toContain('keepMs');
-    expect(source(text)).not.toContain('leaseMs');
-  });
-
   it('binds the fields of one request to locals, and cuts those of a fixed width out of what they are packed in', () => {
     write('take.lua', ...MANY, BIND, 'for n = 1, count do', '  --- @bind shelfKey, id, floor of n', 'end', 'return 1');
     expect(source(built())).toBe([
@@ -115,57 +96,6 @@ describe('the build of the scripts', () => {
     write('shared/queue.lua', '--- @include shared/time', 'local queue = now');
     write('take.lua', ...HEADER, BIND, '--- @include shared/queue', '--- @include shared/time', 'return now');
     expect(source(built())).toBe([...BINDINGS, 'local now = 1', 'local queue = now', 'return now'].join('\n'));
-  });
-
-  it('reads an answer by its code and the names of its fields', () => {
-    const returns = ['--- RETURNS 0 busy: leftMs  until the end', '--- RETURNS 1 granted: fence, mode mode, next text or nothing', '--- RETURNS refused  in words'];
-    write('take.lua', ...HEADER.slice(0, 3), ...returns, BIND, 'return 1');
-    const text = built();
-    expect(text).toContain("  /** leftMs is the time until the end. */\n  | { readonly kind: 'busy'; readonly leftMs: number }");
-    const next = 'reply[at + 3] === undefined ? undefined : String(reply[at + 3])';
-    expect(text).toContain(`case 1:\n      return { kind: 'granted', fence: Number(reply[at + 1]), mode: Number(reply[at + 2]) === 1 ? 'write' : 'read', next: ${next} };`);
-  });
-
-  it('reads what stands once in a reply and what is repeated behind it', () => {
-    const returns = ['--- RETURNS all head: now', '--- RETURNS each holder: id text, owner encoded  who holds'];
-    write('look.lua', ...HEADER.slice(0, 3), ...returns, BIND, 'return 1');
-    const text = built();
-    expect(text).toContain('export const lookHolderSize = 2;');
-    expect(text).toContain('readLookHolder(reply: ReplyItems, at = 0): LookHolder {\n  return { id: String(reply[at]), owner: fromField(reply[at + 1]) };');
-    expect(text).toContain('readLookHead(reply: ReplyItems, at = 0): LookHead {\n  return { now: Number(reply[at]) };');
-  });
-
-  it('reads an answer that is a code alone as its word, where all are such answers', () => {
-    const returns = ['--- RETURNS 1 taken', '--- RETURNS 0 gone  nobody has it'];
-    write('take.lua', ...HEADER.slice(0, 3), ...returns, BIND, 'return 1');
-    const text = built();
-    expect(text).toContain("export function readTake(code: unknown): 'taken' | 'gone' {\n  switch (code) {\n    case 1:\n      return 'taken';");
-    expect(text).toContain("    case 0:\n      return 'gone';\n    default:\n      throw unexpected(code);");
-    write('take.lua', ...HEADER.slice(0, 3), ...returns, '--- RETURNS refused  in words', BIND, 'return 1');
-    expect(built()).not.toContain('readTake');
-  });
-
-  it('knows lists behind what is named alone', () => {
-    const header = ['--- Renews.', '--- KEYS[...] lockKeys  the locks', '--- ARGV[1] leaseMs: number  how long', '--- ARGV[...] ids: text  the holders', '--- RETURNS 1 done'];
-    write('renew.lua', ...header, BIND, 'return 1');
-    const text = built();
-    expect(source(text)).toBe(['local lockKeys = KEYS', 'local leaseMs, ids = tonumber(ARGV[1]), { unpack(ARGV, 2) }', 'return 1'].join('\n'));
-    expect(text).toContain('{ script: renew, keys: [...on.lockKeys], args: [request.leaseMs, ...request.ids] }');
-  });
-
-  it('finds parts of no fixed width by one pattern, behind those that can be cut out', () => {
-    const header = [...MANY.slice(0, 6), '---   terms: <mode> <owner> <size> <label>  how it is taken', MANY[7]!, MANY[9]!, '---     size: digits  of the thing', '---     label: encoded or -  what is read', MANY[10]!];
-    write('take.lua', ...header, BIND, 'for n = 1, count do', '  --- @bind mode, owner, label of n', 'end', 'return 1');
-    const lines = source(built())!.split('\n');
-    expect(lines.slice(lines.indexOf('for n = 1, count do') + 1, -2)).toEqual([
-      '  local mode = string.sub(args[2 * n], 1, 1)',
-      "  local owner, label = string.match(args[2 * n], '^(%S+) %S+ (%S+)', 3)",
-    ]);
-  });
-
-  it('counts requests of a single argument by their arguments', () => {
-    write('take.lua', ...MANY.filter((line) => !line.includes('id:')), BIND, 'return count');
-    expect(source(built())).toContain('local args, count = ARGV, #ARGV\n');
   });
 
   it('writes nothing when nothing changed', () => {

@@ -1,12 +1,12 @@
 /** The scripts of a Redlock node on a real server: every code they return, and what makes a node stay out. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { eventually } from '../support/eventually.js';
 import { NodeScripts, type VoteArguments } from '../support/node-scripts.js';
 
 const MAX_LEASE_MS = 300;
 let node: NodeScripts;
 beforeAll(async () => {
-  node = await NodeScripts.start(MAX_LEASE_MS);
+  node = await NodeScripts.start();
 });
 afterAll(() => node.server.stop());
 beforeEach(async () => {
@@ -14,23 +14,18 @@ beforeEach(async () => {
   await node.makeWhole();
 });
 
-/** The node's quarantine has passed, but nobody told it the fences. */
-async function quarantinePasses(): Promise<void> {
-  await eventually(async () => expect((await node.greet())[1]).toBe(0));
-}
-
 describe('vote.lua', () => {
   it('returns 1 with the proposal as fence where the node knows of no greater one, and keeps it', async () => {
-    expect(await node.vote('a', 'p.1/1', { proposal: 1_795_237_393_715_000 })).toEqual([1, expect.any(Number), 1_795_237_393_715_000, 5_000, 1, 0]);
+    expect(await node.vote('a', 'p.1/1', { proposal: 1_795_237_393_715_000 })).toEqual([1, expect.any(Number), 1_795_237_393_715_000, 5_000, 1, 0, 0, await node.memoryOf('a')]);
     await node.release('a', 'p.1/1');
     const [, , fence] = await node.vote('a', 'p.2/1', { proposal: 1 });
     expect(fence).toBe(1_795_237_393_715_001);
   });
 
   it('returns 1 with a fence that leaves half of all fences to count on, however high the proposal', async () => {
-    node.runId = String((await node.greet())[2]); // as every caller does that has met the server
+    node.known = await node.memoryOf('a'); // as every caller does that has met the server
     const [code, , fence] = await node.vote('a', 'p.1/1', { proposal: Number.MAX_SAFE_INTEGER });
-    node.runId = undefined;
+    node.known = undefined;
     expect([code, fence]).toEqual([1, 2 ** 52 + 1]);
   });
 
@@ -57,7 +52,7 @@ describe('vote.lua', () => {
 
   it("returns 1 with the fence of the owner's hold, marked as shared", async () => {
     const [, , fence] = await node.vote('a', 'p.1/1', { owner: 'saga' });
-    expect(await node.vote('a', 'p.2/1', { owner: 'saga', mode: 'r' })).toEqual([1, expect.any(Number), fence, 5_000, 1, 1]);
+    expect(await node.vote('a', 'p.2/1', { owner: 'saga', mode: 'r' })).toEqual([1, expect.any(Number), fence, 5_000, 1, 1, 0, await node.memoryOf('a')]);
   });
 
   it('returns 0 with the time until the present hold ends, minHoldMs included', async () => {
@@ -79,36 +74,25 @@ describe('vote.lua', () => {
     expect((await node.vote('a', 'p.2/1', { notAfter: (await node.now()) + 5_000 }))[0]).toBe(1);
   });
 
-  it('returns 4 after the epoch was lost, whatever else it remembers', async () => {
-    await node.client.del(node.epochKey);
-    // The time counts from here, and is the longest lease in whole.
-    expect(await node.vote('a', 'p.1/1')).toEqual([4, expect.any(Number), MAX_LEASE_MS + 1]);
+  it('returns 4 after the record of its group was lost, and from then on', async () => {
+    await node.client.del(node.keys.spotOf('a').fenceKey);
+    for (const id of ['p.1/1', 'p.2/1']) expect(await node.vote('a', id)).toEqual([4, expect.any(Number)]);
   });
 
-  it('returns 4 when another server stands in its place, and counts from when that is noticed', async () => {
-    await node.client.set(node.epochKey, `${'0'.repeat(40)} ${(await node.now()) - 3_600_000} 1`);
+  it('returns 4 when another server stands in its place, and when its memory was put back to an earlier one', async () => {
+    await node.client.set(node.keys.spotOf('a').fenceKey, `7 ${'0'.repeat(16)}:${(await node.now()) - 3_600_000}`);
     expect((await node.vote('a', 'p.1/1'))[0]).toBe(4);
-  });
-
-  it('returns 4 for longer when the server clock is set back meanwhile', async () => {
-    const [, , runId] = await node.greet();
-    await node.client.set(node.epochKey, `${runId} ${(await node.now()) + 3_600_000} 0`);
-    const [code, , left] = (await node.vote('a', 'p.1/1')) as number[];
-    expect(code).toBe(4);
-    expect(left).toBeLessThanOrEqual(MAX_LEASE_MS + 1);
-  });
-
-  it('returns 5 after the quarantine until it is admitted', async () => {
-    await node.client.del(node.epochKey);
-    await quarantinePasses();
-    expect(await node.vote('a', 'p.1/1')).toEqual([5, expect.any(Number)]);
+    await node.makeWhole(1_700_000_000_000);
+    node.known = `${node.runId.slice(0, 16)}:1700000000001`;
+    expect((await node.vote('a', 'p.1/1'))[0]).toBe(4);
+    node.known = undefined;
   });
 });
 
 describe('The line of those who wait', () => {
-  const marks = (): Promise<string | null> => node.client.get(node.keys.nodeSpotOf('a').marksKey);
+  const marks = (): Promise<string | null> => node.marks('a');
   /** A vote of another process; it waits unless a test says otherwise. */
-  const asks = async (process: string, how: VoteArguments = {}): Promise<number | string> => (await node.vote('a', `${process}.1/${++attempt}`, { process, waitedMs: 0, ...how }))[0]!;
+  const asks = async (process: string, how: VoteArguments = {}): Promise<number | string> => (await node.vote('a', `${process}.1/${++attempt}`, { waitedMs: 0, patienceMs: 5_000, ...how }))[0]!;
   let attempt = 0;
 
   it('has a mark of each process that was refused and waits, first who has waited longest', async () => {
@@ -135,16 +119,27 @@ describe('The line of those who wait', () => {
     await asks('q', { waitedMs: 5_000 });
     await asks('r', { waitedMs: 1_000 });
     await node.release('a', 'p.1/1');
-    expect((await node.vote('a', 'q.1/9', { process: 'q', waitedMs: 5_000 })).at(-1)).toBe('r');
+    expect((await node.vote('a', 'q.1/9', { waitedMs: 5_000 }))[6]).toBe(1);
     expect((await marks())!.split('\n').map((line) => line.split(' ').slice(3).join(' '))).toEqual(['w r', 'r q']);
   });
 
-  it('is told to the holder in its vote: who has waited longest', async () => {
+  it.each([
+    ['after its work is behind all others, whatever else it waits for', {}, 'r'],
+    ['without any work keeps its place', { abandoned: true }, 'q'],
+  ])('of a process that gives the lock back %s', async (_, how, next) => {
+    await node.vote('a', 'q.1/1');
+    await asks('q', { mode: 'r', waitedMs: 5_000 });
+    await asks('r', { waitedMs: 1_000 });
+    await node.release('a', 'q.1/1', how);
+    expect(await asks(next, { mode: next === 'q' ? 'r' : 'w', waitedMs: 0 })).toBe(1);
+  });
+
+  it('is told to the holder in its vote', async () => {
     await node.vote('a', 'p.1/1');
     await asks('q');
     await asks('r');
     await node.release('a', 'p.1/1');
-    expect(await node.vote('a', 'q.1/9', { process: 'q', waitedMs: 0 })).toEqual([1, expect.any(Number), expect.any(Number), 5_000, 1, 0, 'r']);
+    expect((await node.vote('a', 'q.1/9', { waitedMs: 0 }))[6]).toBe(1);
   });
 
   it('keeps a lock that is given back for who has waited longest, whoever else asks', async () => {
@@ -155,15 +150,6 @@ describe('The line of those who wait', () => {
     expect(await node.vote('a', 'p.2/1', { waitedMs: 0 })).toEqual([0, expect.any(Number), -1]);
     expect(await asks('r')).toBe(0);
     expect(await asks('q')).toBe(1);
-  });
-
-  it('gives the turn to the process that the holder names, when that waits here, so that all nodes agree', async () => {
-    await node.vote('a', 'p.1/1');
-    await asks('q');
-    await asks('r');
-    await node.release('a', 'p.1/1', { next: 'r' });
-    expect(await asks('q')).toBe(0);
-    expect(await asks('r')).toBe(1);
   });
 
   it('passes over a process that does not come within its patience, once and for all', async () => {
@@ -189,26 +175,20 @@ describe('The line of those who wait', () => {
     await asks('q');
     await asks('r');
     await node.release('a', 'p.1/1');
-    await node.release('a', '-', { process: 'q', waitedMs: -1 });
+    await node.unmark('a', 'q');
     expect(await asks('r')).toBe(1);
-  });
-
-  it('has a process back in its place whose vote came to nothing', async () => {
-    await node.vote('a', 'q.1/1', { process: 'q', waitedMs: 500 });
-    await asks('r');
-    await node.release('a', 'q.1/1', { abandoned: true, process: 'q', waitedMs: 500 });
-    expect(await asks('r')).toBe(0);
-    expect(await asks('q')).toBe(1);
   });
 
   it('is passed by who has the lock on other nodes already, and loses no mark to it', async () => {
     await node.vote('a', 'p.1/1');
     await asks('q', { waitedMs: 5_000 });
-    await asks('h', { waitedMs: 10 });
     await node.release('a', 'p.1/1');
-    expect(await asks('h', { waitedMs: -2 })).toBe(1);
-    expect((await marks())!.split('\n').map((line) => line.split(' ')[4])).toEqual(['q', 'h']);
-    expect(await asks('g', { waitedMs: -2 })).toBe(0);
+    expect((await node.bringBack('a', 'h.1/1', 70))[0]).toBe(1);
+    expect((await marks())!.split('\n').map((line) => line.split(' ')[4])).toEqual(['q']);
+    expect((await node.bringBack('a', 'g.1/1', 71))[0]).toBe(0);
+    await node.release('a', 'h.1/1');
+    expect(await asks('r')).toBe(0);
+    expect(await asks('q', { waitedMs: 5_000 })).toBe(1);
   });
 
   it('loses no mark to another request of the same process: one that reads, or one that only tries', async () => {
@@ -217,8 +197,7 @@ describe('The line of those who wait', () => {
     await asks('q', { waitedMs: -1 });
     await asks('q', { mode: 'r', waitedMs: -1 });
     expect(await asks('q', { mode: 'r' })).toBe(1);
-    await node.release('a', '-', { process: 'q', mode: 'read', waitedMs: 0 });
-    expect((await marks())!.split('\n').map((line) => line.split(' ').slice(3).join(' '))).toEqual(['w q', 'r q']);
+    expect((await marks())!.split('\n').map((line) => line.split(' ').slice(3).join(' '))).toEqual(['w q']);
   });
 
   it('lets readers in beside readers that wait, and not beside a writer that has waited longer', async () => {
@@ -244,15 +223,14 @@ describe('The line of those who wait', () => {
 describe('Where another program has written under a key of a lock', () => {
   const refusal = ['refused', expect.stringContaining('WRONGTYPE')];
   beforeEach(async () => {
-    node.runId = String((await node.greet())[2]);
     const { client, keys } = node;
     await client.sadd(keys.lock('list'), 'x');
-    await client.sadd(keys.fence(keys.groupOf('fence')), 'x');
+    await client.del(keys.spotOf('fence').fenceKey);
+    await client.sadd(keys.spotOf('fence').fenceKey, 'x');
   });
-  afterEach(() => void (node.runId = undefined));
 
   it('only the votes for that lock are refused, with the words of the server', async () => {
-    const granted = [1, expect.any(Number), expect.any(Number), 5_000, 1, 0];
+    const granted = [1, expect.any(Number), expect.any(Number), 5_000, 1, 0, 0, expect.any(String)];
     expect(await node.voteTogether(['a', 'list', 'fence', 'b'], 'p.1/1')).toEqual([granted, refusal, refusal, granted]);
     expect(await node.vote('list', 'p.1/1')).toEqual(refusal);
   });
@@ -265,120 +243,113 @@ describe('Where another program has written under a key of a lock', () => {
 });
 
 describe('A message of a node', () => {
-  it('ends with the encoded key of the lock, after whom it is for and who began to wait', async () => {
+  it('ends with the encoded key of the lock, after whom it is for', async () => {
     const { client, keys } = node;
     const listener = client.duplicate();
     const heard: string[] = [];
-    listener.on('message', (_channel, message) => heard.push(message));
+    listener.on('message', (_channel: string, message: string) => heard.push(String(message)));
     await listener.subscribe(keys.channel('p'), keys.channel('q'));
     await node.vote('{a} b', 'p.1/1');
-    await node.vote('{a} b', 'q.1/1', { process: 'q', waitedMs: 0 });
+    await node.vote('{a} b', 'q.1/1', { waitedMs: 0 });
     await node.release('{a} b', 'p.1/1');
-    await eventually(() => expect(heard).toEqual(['w p.1/1 q %7Ba%7D b', 't q %7Ba%7D b']));
+    await eventually(() => expect(heard).toEqual(['c p.1/1 %7Ba%7D b', 't q %7Ba%7D b']));
     listener.disconnect();
   });
 });
 
-describe('A vote on the incarnation of a server that the caller knows', () => {
+describe('A vote on the memory of a server that the caller knows', () => {
   it('does not ask the server who it is, and any other does', async () => {
     const infos = async (): Promise<number> => Number(/cmdstat_info:calls=(\d+)/.exec(await node.client.info('commandstats'))?.[1] ?? 0);
-    node.runId = String((await node.greet())[2]);
+    node.known = await node.memoryOf('a');
     const before = await infos();
     await node.vote('a', 'p.1/1');
     expect(await infos()).toBe(before + 1); // the question before this one
-    node.runId = '0'.repeat(40);
+    node.known = undefined;
     await node.vote('a', 'p.1/1');
     expect(await infos()).toBe(before + 3);
-    node.runId = undefined;
   });
 });
 
-describe('raise-fence.lua', () => {
-  it('returns 1 and gives the ballot the fence, and later ones greater ones', async () => {
+describe('bring-back.lua on a node of a Redlock', () => {
+  it('gives a ballot a higher fence, and later ones greater ones', async () => {
     await node.vote('a', 'p.1/1', { proposal: 10 });
-    expect(await node.raiseFence('a', 'p.1/1', 500, 3)).toBe(1);
+    expect((await node.bringBack('a', 'p.1/1', 500, 3))[0]).toBe(1);
     expect((await node.vote('a', 'p.1/1'))[2]).toBe(500);
     await node.release('a', 'p.1/1');
     expect((await node.vote('a', 'p.2/1'))[2]).toBe(503);
   });
 
-  it('returns 0 when the ballot is gone, and raises the counter all the same', async () => {
-    expect(await node.raiseFence('a', 'p.1/1', 500)).toBe(0);
+  it('raises the last fence also when the lock is somebody else’s, and never lowers it', async () => {
+    await node.vote('a', 'q.1/1', { proposal: 100 });
+    expect((await node.bringBack('a', 'p.1/1', 500))[0]).toBe(0);
+    expect((await node.bringBack('a', 'p.1/1', 300))[0]).toBe(0);
+    await node.release('a', 'q.1/1');
     expect((await node.vote('a', 'p.2/1'))[2]).toBe(501);
   });
 
-  it('gives a lower fence to a ballot without lowering the counter', async () => {
-    await node.vote('a', 'p.1/1', { proposal: 900 });
-    await node.raiseFence('a', 'p.1/1', 500);
-    expect((await node.vote('a', 'p.1/1'))[2]).toBe(500);
-    await node.release('a', 'p.1/1');
-    expect((await node.vote('a', 'p.2/1'))[2]).toBe(901);
-  });
-});
-
-describe('greet.lua', () => {
-  it('tells that a node remembers, and leaves its counters alone then', async () => {
-    expect(await node.greet(new Map([[7, 5_000]]))).toEqual([1, 0, expect.stringMatching(/^\w{40}$/), expect.any(Number), expect.any(Number), 1]);
-    expect(await node.client.get(node.keys.fence(7))).toBeNull();
-  });
-
-  it('tells of a node whether it ever voted, also when it was restarted with its data since, and of a new one that it did not', async () => {
-    const hasVoted = async () => ((await node.greet()) as unknown[])[5];
-    expect(await hasVoted()).toBe(1);
-    await node.client.set(node.epochKey, `${'0'.repeat(40)} 1 1`);
-    expect(await hasVoted()).toBe(1);
-    await node.client.set(node.epochKey, `${'1'.repeat(40)} 1 2`);
-    expect(await hasVoted()).toBe(1);
+  it('works while the node is closed, so that a lease is there when it votes again', async () => {
     await node.client.flushall();
-    expect(await hasVoted()).toBe(0);
-    expect(await hasVoted()).toBe(0);
-  });
-
-  it('begins the quarantine of a node that forgot, and takes the fences that are told', async () => {
-    await node.client.flushall();
-    const [whole, left] = (await node.greet(new Map([[7, 5_000], [8, 0]]))) as number[];
-    expect(whole).toBe(0);
-    expect(left).toBeGreaterThan(0);
-    await node.greet(new Map([[7, 4_000]]));
-    expect(await node.client.get(node.keys.fence(7))).toBe('5000');
+    expect((await node.bringBack('a', 'p.1/1', 500))[0]).toBe(1);
+    expect((await node.vote('a', 'p.2/1'))[0]).toBe(4);
   });
 });
 
 describe('survey.lua', () => {
-  it('tells every counter, 0 where there is none, and whether to believe them', async () => {
-    await node.raiseFence('a', '-', 1_795_237_393_715_000);
-    const group = node.keys.groupOf('a');
-    expect(await node.survey([group, (group + 1) % 256])).toEqual([1, '1795237393715000', '0']);
-    await node.client.del(node.epochKey);
-    expect((await node.survey([group]))[0]).toBe(0);
+  const SERVER = expect.stringMatching(/^\w{16}:$/);
+
+  it('tells every fence, and that the node votes', async () => {
+    await node.bringBack('a', 'p.1/1', 1_795_237_393_715_000);
+    expect(await node.survey('a', 'b')).toEqual([expect.any(Number), SERVER, 0, 0, 1, '1795237393715000', '1']);
+  });
+
+  it('tells of a node whether it ever voted, also when it was restarted with its data since, and of a new one that it did not', async () => {
+    const isUsed = async () => (await node.survey('a', 'b'))[4];
+    await node.client.flushall();
+    expect([await isUsed(), await isUsed()]).toEqual([0, 0]);
+    await node.makeWhole();
+    expect(await isUsed()).toBe(1);
+    for (const key of ['a', 'b']) await node.client.set(node.keys.spotOf(key).fenceKey, `1 ${'0'.repeat(16)}:1700000000000`);
+    expect([await isUsed(), await isUsed()]).toEqual([1, 1]);
+  });
+
+  it('closes what the node forgot, and tells since when', async () => {
+    await node.client.flushall();
+    const before = await node.now();
+    const [, , closed, since, used, fence] = (await node.survey('a')) as number[];
+    expect([closed, used, String(fence)]).toEqual([1, 0, '0']);
+    expect(since).toBeGreaterThanOrEqual(before);
+    expect((await node.survey('a'))[3]).toBe(since);
   });
 });
 
 describe('admit.lua', () => {
-  it('returns 0 while the node may have forgotten leases that have not ended', async () => {
+  const forgets = async (): Promise<number> => {
     await node.client.flushall();
-    const [, , runId, since] = await node.greet();
-    expect(await node.admit(String(runId), Number(since))).toBe(0);
+    return Number((await node.survey('a'))[3]);
+  };
+  const passes = (since: number): Promise<void> => eventually(async () => expect(await node.now()).toBeGreaterThan(since + MAX_LEASE_MS));
+
+  it('returns 0 while the node may have forgotten leases that have not ended, and takes the fences that are told', async () => {
+    const since = await forgets();
+    expect(await node.admit(since, MAX_LEASE_MS, { a: 5_000 })).toBe(0);
+    expect(await node.admit(-1, MAX_LEASE_MS, { a: 4_000 })).toBe(0);
+    expect((await node.vote('a', 'p.1/1'))[0]).toBe(4);
+    expect((await node.record('a'))!.split(' ')[0]).toBe('5000');
+  });
+
+  it('returns 0 when the node forgot once more after the survey', async () => {
+    const since = await forgets();
+    await eventually(async () => expect(await node.now()).toBeGreaterThan(since));
+    await passes(await forgets());
+    expect(await node.admit(since, MAX_LEASE_MS, { a: 70 })).toBe(0);
     expect((await node.vote('a', 'p.1/1'))[0]).toBe(4);
   });
 
-  it('returns 0 when the node forgot once more after it was greeted', async () => {
-    await node.client.flushall();
-    const [, , runId, since] = await node.greet();
-    await eventually(async () => expect(await node.now()).toBeGreaterThan(Number(since)));
-    await node.client.flushall();
-    await quarantinePasses();
-    expect(await node.admit(String(runId), Number(since))).toBe(0);
-    expect((await node.vote('a', 'p.1/1'))[0]).toBe(5);
-  });
-
-  it('returns 1 after the quarantine, and the next fence is above those that were told', async () => {
-    await node.client.flushall();
-    await quarantinePasses();
-    const [, , runId, since] = await node.greet();
-    const told = new Map([[node.keys.groupOf('a'), 70_000]]);
-    expect(await node.admit(String(runId), Number(since), told)).toBe(1);
-    expect(await node.admit(String(runId), Number(since), told)).toBe(1);
+  it('returns 1 after the longest lease, and the next fence is above those that were told', async () => {
+    const since = await forgets();
+    await passes(since);
+    expect(await node.admit(since, MAX_LEASE_MS, { a: 70_000 })).toBe(1);
+    expect(await node.admit(since, MAX_LEASE_MS, { a: 70_000 })).toBe(1);
     expect((await node.vote('a', 'p.1/1', { proposal: 5 }))[2]).toBe(70_001);
   });
 });

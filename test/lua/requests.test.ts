@@ -3,11 +3,11 @@ import { describe, expect, it } from '@jest/globals';
 import { listOf } from '../../lib/stores/wire/lock-reply.js';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
 
-const on = { lockKey: 'L', queueKey: 'Q', fenceKey: 'F', marksKey: 'M', epochKey: 'E' };
+const on = { lockKey: 'L', queueKey: 'Q', fenceKey: 'F' };
 const acquire = { id: 'p.1', mode: 'write', leaseMs: 30_000, queue: true, needsListener: false, plain: true, takes: 'nothing', notAfter: 9_999_999_999_999, floor: 0, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: 900, known: '-'.repeat(30) } as const;
 const known = 'f00dcafef00dcafe:1790000000000';
 const vote = {
-  id: 'p.1/1', mode: 'write', leaseMs: 3_000, fences: 1, proposal: 70, notAfter: 9_999_999_999_999, minHoldMs: 0, graceMs: 0, maxLeaseMs: 60_000, process: 'p', waitedMs: -1, patienceMs: 50, plain: true, runId: '-'.repeat(40),
+  id: 'p.1/1', mode: 'write', leaseMs: 3_000, fences: 1, proposal: 70, notAfter: 9_999_999_999_999, minHoldMs: 0, graceMs: 0, waitedMs: -1, patienceMs: 50, plain: true, known: '-'.repeat(30),
 } as const;
 const named = { owner: 'saga 7', label: '-' };
 
@@ -29,7 +29,7 @@ describe('a request of format version 3', () => {
     ['heartbeat', scripts.heartbeatCall(on, { id: 'p.1', floor: 70, longestMs: 60_000, recoveryMs: 900, known }), 'L Q F', ['p.1', 70, 60_000, 900, known]],
     ['downgrade', scripts.downgradeCall(on, { id: 'p.1', floor: 70, recoveryMs: 900 }), 'L Q F', ['p.1', 70, 900]],
     ['force-release of one', scripts.forceReleaseCall(on, { fence: 69, notAfter: 80, floor: 70, recoveryMs: 900 }), 'L Q F', [69, 80, 70, 900]],
-    ['force-release of all', scripts.forceReleaseCall(on, { notAfter: 80, floor: 70 }), 'L Q F', ['', 80, 70, '']],
+    ['force-release of all', scripts.forceReleaseCall(on, { notAfter: 80, floor: 70, recoveryMs: 900 }), 'L Q F', ['', 80, 70, 900]],
     ['recall', scripts.recallCall({ keys: [{ fenceKey: 'F' }, { fenceKey: 'G' }] }, { process: 'p', recoveryMs: 900, groups: [{ floor: 70, holds: true }, { floor: 0, holds: false }] }), 'F G', ['p', 900, 70, 1, 0, 0]],
     [
       'bring-back',
@@ -37,18 +37,14 @@ describe('a request of format version 3', () => {
       'L Q F', ['p.1', `w 80 700 69 2 0 400 60000 900 ${known} o.=t`, 'saga%207 %2D'],
     ],
     ['inspect', scripts.inspectCall(on), 'L Q', []],
-    ['vote', scripts.voteCall(on, vote), 'L F M E', [`w1 9999999999999 0000000000000070 ${'-'.repeat(40)} 4000 p.1/1 - - 1 0 0 60000 -1 50 p`]],
+    ['vote', scripts.voteCall(on, vote), 'L Q F', [`w1 9999999999999 0000000000000070 ${'-'.repeat(30)} 4000 p.1/1 - - 1 0 0 -1 50`]],
     [
       'vote with all that can be said',
-      scripts.voteCall(on, { ...vote, ...named, mode: 'read', plain: false, notAfter: 1, runId: '5'.repeat(40), fences: 16, minHoldMs: 900, graceMs: 400 }),
-      'L F M E', [`r0 0000000000001 0000000000000070 ${'5'.repeat(40)} 4000 p.1/1 saga%207 %2D 16 900 400 60000 -1 50 p`],
+      scripts.voteCall(on, { ...vote, ...named, mode: 'read', plain: false, notAfter: 1, known, fences: 16, minHoldMs: 900, graceMs: 400 }),
+      'L Q F', [`r0 0000000000001 0000000000000070 ${known} 4000 p.1/1 saga%207 %2D 16 900 400 -1 50`],
     ],
-    ['give-back', scripts.giveBackCall(on, { id: 'p.1/1', keepsMarks: false, mayBeOver: true, abandoned: true, next: 'q', process: 'p', waitedMs: 5, mode: 'read', patienceMs: 50 }), 'L M', ['011 p.1/1 r 5 50 p q']],
-    ['give-back of nothing', scripts.giveBackCall(on, { keepsMarks: true, mayBeOver: false, abandoned: false, process: 'p', waitedMs: -1, mode: 'write', patienceMs: 0 }), 'L M', ['100 - w -1 0 p -']],
-    ['raise-fence', scripts.raiseFenceCall(on, { id: 'p.1/1', fence: 70, fences: 16 }), 'L F', ['p.1/1', 70, 16]],
-    ['greet', scripts.greetCall({ epochKey: 'E', fenceKeys: ['F', 'G'] }, { maxLeaseMs: 60_000, floors: [70, 71] }), 'E F G', [60_000, 70, 71]],
-    ['survey', scripts.surveyCall({ epochKey: 'E', fenceKeys: ['F', 'G'] }, { maxLeaseMs: 60_000 }), 'E F G', [60_000]],
-    ['admit', scripts.admitCall({ epochKey: 'E', fenceKeys: ['F'] }, { maxLeaseMs: 60_000, runId: 'abc', since: 5, floors: [70] }), 'E F', [60_000, 'abc', 5, 70]],
+    ['survey', scripts.surveyCall({ fenceKeys: ['F', 'G'] }), 'F G', []],
+    ['admit', scripts.admitCall({ fenceKeys: ['F'] }, { maxLeaseMs: 60_000, since: 5, floors: [70] }), 'F', [60_000, 5, 70]],
     ['fenced-write', scripts.fencedWriteCall({ dataKey: 'D' }, { fence: 70, fields: ['state', 'paid'] }), 'D', [70, 'state', 'paid']],
   ])('stands on the wire in the order of the header: %s', (_, { keys, args }, redisKeys, said) => {
     expect(keys.join(' ')).toBe(redisKeys);
@@ -64,11 +60,11 @@ describe('a reply of format version 3', () => {
       { kind: 'taken', now: 5, fence: 70, fences: 1, mode: 'write', end: 905, contended: false, memory: known, owner: 'saga 7', permits: 0, minHoldMs: 80 },
     ],
     ['acquire of a lock that is held', scripts.readAcquire([3, 5, 900, '-']), { kind: 'busy', now: 5, leftMs: 900, holds: '-' }],
-    ['vote', scripts.readVote([1, 5, 70, 900, 1, 0]), { kind: 'granted', now: 5, fence: 70, leftMs: 900, mode: 'write', shared: false, next: undefined }],
-    ['vote while others wait', scripts.readVote([1, 5, 70, 900, 1, 1, 'q']), { kind: 'granted', now: 5, fence: 70, leftMs: 900, mode: 'write', shared: true, next: 'q' }],
+    ['vote', scripts.readVote([1, 5, 70, 900, 1, 0, 0]), { kind: 'granted', now: 5, fence: 70, leftMs: 900, mode: 'write', shared: false, contended: false, memory: undefined }],
+    ['vote while others wait', scripts.readVote([1, 5, 70, 900, 1, 1, 1, 'm']), { kind: 'granted', now: 5, fence: 70, leftMs: 900, mode: 'write', shared: true, contended: true, memory: 'm' }],
     ['heartbeat of the second waiter', scripts.readHeartbeat([5, 0, 0, 0, 0, 0, 0, 2, -1, '1,w,9,p.1', 0, 0, 0], scripts.heartbeatHeadSize + scripts.heartbeatSize), { kind: 'waiting', leftMs: -1, holds: '1,w,9,p.1' }],
     ['renew', scripts.readRenewNews([5, 2, -1, 0], scripts.renewHeadSize), { position: 2, left: -1, contended: false }],
-    ['greet', scripts.readGreetMemory([0, 900, 'abc', 5, 6, 1]), { whole: false, leftMs: 900, runId: 'abc', since: 5, now: 6, hasVoted: true }],
+    ['survey', scripts.readSurveyHead([6, 'abc', 1, 5, 1]), { now: 6, server: 'abc', closed: true, since: 5, used: true }],
     ['inspect', scripts.readInspectHolder(['w', 1, 'p.1', 70, 'saga%207', 900, '-', 400], scripts.inspectHeadSize), { id: 'p.1', fence: 70, owner: 'saga 7', leftMs: 900, label: undefined, graceMs: 400 }],
   ])('is read by the names of the header: %s', (_, told, expected) => expect(told).toEqual(expected));
 

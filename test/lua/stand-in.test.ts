@@ -1,6 +1,6 @@
 /** A server that forgot who holds a lock, and is told by those who waited for it, or were refused it. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { bringBackCall, heartbeatCall, releaseCall, type BringBackArgs } from '../../lib/stores/wire/lua.generated.js';
+import { bringBackCall, forceReleaseCall, heartbeatCall, releaseCall, type BringBackArgs } from '../../lib/stores/wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
 import { LuaServer, type AcquireArguments, type LuaLock } from '../support/lua-server.js';
 
@@ -112,6 +112,25 @@ describe('Whoever was told that a lock is held, and asks again when the server h
     await release(smtp, 'p.1');
     await smtp.takes('p.3', { ...RECOVERS, permits: 2, told: permits });
     expect(await smtp.acquire('p.4', { ...RECOVERS, permits: 2, told: permits })).toEqual([2, expect.any(Number), -1, expect.any(String)].map((each, n) => (n === 2 ? expect.any(Number) : each)));
+  });
+
+  it('waits for a holder no longer when an operator takes the lock away, and does not tell of it again; what keeps the lock while the server recovers stays', async () => {
+    const lock = lua.lock('si20');
+    const told = await forgotten(lock, ['h.1']);
+    await lock.acquire('w.1', { ...RECOVERS, told });
+    const force = async (fence?: number) => ((await lua.run(forceReleaseCall(lock, { fence, notAfter: (await lua.now()) + 1_000, floor: 0, recoveryMs: RECOVERS.recoveryMs }))) as number[])[0];
+    expect(await force(5)).toBe(0);
+    expect([await waits(lock, 'w.1'), await force()]).toEqual([2, 1]);
+    expect(await waits(lock, 'w.1')).toBe(1);
+    await lua.client.del(lock.lockKey, lock.queueKey);
+    await lock.takes('w.2', { ...RECOVERS, told });
+    const again = lua.lock('si21');
+    const before = await forgotten(again, ['h.1']);
+    await lua.client.del(again.fenceKey);
+    await again.acquire('w.1', { ...RECOVERS, recoveryMs: 9_000, told: before });
+    expect(await lua.run(forceReleaseCall(again, { notAfter: (await lua.now()) + 1_000, floor: 0, recoveryMs: 9_000 }))).toEqual([1, expect.any(Number)]);
+    expect(await lua.run(forceReleaseCall(again, { notAfter: (await lua.now()) + 1_000, floor: 0, recoveryMs: 9_000 }))).toEqual([0, expect.any(Number)]);
+    expect(await waits(again, 'w.1')).toBe(2);
   });
 
   it('makes way for a holder that comes back, of whom it knew nothing', async () => {

@@ -3,7 +3,7 @@
  * a number that counts modulo the requests made so far, so every act makes sense wherever it stands.
  */
 import fc from 'fast-check';
-import type { LockMode } from '../../lib/core/port/lock-mode.js';
+import type { LockMode } from '../../lib/core/port/lock-options.js';
 
 export type Act =
   | {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { checkHistory } from './history-checker.js';
 import { formatHistory, type HistoryEvent } from './history.js';
-import type { LockMode } from '../../lib/core/port/lock-mode.js';
+import type { LockMode } from '../../lib/core/port/lock-options.js';
 
 const KEY = 'order:1';
 

@@ -7,7 +7,7 @@
  *   fence    a grant's fence was not greater than that of an incompatible hold which had ended before      (S2)
  *   order    a writer was served before another one that was known to wait when it asked                   (L1)
  */
-import type { LockMode } from '../../lib/core/port/lock-mode.js';
+import type { LockMode } from '../../lib/core/port/lock-options.js';
 import { readStays, type HistoryEvent, type Stay, type TrustedWindow } from './history.js';
 
 export interface Violation {

@@ -7,7 +7,7 @@
  * accused falsely, `asked`, `released` and `downgraded` are recorded before the command is sent, and the others when
  * the answer was heard.
  */
-import type { LockMode } from '../../lib/core/port/lock-mode.js';
+import type { LockMode } from '../../lib/core/port/lock-options.js';
 
 interface Recorded {
   readonly at: number;

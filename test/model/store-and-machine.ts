@@ -6,7 +6,7 @@
 import { expect } from '@jest/globals';
 import type { Clock } from '../../lib/core/port/clock.js';
 import type { AcquireRequest, HolderRef, LockStore, Wake } from '../../lib/core/port/lock-store.js';
-import type { AdoptOutcome } from '../../lib/core/port/ticket-store.js';
+import type { AdoptOutcome } from '../../lib/core/port/ticket.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import { until } from '../contract/contender.js';
 import { KEYS_OF_A_RUN, type Act } from './acts.js';

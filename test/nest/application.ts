@@ -40,10 +40,10 @@ export class Gate {
   }
 }
 
-/** Resolves once `condition` holds; rejects after a second. */
+/** Resolves once `condition` holds; rejects after a minute. */
 export async function until(condition: () => unknown, what = 'the condition'): Promise<void> {
-  for (const end = Date.now() + 1_000; !(await condition()); ) {
-    if (Date.now() > end) throw new Error(`${what} did not come true within a second`);
+  for (const end = Date.now() + 60_000; !(await condition()); ) {
+    if (Date.now() > end) throw new Error(`${what} did not come true within a minute`);
     await new Promise((resolve) => setTimeout(resolve, 2));
   }
 }

@@ -30,22 +30,6 @@ class Ledger {
 const startWith = (value: Ledger) => startApp({ providers: [{ provide: Ledger, useValue: value }] });
 
 describe('An object that the application was given', () => {
-  it('gets nothing when its class has no locked methods', async () => {
-    const value = { host: 'a' };
-    await startApp({ providers: [{ provide: 'config', useValue: value }] });
-    expect(Reflect.ownKeys(value)).toEqual(['host']);
-  });
-
-  it.each([null, undefined, 'a text', 7])('may be %p', async (value) => {
-    const app = await startApp({ providers: [{ provide: 'value', useValue: value }, { provide: 'made', useFactory: () => value }] });
-    expect(app.get('made')).toBe(value);
-  });
-
-  it('may be without a prototype', async () => {
-    const app = await startApp({ providers: [{ provide: 'bare', useValue: Object.create(null) }] });
-    expect(Object.getPrototypeOf(app.get('bare'))).toBeNull();
-  });
-
   it('keeps its locks while their application runs, though another one is given it as well', async () => {
     const value = new Ledger();
     const [one, two] = [await startWith(value), await startWith(value)];

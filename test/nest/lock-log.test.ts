@@ -1,5 +1,5 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import type { ReportLevel } from '../../lib/core/port/report.js';
+import type { ReportLevel } from '../../lib/core/port/lock-events.js';
 import { logReports } from '../../lib/nest/lock-log.js';
 import { FakeClock } from '../support/fake-clock.js';
 
@@ -51,20 +51,6 @@ describe('The log', () => {
     }
     await clock.advance(10_000);
     expect(write).toHaveBeenCalledTimes(6);
-  });
-
-  it('tells different kinds apart', () => {
-    const { lines, tell } = log();
-    tell('gone');
-    tell('back', 'store back', 'info');
-    expect(lines).toEqual(['warn gone', 'log back']);
-  });
-
-  it('has good news as such, and errors as errors', () => {
-    const { lines, tell } = log();
-    tell('votes again', 'votes', 'info');
-    tell('may evict', 'eviction', 'error');
-    expect(lines).toEqual(['log votes again', 'error may evict']);
   });
 
   it('keeps no timer and no entry for a kind that nothing is told of any more', async () => {

@@ -1,7 +1,7 @@
 /** The options of a lock module: which are taken, what they mean, and which are refused in words. */
 import { describe, expect, it } from '@jest/globals';
 import { LockUsageError } from '../../lib/index.js';
-import { checkShape, ownOptions, recoveryOf, lockHome, type LockModuleOptions } from '../../lib/nest/lock-module-options.js';
+import { recoveryOf, lockHome, type LockModuleOptions } from '../../lib/nest/lock-module-options.js';
 
 const REDIS = 'redis://redis.example';
 const given = (options: object, environment = 'test') => lockHome(options as LockModuleOptions, environment);
@@ -47,28 +47,6 @@ describe('An option of a lock module', () => {
   ])('that cannot be meant is refused: %j', (options, words) => {
     expect(() => given({ embedded: true, ...options })).toThrow(LockUsageError);
     expect(() => given({ embedded: true, ...options })).toThrow(words);
-  });
-
-  it.each([{ recoveryMs: 0 }, { recoveryMs: 1 }, { recoveryMs: 'lease' }, { bootTimeoutMs: 1 }, { strictServer: false }, { client: 'ioredis' }, { prefix: 'a' }])(
-    'that can be meant is taken: %j',
-    (options) => expect(given({ redis: REDIS, ...options }).kind).toBe('redis'),
-  );
-
-  it('is one of those that are known, also of a class with getters; its other properties are left out', () => {
-    class Options {
-      readonly host = 'a';
-
-      get leaseMs(): number {
-        return 5_000;
-      }
-    }
-    expect(ownOptions(new Options() as LockModuleOptions)).toEqual({ leaseMs: 5_000 });
-  });
-
-  it('stands in an object', () => {
-    expect(() => checkShape(REDIS)).toThrow(/^LockModule options: expected options to be an object/);
-    expect(() => checkShape({ redis: REDIS })).not.toThrow();
-    expect(() => lockHome(undefined as never, 'test')).toThrow(/expected options to be an object/);
   });
 });
 

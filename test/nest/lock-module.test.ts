@@ -185,7 +185,7 @@ describe('forRootAsync', () => {
   it.each<[string, unknown, string]>([
     ['nothing', undefined, 'expected options to be an object such as { useFactory: () => ({ redis: process.env.REDIS_URL }) }, got undefined'],
     ['an empty object', {}, 'expected one of useFactory, useClass and useExisting, got none'],
-    ['a misspelt name', { useFactry: () => ({ embedded: true }) }, "unknown option 'useFactry'; useFactory is probably meant"],
+    ['a misspelt name', { useFactry: () => ({ embedded: true }) }, "unknown option 'useFactry'"],
     ['the options themselves', { redis: 'redis://a' }, "'redis' is an option that useFactory gives; options that are known already are given to forRoot"],
     ['an option beside the factory', { useFactory: () => ({ embedded: true }), leaseMs: 5_000 }, "'leaseMs' is an option that useFactory gives"],
     ['two ways at once', { useFactory: () => ({}), useClass: Shop }, 'expected one of useFactory, useClass and useExisting, got useFactory and useClass'],
@@ -238,15 +238,6 @@ describe('a missing LockModule', () => {
     }
     const refused = Test.createTestingModule({ providers: [Alone] }).compile();
     await expect(refused).rejects.toThrow(/Alone.*LockInterceptor of nestjs-holdfast; @Locked needs LockModule\.forRoot/s);
-  });
-
-  it('of a named instance fails the boot as well', async () => {
-    @Injectable()
-    class Billing {
-      @Locked('a', { instance: 'billing' })
-      async run(): Promise<void> {}
-    }
-    await expect(startApp({ providers: [Billing] })).rejects.toThrow(/needs LockModule\.forRoot\(\{ name: 'billing'/);
   });
 });
 

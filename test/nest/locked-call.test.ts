@@ -9,16 +9,8 @@ import type { LockedOptions } from '../../lib/nest/locked-method.js';
 
 const made = (options: object = {}, key: unknown = 'order:<0>') => lockedCall({ key, subject: 'arguments', keyOf: () => 'k' }, options as LockedOptions, 'Shop.pay');
 const completed = (options?: object, key?: unknown, describe = true) => callInModule(made(options, key), describe, {});
-const { signal } = new AbortController();
 
 describe('A lock decorator', () => {
-  it('has defaults for what it is not told', () => {
-    expect(made()).toMatchObject({ site: 'Shop.pay', instance: 'default', signalOf: undefined, returns: 'promise', key: 'order:<0>', subject: 'arguments' });
-    const options = { label: 'Shop.pay', template: 'order:<0>', expectsBusy: false, waitMs: undefined, signal: undefined };
-    expect(completed()).toEqual({ onBusy: 'throw', options });
-    expect(completed({}, 'order:<0>', false)).toEqual({ onBusy: 'throw', options: { ...options, label: undefined } });
-  });
-
   it('has options that nothing changes any more, so that each lock module completes and checks them once', async () => {
     expect(Object.isFrozen(completed({ leaseMs: 500 }).options)).toBe(true);
     const locks = new LockService({ store: new MemoryStore({ clock: systemClock, maxLeaseMs: 60_000 }), process: 'a', clock: systemClock });
@@ -29,19 +21,6 @@ describe('A lock decorator', () => {
     for (let calls = 0; calls < 3; calls += 1) await locks.withLock('k', counted, () => undefined);
     expect(reads).toBe(once);
     await locks.close();
-  });
-
-  it('keeps what it is told', () => {
-    const given = { onBusy: 'skip', returns: 'observable', instance: 'billing', label: 'a label', waitMs: 7, leaseMs: 500, signal };
-    expect(made(given)).toMatchObject({ instance: 'billing', returns: 'observable', signalOf: undefined });
-    for (const describe of [true, false]) {
-      const options = { label: 'a label', template: 'order:<0>', waitMs: 7, leaseMs: 500, expectsBusy: true, signal };
-      expect(completed(given, 'order:<0>', describe)).toEqual({ onBusy: 'skip', options });
-    }
-  });
-
-  it.each<[LockedOptions['onBusy'], number | undefined]>([['throw', undefined], ['skip', 0], [() => 'busy', 0]])('that answers a busy lock by %p expects one or not, and waits for so long: %p', (onBusy, waitMs) => {
-    expect(completed({ onBusy }).options).toMatchObject({ waitMs, expectsBusy: onBusy !== 'throw' });
   });
 
   it.each<[object, string]>([
@@ -59,13 +38,6 @@ describe('A lock decorator', () => {
     const check = () => checkDecorator(options, LOCKED_OPTIONS, 'Shop.pay');
     expect(check).toThrow(LockUsageError);
     expect(check).toThrow(words);
-  });
-
-  it('takes the signal of each call from its function, and refuses what is none', () => {
-    const call = made({ signal: (given: unknown) => given });
-    expect(callInModule(call, true, {}).options.signal).toBeUndefined();
-    expect([call.signalOf!([signal]), call.signalOf!([undefined])]).toEqual([signal, undefined]);
-    for (const none of [null, 7, {}]) expect(() => call.signalOf!([none])).toThrow('Shop.pay: expected its signal function to give an AbortSignal or undefined, got ');
   });
 
   it('has its key as one line for telemetry', () => {
@@ -99,10 +71,5 @@ describe('The names of the options of decorators', () => {
     const check = () => checkDecorator(options, list, 'Shop.pay');
     if (words === undefined) expect(check).not.toThrow();
     else expect(check).toThrow(`Shop.pay: ${words}`);
-  });
-
-  it('need not be given', () => {
-    expect(() => checkDecorator(undefined, LOCKED_OPTIONS, 'Shop.pay')).not.toThrow();
-    expect(() => checkDecorator(null, LOCKED_OPTIONS, 'Shop.pay')).toThrow('Shop.pay: expected options to be an object such as { leaseMs: 5000 }, got null.');
   });
 });

@@ -152,17 +152,6 @@ describe('a decorated method', () => {
     }
   });
 
-  it('does not say who it is with describeHolders: false', async () => {
-    const app = await startApp({ providers: [OrderService] }, LockModule.forRoot({ embedded: true, describeHolders: false }));
-    const [orders, locks] = [app.get(OrderService), app.get(LockService)];
-    orders.gate = new Gate();
-    const paid = orders.pay({ id: 'a' });
-    await until(() => orders.inside === 1);
-    expect((await locks.inspect('order:a')).holders[0]?.label).toBeUndefined();
-    orders.gate.release();
-    await paid;
-  });
-
   it.each([true, false])('says of itself what its label says, with describeHolders: %s', async (describeHolders) => {
     const app = await startApp({ providers: [OrderService] }, LockModule.forRoot({ embedded: true, describeHolders }));
     expect(await app.get(OrderService).labelled('a')).toEqual(['payment of the web shop']);
@@ -341,24 +330,6 @@ describe('what is no method of an object', () => {
     expect(() => Reflect.apply(Locked('a') as CallableFunction, undefined, given)).toThrow(
       new LockUsageError('@Locked decorates methods, with "experimentalDecorators" switched on as Nest needs it.'),
     );
-  });
-
-  it('is named as one of an anonymous class when its class has no name', () => {
-    const { prototype } = (() => class {
-      async pay() {}
-    })();
-    const decorate = Locked('order', { ttl: 5_000 } as object) as MethodDecorator;
-    expect(() => decorate(prototype, 'pay', Object.getOwnPropertyDescriptor(prototype, 'pay')!)).toThrow(/^an anonymous class\.pay: unknown option 'ttl'/);
-  });
-
-  it('an option that does not exist names class and method as well', () => {
-    expect(() => {
-      class Shop {
-        @Locked('order', { ttl: 5_000 } as object)
-        async pay() {}
-      }
-      return Shop;
-    }).toThrow(`Shop.pay: unknown option 'ttl'; leaseMs is probably meant.`);
   });
 
   it('a malformed template names class and method when the class is defined', () => {

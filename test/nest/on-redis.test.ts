@@ -91,33 +91,9 @@ describe('locks on Redis', () => {
     expect(ids[0]).toMatch(new RegExp(`^[A-Za-z0-9-]{1,16}:${process.pid}:[a-z0-9]{8}\\.`));
   });
 
-  it('of a template and of the string written by hand are one lock, which is told by the key that both wrote', async () => {
-    const [app, other] = await Promise.all([start(), start()]);
-    const locks = app.get(LockService);
-    const name = 'urn:{7}:50%\n';
-    await using lease = await locks.acquire(`counter:${name}`);
-    expect([lease.key, [...lease.fences.keys()], await locks.isLocked(lease.key)]).toEqual([`counter:${name}`, [`counter:${name}`], true]);
-    const listed: string[] = [];
-    for await (const { key } of locks.list({ startsWith: 'counter:urn:{' })) listed.push(key);
-    expect(listed).toEqual([`counter:${name}`]);
-    const adding = other.get(Counter).add(name);
-    await eventually(async () => expect((await locks.inspect(`counter:${name}`)).waiters).toHaveLength(1));
-    await lease.release();
-    expect(await adding).toBeDefined();
-  });
-
   it('keep to themselves who holds them with describeHolders: false', async () => {
     const app = await start(LockModule.forRoot({ redis: redis.url, describeHolders: false }));
     expect(await app.get(Counter).add('quiet')).toMatch(/^[a-z0-9]{8}\./);
-  });
-
-  it('live under their prefix only', async () => {
-    await redis.command('FLUSHALL');
-    const app = await start(LockModule.forRoot({ redis: redis.url, prefix: 'shop' }));
-    await using _held = await app.get(LockService).acquire('a');
-    const keys = (await redis.command('KEYS', '*')) as string[];
-    expect(keys.length).toBeGreaterThan(0);
-    expect(keys.filter((key) => !/^\{?shop[:}]/.test(key))).toEqual([]);
   });
 
   it('leave a client alone that belongs to the application', async () => {

@@ -55,20 +55,6 @@ describe('a method without a lock that overrides a locked one', () => {
       ]);
     });
 
-    it('is fine when it is the locked method itself', async () => {
-      @Injectable()
-      class Own {
-        constructor() {
-          Object.assign(this, { run: this.run });
-        }
-
-        @Locked('own')
-        async run(): Promise<void> {}
-      }
-      const app = await startApp({ providers: [Own] }, strict());
-      expect(Object.hasOwn(app.get(Own), 'run')).toBe(true);
-    });
-
     it('is named with the nearest of the locked methods that it hides, and with no other', async () => {
       class Careful extends Base {
         @Locked('careful')
@@ -105,11 +91,5 @@ describe('a method without a lock that overrides a locked one', () => {
       const app = await startApp({ providers: [Bound, Same, { provide: 'other', useValue: other }] }, strict());
       await app.get(Bound).run();
     });
-  });
-
-  it('does not concern an object that lets nobody look at it', async () => {
-    const closed = new Proxy({}, { has: () => { throw new TypeError('nobody may look'); } });
-    const app = await startApp({ providers: [{ provide: 'closed', useValue: closed }] });
-    expect(app.get('closed')).toBe(closed);
   });
 });

@@ -35,17 +35,17 @@ const { signal } = new AbortController();
 
 describe.each(services)('%s', (_name, locks) => {
   it.each<[string, string, unknown[], string]>([
-    ['a lease by the word of others', 'acquire', [{ ttl: 5 }], `Lock 'k': unknown option 'ttl'; leaseMs is probably meant.`],
+    ['a lease by the word of others', 'acquire', [{ ttl: 5 }], `Lock 'k': unknown option 'ttl'`],
     ['a lease as a bare number', 'acquire', [5_000], `Lock 'k': expected options to be an object such as { leaseMs: 5000 }, got 5000.`],
-    ['one permit too few in the name', 'withLock', [{ permit: 5 }, work], `Lock 'k': unknown option 'permit'; permits is probably meant.`],
-    ['permits by the word of others', 'tryAcquire', [{ limit: 5 }], `unknown option 'limit'; permits is probably meant`],
+    ['one permit too few in the name', 'withLock', [{ permit: 5 }, work], `Lock 'k': unknown option 'permit'`],
+    ['permits by the word of others', 'tryAcquire', [{ limit: 5 }], `unknown option 'limit'`],
     ['permits of a leader', 'lead', [work, { permits: 5 }], `unknown option 'permits'`],
-    ['a typing error', 'acquire', [{ leasMs: 5_000 }], `unknown option 'leasMs'; leaseMs is probably meant`],
-    ['other letters', 'acquire', [{ wait_ms: 5 }], `unknown option 'wait_ms'; waitMs is probably meant`],
-    ['what nobody can guess', 'acquire', [{ colour: 'red' }], `Lock 'k': unknown option 'colour'.`],
-    ['an option of decorators', 'acquire', [{ onBusy: 'skip' }], `unknown option 'onBusy', which belongs to decorators`],
-    ['an option of work', 'acquire', [{ onLost: 'ignore' }], `unknown option 'onLost', which belongs to withLock and decorators`],
-    ['a signal in place of options', 'acquire', [signal], `unknown option 'aborted'; signal is probably meant`],
+    ['a typing error', 'acquire', [{ leasMs: 5_000 }], `unknown option 'leasMs'`],
+    ['other letters', 'acquire', [{ wait_ms: 5 }], `unknown option 'wait_ms'`],
+    ['what is none', 'acquire', [{ colour: 'red' }], `Lock 'k': unknown option 'colour'; expected mode, leaseMs, waitMs`],
+    ['an option of decorators', 'acquire', [{ onBusy: 'skip' }], `unknown option 'onBusy'`],
+    ['an option of work', 'acquire', [{ onLost: 'ignore' }], `unknown option 'onLost'`],
+    ['a signal in place of options', 'acquire', [signal], `unknown option 'aborted'`],
     ['no options', 'acquire', [null], 'got null'],
     ['an option without a value', 'acquire', [{ waitMs: null }], 'expected waitMs to have a value or to be left out, got null'],
     ['a lease by the word of others', 'tryAcquire', [{ ttl: 5 }], `unknown option 'ttl'`],
@@ -58,7 +58,7 @@ describe.each(services)('%s', (_name, locks) => {
     ['work behind the work', 'withLock', [work, work], 'options stand before fn'],
     ['no work', 'withLock', [{ leaseMs: 5_000 }], 'fn must be a function'],
     ['a fence as a bare number', 'forceRelease', [7], `Lock 'k': expected options to be an object such as { fence: 7 }, got 7. Leave`],
-    ['a fence by the word of others', 'forceRelease', [{ token: 7 }], `unknown option 'token'; fence is probably meant`],
+    ['a fence by the word of others', 'forceRelease', [{ token: 7 }], `unknown option 'token'`],
     ['no options', 'forceRelease', [null], 'got null'],
     ['a mode that does not exist', 'isLocked', ['exclusive'], `Lock 'k': expected mode to be 'read' or 'write', got 'exclusive'`],
     ['a mode that does not exist', 'assertLocked', [{ mode: 'read' }], `expected mode to be 'read' or 'write'`],
@@ -81,7 +81,7 @@ describe.each(services)('%s', (_name, locks) => {
 
   it.each<[string, unknown, string]>([
     ['a bare text', 'order:', `Options of list: expected options to be an object such as { startsWith: 'order:' }, got 'order:'`],
-    ['a word of others', { prefix: 'order:' }, `unknown option 'prefix'; startsWith is probably meant`],
+    ['a word of others', { prefix: 'order:' }, `unknown option 'prefix'`],
     ['what is no text', { startsWith: 7 }, 'expected startsWith to be a string, got 7'],
     ['no options', null, 'got null'],
   ])('lists nothing by %s', async (_what, options, words) => {
@@ -125,8 +125,8 @@ describe('a decorator', () => {
 
   it.each<[string, CallableFunction, unknown, string]>([
     ['a lease as a bare number', Locked, 5_000, 'Shop.pay: expected options to be an object such as { leaseMs: 5000 }, got 5000.'],
-    ['a lease by the word of others', Locked, { ttl: 5 }, `Shop.pay: unknown option 'ttl'; leaseMs is probably meant.`],
-    ['a mode beside the one of its name', ReadLock, { mode: 'write' }, `Shop.pay: unknown option 'mode', which belongs to @Locked`],
+    ['a lease by the word of others', Locked, { ttl: 5 }, `Shop.pay: unknown option 'ttl'`],
+    ['a mode beside the one of its name', ReadLock, { mode: 'write' }, `Shop.pay: unknown option 'mode'`],
     ['a signal that is none', Locked, { signal: 7 }, 'Shop.pay: expected signal to be an AbortSignal, or a function that gives one, got 7.'],
   ])('refuses %s', (_what, decorator, options, words) => {
     const defined = decorate(decorator, 'k', options);
@@ -136,8 +136,8 @@ describe('a decorator', () => {
 
   it('of a route refuses what a route cannot keep', () => {
     const route = (options: object) => () => LockInterceptor.of('k', options);
-    expect(route({ onBusy: 'skip' })).toThrow(`LockInterceptor.of('k'): unknown option 'onBusy', which belongs to decorators.`);
-    expect(route({ waitMS: 5 })).toThrow(`LockInterceptor.of('k'): unknown option 'waitMS'; waitMs is probably meant.`);
+    expect(route({ onBusy: 'skip' })).toThrow(`LockInterceptor.of('k'): unknown option 'onBusy'`);
+    expect(route({ waitMS: 5 })).toThrow(`LockInterceptor.of('k'): unknown option 'waitMS'`);
   });
 });
 
@@ -153,19 +153,19 @@ describe('LockModule', () => {
   const unread = 'What only your version of a client knows can be given with a client: new Redis({ … }) or createClient({ … })';
 
   it.each<[string, unknown, string]>([
-    ['a default by the word of others', { embedded: true, ttl: 5 }, `unknown option 'ttl'; leaseMs is probably meant`],
+    ['a default by the word of others', { embedded: true, ttl: 5 }, `unknown option 'ttl'`],
     ['a bare URL', 'redis://a', `expected options to be an object such as { redis: process.env.REDIS_URL }, got a URL`],
     ['a default without a value', { embedded: true, leaseMs: null }, 'expected leaseMs to have a value or to be left out, got null'],
-    ['a database by its long name', { redis: { host: 'a', database: 3 } }, `redis: unknown option 'database'; db is probably meant. ${unread}`],
-    ['a database, and no host', { redis: { database: 3 } }, `redis: unknown option 'database'; db is probably meant`],
-    ['the options of node-redis', { redis: { socket: { host: 'a' } } }, `redis: unknown option 'socket'; host is probably meant`],
-    ['one of several', { redis: ['redis://a', { host: 'b', pass: 'c' }, 'redis://c'] }, `redis[1]: unknown option 'pass'; password is probably meant`],
-    ['options of the Cluster beside it', { redis: { cluster: ['redis://a'], redisOptions: {} } }, `unknown option 'redisOptions'; options is probably meant`],
+    ['a database by its long name', { redis: { host: 'a', database: 3 } }, `redis: unknown option 'database'. ${unread}`],
+    ['a database, and no host', { redis: { database: 3 } }, `redis: unknown option 'database'`],
+    ['the options of node-redis', { redis: { socket: { host: 'a' } } }, `redis: unknown option 'socket'`],
+    ['one of several', { redis: ['redis://a', { host: 'b', pass: 'c' }, 'redis://c'] }, `redis[1]: unknown option 'pass'`],
+    ['options of the Cluster beside it', { redis: { cluster: ['redis://a'], redisOptions: {} } }, `unknown option 'redisOptions'`],
     ['options of the Cluster', { redis: { cluster: ['redis://a'], options: { redirections: 4 } } }, `redis.options: unknown option 'redirections'`],
     [
       'options of its nodes',
       { redis: { cluster: ['redis://a'], options: { redisOptions: { pass: 'a' } } } },
-      `redis.options.redisOptions: unknown option 'pass'; password is probably meant`,
+      `redis.options.redisOptions: unknown option 'pass'`,
     ],
     ['a client of a third package', { redis: new Client() }, 'redis is a client that locks cannot use; give the URL, a client of ioredis'],
     ['one such among several', { redis: ['redis://a', new Client(), 'redis://b'] }, 'redis[1] is a client that locks cannot use'],

@@ -70,12 +70,6 @@ describe('a locked method', () => {
     expect(app.get(Room).most).toBe(1);
   });
 
-  it('does not make a singleton anything else', async () => {
-    const Worker = workerOf(Scope.DEFAULT);
-    const app = await startApp({ providers: [Room, Worker] });
-    expect(app.get(ModuleRef).introspect(Worker).scope).toBe(Scope.DEFAULT);
-  });
-
   it('works in a module that is loaded later', async () => {
     const Worker = workerOf(Scope.DEFAULT);
 
@@ -140,11 +134,6 @@ describe('inheritance', () => {
     const derived = app.get(Derived);
     expect(await derived.inherited('a')).toBe('base:a');
     expect(await derived.overridden('a')).toEqual(['derived:a', 'base:a']);
-  });
-
-  it('leaves private fields within reach', async () => {
-    const app = await startApp({ providers: [Derived] });
-    expect(await app.get(Derived).secret()).toBe('kept');
   });
 
   it('locks a subclass that decorates nothing itself', async () => {

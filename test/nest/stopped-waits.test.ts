@@ -95,13 +95,6 @@ describe('a signal that a decorator makes of the arguments', () => {
     expect(orders.ran).toBe(1);
   });
 
-  it('may be none', async () => {
-    const { orders } = await start();
-    expect(await orders.pay('1')).toBe('paid');
-    expect(await orders.tryToPay('1')).toBe('paid');
-    expect(await lastValueFrom(orders.watch('1'))).toBe('seen');
-  });
-
   it('that has aborted before the call lets nothing begin', async () => {
     const { orders, locks } = await start();
     const gone = AbortSignal.abort(new Error('gone'));
@@ -153,17 +146,6 @@ describe('a signal that outlives the Observables whose waits it may stop', () =>
     expect(getEventListeners(signal, 'abort')).toEqual([]);
     // Node keeps a reference for each signal that was ever combined with this one.
     expect(combined).not.toHaveBeenCalled();
-  });
-
-  it('keeps nothing of those that were left while they waited', async () => {
-    const { orders, locks, waiting } = await start();
-    await using _held = await locks.acquire('order:1');
-    const { signal } = new AbortController();
-    const reading = orders.watch('1', signal).subscribe();
-    await until(() => getEventListeners(signal, 'abort').length === 1, 'the wait');
-    reading.unsubscribe();
-    await until(() => waiting() === 0, 'the end of the wait');
-    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 });
 

@@ -95,12 +95,6 @@ describe('data with methods that are named as in a stream', () => {
     methods.give = new Proxy(() => 'data', { getOwnPropertyDescriptor: refuse });
     expect((await methods.later()) === methods.give).toBe(true);
   });
-
-  it('may be given by a route', async () => {
-    const app = await startApp({ controllers: [Files] });
-    Files.give = new Some(7);
-    await request(app.getHttpServer()).get('/files/route').expect(200, { value: 7 });
-  });
 });
 
 describe('a stream that is refused', () => {

@@ -3,8 +3,7 @@
  * that the library offers, and looking around while it holds them.
  */
 import type { Lease } from '../../lib/core/port/lease.js';
-import type { LockMode } from '../../lib/core/port/lock-mode.js';
-import type { WithLockOptions } from '../../lib/core/port/lock-options.js';
+import type { LockMode, WithLockOptions } from '../../lib/core/port/lock-options.js';
 import { isLockError } from '../../lib/core/port/errors.js';
 import type { JudgedCall } from './phase-judge.js';
 import { PERMIT_KEY } from './plan.js';

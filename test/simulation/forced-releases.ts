@@ -10,9 +10,8 @@ import { lockKeyOf } from './setting.js';
 import type { SimProcess } from './sim-process.js';
 import type { ScriptRun, SimServer } from './sim-server.js';
 
-/** Where a request for a vote says so. */
-const [BALLOT, WAITED_MS] = [5, 12];
-const HAS_IT_ELSEWHERE = '-2';
+/** Where a request for a vote names its ballot. */
+const BALLOT = 5;
 
 export interface Surroundings {
   readonly servers: readonly SimServer[];
@@ -63,9 +62,7 @@ export class ForcedReleases {
   /** A node ran the script that votes. */
   voted(server: SimServer, { args }: ScriptRun): void {
     for (const terms of args) {
-      const { [BALLOT]: ballot = '', [WAITED_MS]: waitedMs } = terms.split(' ');
-      // A process asks again for a ballot that it has elsewhere.
-      if (waitedMs === HAS_IT_ELSEWHERE) continue;
+      const ballot = terms.split(' ')[BALLOT] ?? '';
       const vote = `${server.name} ${ballot}`;
       if (this.asked.has(vote)) this.doubled.add(ballot);
       this.asked.add(vote);

@@ -2,7 +2,7 @@
  * Watches the readers that wait, in whichever process: when one of them is let in, a phase of reading has begun, and nobody may
  * write before those that waited already have read, whoever stood before them (L1).
  */
-import type { LockMode } from '../../lib/core/port/lock-mode.js';
+import type { LockMode } from '../../lib/core/port/lock-options.js';
 import type { SimProcess } from './sim-process.js';
 
 /** A call that waits. */

@@ -15,7 +15,7 @@ import type {
   RenewRequest,
   Wake,
 } from '../../lib/core/port/lock-store.js';
-import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest } from '../../lib/core/port/ticket-store.js';
+import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest } from '../../lib/core/port/ticket.js';
 import type { HistoryEvent } from '../model/history.js';
 import { StoreAround } from '../support/store-around.js';
 import type { Plan } from './plan.js';

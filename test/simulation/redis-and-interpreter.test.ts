@@ -89,7 +89,7 @@ class Pair {
 
   constructor(private readonly random: Random) {
     this.nowUs = random.pick([1_790_000_000_000_000, 1_790_000_000_000_000, 915_148_799_000_000, 172_800_000_000]);
-    this.calls = new ScriptCalls(random, this.data, runId);
+    this.calls = new ScriptCalls(random, this.data);
   }
 
   async runAll(): Promise<void> {

@@ -25,7 +25,8 @@ type InsideStore =
       readonly ballots: Counted;
       readonly asking: Counted;
       readonly waiters: Counted;
-      readonly context: { readonly withdrawals: { readonly unanswered: Counted }; readonly deadlines: { readonly open: Counted } };
+      readonly withdrawals: Counted;
+      readonly nodes: readonly { readonly store: { readonly runner: { readonly awaited: { readonly out: readonly unknown[] } } } }[];
     };
 
 export class Remains {
@@ -38,7 +39,7 @@ export class Remains {
     await time.run(Math.max(...plan.leasesMs) + plan.maxLeaseMs + AFTERMATH_MS);
     for (const member of this.living) this.inProcess(member);
     for (const server of world.servers) {
-      for (const key of server.keys()) if (!/^\{lock(:\d+)?\}:(f|format|e|q:%heard)$/.test(key)) world.violations.push(`left in ${server.name}: ${key}`);
+      for (const key of server.keys()) if (!/^\{lock(:\d+)?\}:(f|format|q:%heard)$/.test(key)) world.violations.push(`left in ${server.name}: ${key}`);
     }
     await this.close();
   }
@@ -87,7 +88,7 @@ function inStore(store: InsideStore): Record<string, number> {
     ballots: store.ballots.size,
     questions: store.asking.size,
     'waiters of a Redlock': store.waiters.size,
-    withdrawals: store.context.withdrawals.unanswered.size,
-    deadlines: store.context.deadlines.open.size,
+    withdrawals: store.withdrawals.size,
+    requests: store.nodes.reduce((sum, { store: { runner } }) => sum + runner.awaited.out.length, 0),
   };
 }

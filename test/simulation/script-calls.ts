@@ -1,17 +1,16 @@
 /** Random calls of every script, such that they meet each other: few locks, few processes, and ids of which most were asked for. */
-import type { LockMode } from '../../lib/core/port/lock-mode.js';
-import { UNKNOWN_MEMORY, UNKNOWN_RUN_ID } from '../../lib/stores/wire/redis-keys.js';
+import type { LockMode } from '../../lib/core/port/lock-options.js';
+import { UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../../lib/stores/wire/redis-keys.js';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
 import type { Random } from './random.js';
 import type { RedisData } from './redis-data.js';
 
-const EPOCH = '{sim}:e';
-/** A slot group's last fence where only a Redlock has locks: no memory of a single Redis stands behind it. */
-const NODE_FENCE = '{sim:5}:f';
+/** A lock on a node of a Redlock. */
+const ON_NODE = { lockKey: '{sim:5}:l:d', queueKey: '{sim:5}:q:d', fenceKey: '{sim:5}:f' };
 /** The last instant that an acquire can name. */
 const NEVER = 9_999_999_999_999;
 
-type SimLock = scripts.AcquireKeys & scripts.VoteKeys;
+type SimLock = scripts.AcquireKeys;
 
 export class ScriptCalls {
   private nowUs = 0;
@@ -21,13 +20,12 @@ export class ScriptCalls {
     private readonly random: Random,
     /** What the calls so far have written. */
     private readonly data: RedisData,
-    private readonly runId: string,
   ) {}
 
   /** The next one, at this server time. */
   at(nowUs: number): scripts.BuiltCall {
     this.nowUs = nowUs;
-    const { random, runId } = this;
+    const { random } = this;
     const on = this.lock();
     const id = this.anId();
     switch (random.whole(0, 31)) {
@@ -42,35 +40,32 @@ export class ScriptCalls {
         return many(scripts.heartbeat, [this.lock(), this.lock()], (keys, args, each) =>
           scripts.addHeartbeat(keys, args, each, { id: this.anId(), floor: 0, longestMs: random.pick([1_000, 60_000]), ...this.recovery(each) }));
       case 3:
-        return scripts.downgradeCall(on, { id: random.chance(0.3) ? this.holderOf(on.lockKey) : id, floor: 0, recoveryMs: random.pick([undefined, 0, 300]) });
+        return scripts.downgradeCall(on, { id: random.chance(0.3) ? this.holderOf(on.lockKey) : id, floor: 0, recoveryMs: random.pick([0, 0, 300]) });
       case 4:
-        return scripts.forceReleaseCall(on, { fence: random.pick([undefined, this.nowUs, this.fenceOf(on.lockKey)]), notAfter: random.pick([NEVER, NEVER, NEVER, 1]), floor: 0, recoveryMs: random.pick([undefined, 0, 300]) });
+        return scripts.forceReleaseCall(on, { fence: random.pick([undefined, this.nowUs, this.fenceOf(on.lockKey)]), notAfter: random.pick([NEVER, NEVER, NEVER, 1]), floor: 0, recoveryMs: random.pick([0, 0, 300]) });
       case 5:
         return scripts.inspectCall(on);
       case 6:
       case 16:
       case 17:
-        return scripts.voteCall({ ...on, fenceKey: random.pick([on.fenceKey, NODE_FENCE]) }, this.vote());
+        return scripts.voteCall(ON_NODE, this.vote());
       case 19:
-      case 20:
-        return scripts.giveBackCall(on, {
-          id: random.pick([undefined, this.holderOf(on.lockKey) || id, id]), keepsMarks: random.pick([false, true]), mayBeOver: random.pick([false, true]), abandoned: random.pick([false, false, true]), next: random.pick([undefined, 'p1', 'p2']),
-          process: random.pick(['p1', 'p2']), waitedMs: random.pick([-1, 0, 700]), mode: this.mode(), patienceMs: random.pick([1, 50]),
-        });
+      case 20: {
+        const left = random.pick([`p${random.whole(1, 3)}.~`, this.holderOf(ON_NODE.lockKey) || id, id]);
+        return scripts.releaseCall(ON_NODE, { id: left, mayBeOver: random.pick([false, true]), abandoned: random.pick([false, false, true]), floor: 0, recoveryMs: UNTIL_TOLD_MS, known: this.nodeMemory() });
+      }
       case 7:
-        return scripts.raiseFenceCall(on, { id: random.pick([id, this.holderOf(on.lockKey)]), fence: this.nowUs + random.pick([-10, 10]), fences: 1 });
+        return scripts.forceReleaseCall(ON_NODE, { fence: random.pick([undefined, this.fenceOf(ON_NODE.lockKey)]), notAfter: NEVER, floor: 0, recoveryMs: UNTIL_TOLD_MS });
       case 8:
         return random.chance(0.5)
-          ? scripts.greetCall({ epochKey: EPOCH, fenceKeys: [on.fenceKey] }, { maxLeaseMs: random.pick([1, 5_000]), floors: [this.nowUs + 5] })
-          : scripts.surveyCall({ epochKey: EPOCH, fenceKeys: [on.fenceKey, '{sim:9}:f'] }, { maxLeaseMs: 5_000 });
+          ? scripts.surveyCall({ fenceKeys: [ON_NODE.fenceKey, '{sim:9}:f'] })
+          : many(scripts.bringBack, [ON_NODE], (keys, args, each) => scripts.addBringBack(keys, args, each, { ...this.lease(each), recoveryMs: UNTIL_TOLD_MS }));
       case 18: {
         const fence = this.nowUs + random.pick([-90_000_000, 0, 1_000]);
         return scripts.fencedWriteCall({ dataKey: '{guarded}' }, { fence, fields: ['state', 'paid', 'by', id] });
       }
-      case 9: {
-        const said = { maxLeaseMs: random.pick([1, 5_000]), runId, since: this.epochSince(), floors: [this.nowUs + 7] };
-        return scripts.admitCall({ epochKey: EPOCH, fenceKeys: [on.fenceKey] }, said);
-      }
+      case 9:
+        return scripts.admitCall({ fenceKeys: [ON_NODE.fenceKey] }, { maxLeaseMs: random.pick([0, 1, 5_000]), since: random.pick([NEVER, -1]), floors: [this.nowUs + 7] });
       case 21:
         return scripts.recallCall(
           { keys: [on.fenceKey, '{sim:9}:f'].map((fenceKey) => ({ fenceKey })) },
@@ -146,7 +141,7 @@ export class ScriptCalls {
 
   private lock(): SimLock {
     const [group, key] = this.random.pick([['{sim:1}', 'a'], ['{sim:1}', 'ä b'], ['{sim:2}', 'c']] as const);
-    return { lockKey: `${group}:l:${key}`, queueKey: `${group}:q:${key}`, marksKey: `${group}:m:${key}`, fenceKey: `${group}:f`, epochKey: EPOCH };
+    return { lockKey: `${group}:l:${key}`, queueKey: `${group}:q:${key}`, fenceKey: `${group}:f` };
   }
 
   private mode(): LockMode {
@@ -154,11 +149,11 @@ export class ScriptCalls {
   }
 
   private vote(): scripts.VoteArgs {
-    const { random, runId, nowUs: proposal } = this;
+    const { random, nowUs: proposal } = this;
     const said = {
       id: this.newId(), mode: this.mode(), leaseMs: 3_000, fences: random.pick([1, 1, 16]), proposal, notAfter: random.pick([NEVER, NEVER, NEVER, 1]), label: 'Class.method',
-      owner: random.pick([undefined, 'saga:1', 'saga:1', 'saga:1']), minHoldMs: random.pick([0, 0, 900]), graceMs: random.pick([0, 0, 700]), maxLeaseMs: random.pick([1, 1, 5_000]),
-      runId: random.pick([UNKNOWN_RUN_ID, runId]), process: random.pick(['p1', 'p2', 'p3']), waitedMs: random.pick([-1, 0, 3, 700]), patienceMs: random.pick([1, 50]),
+      owner: random.pick([undefined, 'saga:1', 'saga:1', 'saga:1']), minHoldMs: random.pick([0, 0, 900]), graceMs: random.pick([0, 0, 700]),
+      known: random.pick([undefined, this.nodeMemory()]) ?? UNKNOWN_MEMORY, waitedMs: random.pick([-1, 0, 3, 700]), patienceMs: random.pick([1, 50]),
     };
     return { ...said, plain: said.fences === 1 && said.minHoldMs === 0 && said.graceMs === 0 };
   }
@@ -186,9 +181,10 @@ export class ScriptCalls {
     return typeof value === 'string' ? (value.split(' ')[at] ?? '') : '';
   }
 
-  private epochSince(): number {
-    const value = this.data.peek(EPOCH, Math.floor(this.nowUs / 1000))?.value;
-    return typeof value === 'string' ? Number(value.split(' ')[1]) : 0;
+  /** As its record names it. */
+  private nodeMemory(): string {
+    const value = this.data.peek(ON_NODE.fenceKey, Math.floor(this.nowUs / 1000))?.value;
+    return typeof value === 'string' ? (value.split(' ')[1] ?? UNKNOWN_MEMORY) : UNKNOWN_MEMORY;
   }
 }
 

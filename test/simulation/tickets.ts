@@ -3,7 +3,7 @@
  * what comes of each: one adoption, not after its time, with nobody in between.
  */
 import type { Lease } from '../../lib/core/port/lease.js';
-import type { LockMode } from '../../lib/core/port/lock-mode.js';
+import type { LockMode } from '../../lib/core/port/lock-options.js';
 import { isLockError } from '../../lib/core/port/errors.js';
 import type { Random } from './random.js';
 import type { WitnessedHold } from './witness.js';

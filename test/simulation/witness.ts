@@ -3,7 +3,7 @@
  * not rise, and when the end of a lease is not told. It asks what the application would ask: `remainingMs` and `assertHeld`.
  */
 import type { Lease } from '../../lib/core/port/lease.js';
-import type { LockMode } from '../../lib/core/port/lock-mode.js';
+import type { LockMode } from '../../lib/core/port/lock-options.js';
 import type { SimProcess } from './sim-process.js';
 
 export interface WitnessedHold {

@@ -2,13 +2,14 @@
  * One simulated world: servers, processes with the whole library in each, the ways between them, and those who watch. What
  * happens to it is decided by the nemesis and by the callers.
  */
+import { wholeNode } from './whole-node.js';
 import { LockService } from '../../lib/lock.service.js';
 import { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
 import { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { decodeKey, encodeKey } from '../../lib/stores/wire/key-encoding.js';
 import type { LockStoreError } from '../../lib/core/port/errors.js';
 import type { LockStore } from '../../lib/core/port/lock-store.js';
-import type { Finding } from '../../lib/core/port/report.js';
+import type { Finding } from '../../lib/core/port/lock-events.js';
 import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import type { HistoryEvent } from '../model/history.js';
 import { ForcedReleases } from './forced-releases.js';
@@ -88,7 +89,7 @@ export class World implements Recorder {
     for (const server of this.servers) {
       server.watch = plan.topology === 'redlock' ? this.watchNode : this.watch;
       // As after a quarantine: nothing was granted before the world began.
-      if (plan.topology === 'redlock') server.put('{lock}:e', `${server.runId} ${server.nowMs()} 1`);
+      if (plan.topology === 'redlock') for (const [key, value] of wholeNode('lock', server.runId, server.nowMs())) server.put(key, value);
     }
     if (plan.topology === 'redlock') this.forced = this.forcedReleases();
     this.witness = new Witness(() => this.time.now, {

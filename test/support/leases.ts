@@ -2,7 +2,7 @@
 import { StoreLease, type LeaseGuard, type LeaseKeeper } from '../../lib/core/lease/store-lease.js';
 import type { LockOptions } from '../../lib/core/port/lock-options.js';
 import type { Grant } from '../../lib/core/port/lock-store.js';
-import { resolveDefaults, resolveOptions } from '../../lib/core/port/resolve-options.js';
+import { resolveDefaults, resolveOptions } from '../../lib/core/port/options.js';
 
 /** What a lease was told to its keeper and its guard, in order. */
 export interface Seen {

@@ -4,9 +4,9 @@ import { delay, type Clock } from '../../lib/core/port/clock.js';
 import type { Lease } from '../../lib/core/port/lease.js';
 import type { LockDefaults } from '../../lib/core/port/lock-options.js';
 import type { AcquireOutcome, AcquireRequest, Doubt, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, Wake } from '../../lib/core/port/lock-store.js';
-import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest } from '../../lib/core/port/ticket-store.js';
+import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest } from '../../lib/core/port/ticket.js';
 import { LockStoreError } from '../../lib/core/port/errors.js';
-import type { Report } from '../../lib/core/port/report.js';
+import type { Report } from '../../lib/core/port/lock-events.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import { FakeClock } from './fake-clock.js';
 import { StoreAround } from './store-around.js';
@@ -124,6 +124,12 @@ export class Fleet {
     const locks = new LockService({ ...defaults, store: wire, process: `p${(this.processes += 1)}`, clock: this.clock, report });
     return { locks, wire };
   }
+}
+
+/** A fleet with one process, until the test adds others. */
+export function alone(...how: Parameters<Fleet['process']>): { fleet: Fleet; locks: LockService; wire: Wire } {
+  const fleet = new Fleet();
+  return { fleet, ...fleet.process(...how) };
 }
 
 /** Two readers of one process whose terms differ: each has a read lease of its own in the store. */

@@ -1,10 +1,11 @@
 /** The scripts of one Redlock node, run one by one on a server of their own. */
 import type { Redis } from 'ioredis';
 import {
-  addGiveBack, addVote, admitCall, giveBack, giveBackCall, greetCall, raiseFenceCall, surveyCall, vote, voteCall, type BuiltCall, type GiveBackArgs, type ScriptArgument, type VoteArgs,
+  addBringBack, addRelease, addVote, admitCall, bringBack, release, releaseCall, surveyCall, vote, voteCall, type BuiltCall, type ReleaseArgs, type ScriptArgument, type VoteArgs,
 } from '../../lib/stores/wire/lua.generated.js';
-import { RedisKeys, UNKNOWN_RUN_ID, type NodeKeys } from '../../lib/stores/wire/redis-keys.js';
+import { RedisKeys, UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../../lib/stores/wire/redis-keys.js';
 import { NEVER } from '../../lib/stores/wire/trial-lock.js';
+import { wholeNode } from '../simulation/whole-node.js';
 import { startRedis, type RedisServer } from './redis-server.js';
 
 export interface VoteArguments {
@@ -15,7 +16,6 @@ export interface VoteArguments {
   readonly notAfter?: number;
   readonly owner?: string;
   readonly minHoldMs?: number;
-  readonly process?: string;
   readonly waitedMs?: number;
   readonly patienceMs?: number;
 }
@@ -24,20 +24,19 @@ type Reply = (number | string)[];
 
 export class NodeScripts {
   readonly keys = new RedisKeys('lock');
-  readonly epochKey = '{lock}:e';
-  /** What the caller of a vote believes the server to be. */
-  runId: string | undefined;
+  /** What the caller of a vote believes the memory of the server to be. */
+  known: string | undefined;
 
   private constructor(
     readonly server: RedisServer,
     readonly client: Redis,
-    /** How long it stays out after it lost its memory. */
-    readonly maxLeaseMs: number,
+    readonly runId: string,
   ) {}
 
-  static async start(maxLeaseMs: number): Promise<NodeScripts> {
+  static async start(): Promise<NodeScripts> {
     const server = await startRedis();
-    return new NodeScripts(server, server.client(), maxLeaseMs);
+    const client = server.client();
+    return new NodeScripts(server, client, /run_id:(\w+)/.exec(await client.info('server'))![1]!);
   }
 
   async now(): Promise<number> {
@@ -46,67 +45,83 @@ export class NodeScripts {
   }
 
   /** Lets it vote, as if it had always been there. */
-  async makeWhole(): Promise<void> {
-    const [, , runId] = await this.greet();
-    await this.client.set(this.epochKey, `${runId} ${await this.now()} 1`);
+  async makeWhole(since?: number): Promise<void> {
+    await this.client.mset(...wholeNode('lock', this.runId, since ?? (await this.now())).flat());
+  }
+
+  /** What stands behind the last fence of the slot group of a lock. */
+  async memoryOf(key: string): Promise<string> {
+    return (await this.record(key))!.split(' ')[1]!;
+  }
+
+  /** The last fence of the slot group of a lock, with what stands behind it. */
+  record(key: string): Promise<string | null> {
+    return this.client.get(this.keys.spotOf(key).fenceKey);
+  }
+
+  marks(key: string): Promise<string | null> {
+    return this.client.get(this.keys.lock(key).replace('}:l:', '}:m:'));
   }
 
   vote(key: string, id: string, how: VoteArguments = {}): Promise<Reply> {
-    return this.run(voteCall(this.on(key), this.voteArgs(id, how))) as Promise<Reply>;
+    return this.run(voteCall(this.keys.spotOf(key), this.voteArgs(id, how))) as Promise<Reply>;
   }
 
   /** One ballot for each key, in one command. */
   voteTogether(keys: readonly string[], id: string): Promise<Reply[]> {
     const [redisKeys, args]: [string[], ScriptArgument[]] = [[], []];
-    for (const key of keys) addVote(redisKeys, args, this.on(key), this.voteArgs(id, {}));
+    for (const key of keys) addVote(redisKeys, args, this.keys.spotOf(key), this.voteArgs(id, {}));
     return this.run({ script: vote, keys: redisKeys, args }) as Promise<Reply[]>;
   }
 
-  raiseFence(key: string, id: string, fence: number, fences = 1): Promise<unknown> {
-    return this.run(raiseFenceCall(this.on(key), { id, fence, fences }));
+  /** Gives a ballot to the node that it may not have, and its fence. */
+  async bringBack(key: string, id: string, fence: number, fences = 1): Promise<Reply> {
+    const [redisKeys, args]: [string[], ScriptArgument[]] = [[], []];
+    addBringBack(redisKeys, args, this.keys.spotOf(key), {
+      id, mode: 'write', notAfter: NEVER, leaseMs: 5_000, fence, fences, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: UNTIL_TOLD_MS, known: '-',
+      ticketId: undefined, owner: undefined, label: undefined,
+    });
+    return ((await this.run({ script: bringBack, keys: redisKeys, args })) as Reply).slice(1);
   }
 
-  release(key: string, id: string, how: Partial<GiveBackArgs> = {}): Promise<unknown> {
-    return this.run(giveBackCall(this.on(key), this.giveBackArgs(id, how)));
+  release(key: string, id: string, how: Partial<ReleaseArgs> = {}): Promise<unknown> {
+    return this.run(releaseCall(this.keys.spotOf(key), this.releaseArgs(id, how)));
+  }
+
+  /** Takes the marks of a process away. */
+  unmark(key: string, process: string): Promise<unknown> {
+    return this.release(key, `${process}.~`);
   }
 
   /** Takes the same ballot away from each key, in one command. */
   releaseTogether(keys: readonly string[], id: string): Promise<unknown[]> {
     const [redisKeys, args]: [string[], ScriptArgument[]] = [[], []];
-    for (const key of keys) addGiveBack(redisKeys, args, this.on(key), this.giveBackArgs(id));
-    return this.run({ script: giveBack, keys: redisKeys, args }) as Promise<unknown[]>;
+    for (const key of keys) addRelease(redisKeys, args, this.keys.spotOf(key), this.releaseArgs(id));
+    return this.run({ script: release, keys: redisKeys, args }) as Promise<unknown[]>;
   }
 
-  greet(floors: ReadonlyMap<number, number> = new Map()): Promise<Reply> {
-    return this.run(greetCall(this.memoryOf(floors.keys()), { maxLeaseMs: this.maxLeaseMs, floors: [...floors.values()] })) as Promise<Reply>;
+  /** Of the groups of these locks. */
+  survey(...keys: string[]): Promise<Reply> {
+    return this.run(surveyCall(this.groupsOf(keys))) as Promise<Reply>;
   }
 
-  survey(groups: readonly number[]): Promise<Reply> {
-    return this.run(surveyCall(this.memoryOf(groups), { maxLeaseMs: this.maxLeaseMs })) as Promise<Reply>;
+  admit(since: number, maxLeaseMs: number, floors: Readonly<Record<string, number>>): Promise<unknown> {
+    return this.run(admitCall(this.groupsOf(Object.keys(floors)), { maxLeaseMs, since, floors: Object.values(floors) }));
   }
 
-  admit(runId: string, since: number, floors: ReadonlyMap<number, number> = new Map()): Promise<unknown> {
-    return this.run(admitCall(this.memoryOf(floors.keys()), { maxLeaseMs: this.maxLeaseMs, runId, since, floors: [...floors.values()] }));
-  }
-
-  private on(key: string): NodeKeys {
-    return this.keys.nodeSpotOf(key);
-  }
-
-  private memoryOf(groups: Iterable<number>): { epochKey: string; fenceKeys: string[] } {
-    return { epochKey: this.epochKey, fenceKeys: [...groups].map((group) => this.keys.fence(group)) };
+  private groupsOf(keys: readonly string[]): { fenceKeys: string[] } {
+    return { fenceKeys: keys.map((key) => this.keys.spotOf(key).fenceKey) };
   }
 
   private voteArgs(id: string, { mode = 'w', owner, leaseMs = 5_000, ...how }: VoteArguments): VoteArgs {
     return {
-      id, mode: mode === 'w' ? 'write' : 'read', owner: owner === '-' ? undefined : owner, leaseMs, proposal: 1, notAfter: NEVER,
-      maxLeaseMs: this.maxLeaseMs, runId: this.runId ?? UNKNOWN_RUN_ID, process: 'p', waitedMs: -1, patienceMs: 50, fences: 1, minHoldMs: 0, graceMs: 0,
-      plain: (how.fences ?? 1) === 1 && (how.minHoldMs ?? 0) === 0, ...how,
+      id, mode: mode === 'w' ? 'write' : 'read', owner, label: undefined, leaseMs, proposal: 1, notAfter: NEVER, known: this.known ?? UNKNOWN_MEMORY, waitedMs: -1, patienceMs: 50,
+      fences: 1, minHoldMs: 0, graceMs: 0, plain: (how.fences ?? 1) === 1 && (how.minHoldMs ?? 0) === 0, ...how,
     };
   }
 
-  private giveBackArgs(id: string, how: Partial<GiveBackArgs> = {}): GiveBackArgs {
-    return { id, keepsMarks: how.waitedMs === undefined, mayBeOver: false, abandoned: false, process: 'p', waitedMs: -1, mode: 'write', patienceMs: 50, ...how };
+  private releaseArgs(id: string, how: Partial<ReleaseArgs> = {}): ReleaseArgs {
+    return { id, mayBeOver: false, abandoned: false, floor: 0, recoveryMs: UNTIL_TOLD_MS, known: this.known ?? UNKNOWN_MEMORY, ...how };
   }
 
   private run({ script, keys, args }: BuiltCall): Promise<unknown> {

@@ -5,6 +5,7 @@ import { eventually } from './eventually.js';
 import type { RedisServer } from './redis-server.js';
 import { connectBy } from './test-client.js';
 import { USUAL_OPTIONS } from './store-options.js';
+import { wholeNode } from '../simulation/whole-node.js';
 
 const opened = new Set<RedlockStore>();
 
@@ -23,9 +24,14 @@ export async function openRedlock(masters: readonly RedisServer[], process: stri
 /** Lets new masters vote at once, as they would after a quarantine: they have granted nothing yet. */
 export async function admitAll(masters: readonly RedisServer[], prefix = 'lock'): Promise<void> {
   for (const master of masters) {
-    const runId = /run_id:(\w+)/.exec(String(await master.command('INFO', 'server')))?.[1];
-    await master.command('SET', `{${prefix}}:e`, `${runId} ${Date.now()} 1`);
+    const runId = /run_id:(\w+)/.exec(String(await master.command('INFO', 'server')))?.[1] ?? '';
+    await master.command('MSET', ...wholeNode(prefix, runId, Date.now()).flat());
   }
+}
+
+/** Whether a master votes, as its data tell. One that lost them does not say so before a process has looked at it. */
+export async function votes(master: RedisServer, prefix = 'lock'): Promise<boolean> {
+  return /^\d+ \S+$/.test(String(await master.command('GET', `{${prefix}:0}:f`)));
 }
 
 export async function closeRedlocks(): Promise<void> {

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../lib/core/port/clock.js';
 import { RedlockStore, type RedlockStoreOptions } from '../../lib/stores/redlock/redlock-store.js';
-import type { Finding } from '../../lib/core/port/report.js';
+import type { Finding } from '../../lib/core/port/lock-events.js';
 import { byIoredis } from '../../lib/stores/wire/ioredis.js';
 import { Random } from '../simulation/random.js';
 import { SimClient } from '../simulation/sim-client.js';
@@ -13,6 +13,7 @@ import { SimServer } from '../simulation/sim-server.js';
 import { Way } from '../simulation/sim-socket.js';
 import { VirtualTime } from '../simulation/virtual-time.js';
 import { USUAL_OPTIONS } from './store-options.js';
+import { wholeNode } from '../simulation/whole-node.js';
 
 /** A process with a store, the ways from it to the masters, and what it wrote to its log. */
 export interface RedlockMember {
@@ -35,7 +36,7 @@ export class SimulatedRedlock {
   constructor(nodes = 3, remember = true) {
     this.servers = Array.from({ length: nodes }, (_, n) => new SimServer(`redis${n + 1}`, this.time, 0));
     this.clock = this.machine.clock;
-    if (remember) for (const server of this.servers) server.put('{lock}:e', `${server.runId} ${server.nowMs()} 1`);
+    if (remember) for (const server of this.servers) remembers(server);
   }
 
   /** Makes a process, whose store is not open yet. */
@@ -83,4 +84,9 @@ export class SimulatedRedlock {
   async close(): Promise<void> {
     for (const store of this.stores.splice(0)) await store.close();
   }
+}
+
+/** Lets a master vote at once, as if it had granted nothing yet and its first quarantine were over. */
+export function remembers(server: SimServer): void {
+  for (const [key, value] of wholeNode('lock', server.runId, server.nowMs())) server.put(key, value);
 }

@@ -13,7 +13,7 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../../lib/core/port/lock-store.js';
-import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest, TicketStore } from '../../lib/core/port/ticket-store.js';
+import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest, TicketStore } from '../../lib/core/port/ticket.js';
 
 export class StoreAround implements LockStore {
   readonly capabilities: StoreCapabilities;
@@ -52,6 +52,9 @@ export class StoreAround implements LockStore {
     this.store.onDoubt?.(...listeners);
   }
 
+  memoryOf(key: string): string | undefined {
+    return this.store.memoryOf?.(key);
+  }
   mayHaveForgotten(lease: HolderRef & HeldLease): boolean {
     return this.store.mayHaveForgotten?.(lease) === true;
   }

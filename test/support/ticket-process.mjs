@@ -39,6 +39,18 @@ const verbs = {
     await lease.release();
     return hold;
   },
+  /** Takes one job of a BullMQ queue, adopts its ticket and is killed: `while` it works under the hold, or `after` it has handed it back. */
+  async job({ queue, port, dies }) {
+    const { Worker } = await import('bullmq');
+    const process = async ({ data: { ticket } }) => {
+      const fails = async () => {
+        if (dies === 'while') die();
+        throw new Error('the provider failed');
+      };
+      await locks.withAdopted(ticket, { onError: 'handBack', withinMs: 30_000, leaseMs: 2_000 }, fails).catch(die);
+    };
+    new Worker(queue, process, { connection: { host: '127.0.0.1', port }, lockDuration: 500, stalledInterval: 100 });
+  },
   /** Takes a lock as everybody does. */
   async take({ key, waitMs }) {
     const lease = await locks.acquire(key, { waitMs });

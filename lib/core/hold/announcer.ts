@@ -3,9 +3,8 @@ import type { StoreLease } from '../lease/store-lease.js';
 import { isLockError, type LockLostError, type LockStoreError } from '../port/errors.js';
 import { failuresOf } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
-import type { LockEvent } from '../port/lock-events.js';
+import type { Finding, LockEvent, Report } from '../port/lock-events.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
-import type { Finding, Report } from '../port/report.js';
 import type { Hold } from './hold.js';
 import type { Call } from '../queue/call.js';
 

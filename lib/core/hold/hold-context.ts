@@ -5,7 +5,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Hold, HoldPart } from './hold.js';
 import type { Around, Call, Surroundings } from '../queue/call.js';
-import { covers, type LockMode } from '../port/lock-mode.js';
+import { covers, type LockMode } from '../port/lock-options.js';
 
 /** One of the holds that surround some code, and those around it. */
 interface Frame extends Around {

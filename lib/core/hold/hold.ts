@@ -6,21 +6,18 @@
  *       └──▶ handed off ─▶ released       its locks go to a ticket, and are not this process's from then on
  */
 import { Alarm } from '../lease/schedule.js';
-import { StoreLease, type LossListener } from '../lease/store-lease.js';
+import { type LossListener, StoreLease } from '../lease/store-lease.js';
 import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
 import { type LockClosedError, type LockLostError, LockUsageError } from '../port/errors.js';
-import { lostError, permitsError, renewalError, upgradeError } from '../port/hold-errors.js';
+import { lostError, permitsError, renewalError, siblingBusyError, upgradeError } from '../port/hold-errors.js';
 import type { Lease, LeaseFacts, ReleaseEnded, ReleaseOutcome } from '../port/lease.js';
-import { covers, type LockMode } from '../port/lock-mode.js';
+import { covers, type HandOffOptions, type LockMode, type ResolvedDefaults, type ResolvedOptions } from '../port/lock-options.js';
 import type { LockStore } from '../port/lock-store.js';
-import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
-import { checkRenewal } from '../port/resolve-options.js';
-import type { HandOffOptions } from '../port/ticket-options.js';
-import type { Call } from '../queue/call.js';
-import { type HandedLease, handedLeaseOf } from './handed-lease.js';
+import { checkRenewal } from '../port/options.js';
+import { type Call, type CallKeeper, CallLine } from '../queue/call.js';
+import { type HandedLease, handedLeaseOf } from './tickets.js';
 import type { HoldContext } from './hold-context.js';
-import { HOLD_ENDED, SiblingGate } from './sibling-gate.js';
 
 /** What all holds of a LockService share. */
 export interface HoldHost {
@@ -455,4 +452,85 @@ export function abandon(taken: Taken, mode: LockMode, now: number, done: () => v
   if (taken instanceof StoreLease) return taken.leave(NOBODY, now, done, true);
   taken.leaveInside(mode);
   done();
+}
+
+/** Why a call that waited inside a hold has to ask for the lock anew. */
+const HOLD_ENDED = Symbol('the hold has ended');
+
+/**
+ * The nested calls that re-enter one hold for its lock. They exclude each other as calls of different processes do (readers share),
+ * in the order in which they came, and none gets in after the hold has ended.
+ */
+class SiblingGate implements CallKeeper {
+  private readonly line = new CallLine();
+  private readers = 0;
+  private writers = 0;
+  private isOpen = true;
+
+  constructor(private readonly lease: StoreLease) {}
+
+  /** Whether no call is inside. */
+  get isEmpty(): boolean {
+    return this.readers + this.writers === 0;
+  }
+
+  get onlyReaders(): boolean {
+    return this.writers === 0 && this.readers > 0;
+  }
+
+  /** Serves the call with the lease of the hold once it is inside; rejects it with {@link HOLD_ENDED} when the hold ended before. */
+  join(call: Call): void {
+    const { options } = call;
+    if (!this.isOpen) return call.reject(HOLD_ENDED);
+    if (options.waitMs === 0 && (this.line.size > 0 || !this.admits(options.mode))) return call.reject(busy(call));
+    this.line.add(call);
+    call.startWaiting(this);
+    this.admitNext();
+    if (this.line.has(call)) call.tellWaiting();
+  }
+
+  leave(mode: LockMode): void {
+    if (mode === 'write') this.writers -= 1;
+    else this.readers -= 1;
+    this.admitNext();
+  }
+
+  close(): void {
+    this.isOpen = false;
+    for (const call of this.line.all()) {
+      this.line.remove(call);
+      call.reject(HOLD_ENDED);
+    }
+  }
+
+  /** Rejects the calls that wait. Those inside go on. */
+  refuse(reason: Error): void {
+    for (const call of this.line.all()) {
+      this.line.remove(call);
+      call.reject(reason);
+    }
+  }
+
+  giveUp(call: Call, reason: unknown): void {
+    if (!this.line.remove(call)) return;
+    call.reject(reason === undefined ? busy(call) : reason);
+    this.admitNext();
+  }
+
+  private admitNext(): void {
+    for (let call = this.line.first; call && this.admits(call.options.mode); call = this.line.first) {
+      this.line.remove(call);
+      if (call.options.mode === 'write') this.writers += 1;
+      else this.readers += 1;
+      call.serve(this.lease);
+    }
+  }
+
+  private admits(mode: LockMode): boolean {
+    return this.writers === 0 && (mode === 'read' || this.readers === 0);
+  }
+}
+
+function busy({ key, options }: Call): Error {
+  return siblingBusyError(key, options.waitMs);
 }

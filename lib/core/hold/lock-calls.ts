@@ -8,26 +8,22 @@ import type { Schedule } from '../lease/schedule.js';
 import type { Clock } from '../port/clock.js';
 import type { LockLostError } from '../port/errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
-import type { CallSite, ResolvedDefaults, ResolvedOptions, WithLockOptions } from '../port/lock-options.js';
+import type { CallSite, HandOffOptions, ResolvedDefaults, ResolvedOptions, WithAdoptedOptions, WithLockOptions } from '../port/lock-options.js';
 import type { LockStore } from '../port/lock-store.js';
-import type { OptionList } from '../port/option-names.js';
-import type { Report } from '../port/report.js';
-import { checkPermitsOf, resolveOptions } from '../port/resolve-options.js';
+import { checkPermitsOf, type OptionList, resolveOptions, withinMsOf } from '../port/options.js';
+import type { Report } from '../port/lock-events.js';
 import type { Ticket } from '../port/ticket.js';
-import type { HandOffOptions, WithAdoptedOptions } from '../port/ticket-options.js';
 import { endedBy, hasAborted, reasonOf, throwIfAborted } from '../queue/abort-signals.js';
 import { Call, type CallHost, type WaitEnded } from '../queue/call.js';
 import { LocalQueue } from '../queue/local-queue.js';
-import { adopt } from './adoption.js';
+import { adopt, Tickets } from './tickets.js';
 import { Announcer, type EventSink } from './announcer.js';
-import { Election } from './candidacy.js';
+import { Election } from './leading.js';
 import { abandon, Hold, isLost, type HoldHost, type Taken } from './hold.js';
 import { HoldContext } from './hold-context.js';
-import { HoldersHere } from './holders-here.js';
+import { HoldersHere, Timeouts } from './timeouts.js';
 import { takeAll } from './several-keys.js';
 import { ShutdownGate } from './shutdown-gate.js';
-import { Tickets } from './tickets.js';
-import { Timeouts } from './timeouts.js';
 import { WaitingCalls } from './waiting-calls.js';
 import { runInHold, type Work } from './work.js';
 
@@ -101,10 +97,11 @@ export class LockCalls implements CallHost, HoldHost {
     const ticket = this.tickets.read(text);
     const { keys } = ticket;
     const { clock, defaults, context } = this;
+    withinMsOf({ withinMs: given?.withinMs }, 0, defaults, keys[0]!);
     const options = resolveOptions(given, { ...defaults, mode: 'write', minHoldMs: 0 }, keys[0], list);
     throwIfAborted(options.signal);
     const call = new Call(keys, options, clock.now(), context.surroundings(), this);
-    call.ticket = ticket;
+    call.ticket = given?.onError === 'handBack' ? { ...ticket, handsBack: true } : ticket;
     return call;
   }
 
@@ -197,6 +194,18 @@ export class LockCalls implements CallHost, HoldHost {
   ended(hold: Hold, outcome: ReleaseOutcome): void {
     if (outcome !== 'lost') this.shutdown.holdEnded();
     if (this.events.observed) this.announcer.released(hold, outcome);
+  }
+
+  /** The work under an adopted hold, which goes back to its ticket when the work fails. The caller is told the failure of the work, whatever becomes of the ticket. */
+  handingBack<T>(fn: Work<T>, { ticket }: Call, withinMs: number | undefined): Work<T> {
+    return async (lease) => {
+      try {
+        return await fn(lease);
+      } catch (error) {
+        await this.tickets.handBack(lease as Hold, ticket!, withinMs).catch(() => {});
+        throw error;
+      }
+    };
   }
 
   handOff(hold: Hold, given: HandOffOptions | undefined): Promise<string> {

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../port/clock.js';
 import { LockClosedError } from '../port/errors.js';
-import type { Adoption } from './adoption.js';
+import type { Adoption } from './tickets.js';
 import type { Hold } from './hold.js';
 import type { ReasonToReject } from '../queue/call.js';
 import type { LocalQueue } from '../queue/local-queue.js';

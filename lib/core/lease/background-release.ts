@@ -107,7 +107,12 @@ export class BackgroundRelease {
   private releaseForgotten(isReplaced: boolean): void {
     const now = this.clock.now();
     const forgotten = this.remembered.take(now, (release) => isReplaced || this.store.mayHaveForgotten?.(release) === true);
-    for (const release of forgotten) this.release(release, release.endsAt - now);
+    for (const release of forgotten) {
+      // A store that forgets once more forgets this release as well.
+      const memory = this.store.memoryOf?.(release.key);
+      if (memory !== undefined) this.remembered.add({ ...release, memory });
+      this.release(release, release.endsAt - now);
+    }
   }
 
   private async repeat({ key, id, abandoned, lateUntil = -Infinity }: DoubtfulRelease, until: number): Promise<void> {

@@ -15,8 +15,7 @@
 import type { LockLostError, LossReason } from '../port/errors.js';
 import { lostError } from '../port/hold-errors.js';
 import type { ReleaseEnded } from '../port/lease.js';
-import type { LockMode } from '../port/lock-mode.js';
-import type { ResolvedOptions } from '../port/lock-options.js';
+import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import { NO_MEMORY, type Grant, type HeldLease, type HolderRef, type RenewOutcome, type RenewRequest } from '../port/lock-store.js';
 import type { EndingLease } from './background-release.js';
 import { Appointment, type Schedule } from './schedule.js';

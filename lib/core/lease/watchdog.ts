@@ -8,8 +8,7 @@
  */
 import type { Clock } from '../port/clock.js';
 import type { LockStoreError } from '../port/errors.js';
-import { likeLength } from '../port/like-lengths.js';
-import type { Doubt, LockStore, RenewOutcome } from '../port/lock-store.js';
+import { type Doubt, likeLength, type LockStore, type RenewOutcome } from '../port/lock-store.js';
 import { MachineSleep } from './machine-sleep.js';
 import { Schedule } from './schedule.js';
 import { StoreLease, type LeaseGuard } from './store-lease.js';

@@ -2,7 +2,7 @@
  * Every error of the library. Each class stands for one decision that the caller has to make. `code` names the class also when
  * two copies of the package are loaded, `key` is the lock, and the message says what happened and what to do next.
  */
-import type { Whereabouts } from './holder-id.js';
+import type { Whereabouts } from './lock-state.js';
 
 /** The `code` of each error, by which programs tell errors apart. */
 export type LockErrorCode =

@@ -6,8 +6,7 @@
  *       └────▶ lost          it can no longer be trusted: its time is over, the store no longer knows it, an operator took the
  *                            lock away, or the machine slept
  */
-import type { LockMode } from './lock-mode.js';
-import type { HandOffOptions } from './ticket-options.js';
+import type { HandOffOptions, LockMode } from './lock-options.js';
 
 /** How a release ended. `lost`: the lease had ended before. `unknown`: the store did not answer; the release is repeated later. */
 export type ReleaseOutcome = 'released' | 'lost' | 'unknown';

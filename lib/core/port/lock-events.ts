@@ -1,7 +1,7 @@
 /** The events of `LockService.events`: what happens to locks in this process, for logs, metrics and tests. */
 import type { LockError, LockLostError } from './errors.js';
 import type { ReleaseOutcome } from './lease.js';
-import type { LockMode } from './lock-mode.js';
+import type { LockMode } from './lock-options.js';
 
 interface LockEventBase {
   /** The number of the call, the same in all events of one call; undefined in `renewFailed`, which is about a lease of many calls. */
@@ -57,3 +57,18 @@ export type StoreEvent = { readonly [Name in keyof LockEventBase]?: undefined } 
     /** It grants again, `afterMs` later. This process has brought so many leases back. */
     | { readonly type: 'storeRecovered'; readonly afterMs: number; readonly broughtBack: number }
   );
+
+// Findings that an operator should read. The core and the stores call a `Report`; the lock module writes each finding into the log.
+
+export type ReportLevel = 'error' | 'warning' | 'info';
+
+export interface Finding {
+  /** What the finding is about. Of several findings of one kind in a short time only one needs to be logged. */
+  readonly kind: string;
+  readonly level: ReportLevel;
+  readonly message: string;
+  /** Whether it is still so when the line is written later than it was told. Without it, it is told as what was found. */
+  readonly isStill?: () => boolean;
+}
+
+export type Report = (finding: Finding) => void;

@@ -1,5 +1,5 @@
-/** The options of calls for a lock and of the module. Their defaults and limits are in resolve-options.ts. */
-import type { LockMode } from './lock-mode.js';
+/** The options of calls for a lock, of tickets and of the module. Their defaults and limits are in options.ts. */
+
 
 /** Options of one call for a lock. Module options of the same name set the default. */
 export interface LockOptions {
@@ -162,6 +162,33 @@ export interface LockDefaults
   profiles?: Readonly<Record<string, LockProfile>> | undefined;
 }
 
+/** Options of {@link Lease.handOff}. */
+export interface HandOffOptions {
+  /**
+   * How long the ticket can be adopted, in ms, from 1 to `maxLeaseMs`. When nobody has adopted it by then, the lock passes on to the next.
+   * @default the leaseMs of the hold
+   */
+  withinMs?: number | undefined;
+}
+
+/** Options of {@link LockService.adopt}. Mode, owner, permits and minHoldMs are those of the hold that was handed off. */
+export interface AdoptOptions extends Pick<LockOptions, 'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'graceMs' | 'signal' | 'minReplicas' | 'label'> {}
+
+/** Options of {@link LockService.withAdopted}. */
+export interface WithAdoptedOptions extends AdoptOptions, Pick<WithLockOptions, 'onLost' | 'awaitRelease'> {
+  /**
+   * What becomes of the lock when the work fails. `handBack`: it goes back to the ticket, which is good again for `withinMs`, so that the
+   * next attempt of a job goes on under the lock. The call rejects with the work's error either way.
+   * @default 'release'
+   */
+  onError?: 'release' | 'handBack' | undefined;
+  /**
+   * How long a ticket that was handed back is good, in ms, from 1 to `maxLeaseMs`: longer than the pause before the next attempt.
+   * @default the leaseMs of the adopted hold
+   */
+  withinMs?: number | undefined;
+}
+
 /** The options of one call, complete and valid. */
 export interface ResolvedOptions {
   readonly mode: LockMode;
@@ -189,4 +216,12 @@ export interface ResolvedDefaults extends ResolvedOptions {
   readonly commandTimeoutMs: number;
   readonly shutdownGraceMs: number;
   readonly profiles: LockProfiles;
+}
+
+/** How a lock is held: `write` excludes every other holder, `read` is shared with other readers. */
+export type LockMode = 'read' | 'write';
+
+/** Whether a call that wants the lock in mode `wanted` may re-enter a hold of mode `held`. */
+export function covers(held: LockMode, wanted: LockMode): boolean {
+  return held === 'write' || wanted === 'read';
 }

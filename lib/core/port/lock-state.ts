@@ -1,5 +1,5 @@
 /** What a store tells of a lock to those who look at it: who holds it, and who waits. */
-import type { LockMode } from './lock-mode.js';
+import type { LockMode } from './lock-options.js';
 
 /** Who holds a lock. */
 export interface HolderState {
@@ -50,4 +50,36 @@ export interface ListOptions {
    * @default all
    */
   readonly startsWith?: string | undefined;
+}
+
+/** What is left of a hold, as it is shown. `leftMs`: how long the lock stays taken unless it is renewed or released, `graceMs` at the end of it included. */
+export function untilFree(leftMs: number, graceMs: number): Pick<HolderState, 'remainingMs' | 'graceMs'> {
+  if (graceMs === 0) return { remainingMs: leftMs };
+  return { remainingMs: Math.max(0, leftMs - graceMs), graceMs: Math.min(leftMs, graceMs) };
+}
+
+/** Where a holder or a waiter runs. Host and pid are undefined when its module has `describeHolders: false`. */
+export interface Whereabouts {
+  readonly host?: string | undefined;
+  readonly pid?: number | undefined;
+  /** The name with which the holder ids of the process begin. */
+  readonly process: string;
+}
+
+/** The start of 2020 in µs. A smaller fence does not come from a clock that is set, so no date can be read from it. */
+const FIRST_LIKELY_FENCE = 1_577_836_800_000_000;
+
+/** The process of a holder id, which is `host:pid:random.sequence` or `random.sequence` (nest/process-name.ts makes its first part). */
+export function whereaboutsOf(id: string): Whereabouts {
+  const process = id.slice(0, id.lastIndexOf('.'));
+  const [, host, pid] = /^([^:]+):(\d+):[^:]+$/.exec(process) ?? [];
+  return host === undefined ? { process } : { process, host, pid: Number(pid) };
+}
+
+/**
+ * About when the hold with this fence began, in ms of the store's wall clock; undefined when the fence does not come from a clock.
+ * A fence is the store's clock in µs at the grant, or one more than the fence before it, whichever is greater.
+ */
+export function sinceOf(fence: number): number | undefined {
+  return fence < FIRST_LIKELY_FENCE ? undefined : Math.floor(fence / 1_000);
 }

@@ -35,10 +35,9 @@
  */
 import type { LockStoreError } from './errors.js';
 import type { StoreEvent } from './lock-events.js';
-import type { LockMode } from './lock-mode.js';
+import type { LockMode } from './lock-options.js';
 import type { ListOptions, LockState } from './lock-state.js';
-import type { StoreRecovery, StoreSummary } from './store-summary.js';
-import type { TicketStore } from './ticket-store.js';
+import type { TicketStore } from './ticket.js';
 
 /** How many holds of one lock an owner can have at a time. It is bounded, because each script reads them all. Part of the wire format. */
 export const MAX_HOLDS_OF_OWNER = 1_000;
@@ -258,6 +257,8 @@ export interface LockStore {
   onDoubt?(listener: (doubt: Doubt) => Promise<void> | void, held?: () => Iterable<HolderRef & Pick<HeldLease, 'memory'>>): void;
   /** Whether the store has another memory by now than the one that knew this lease last, as far as this process has heard. */
   mayHaveForgotten?(lease: HolderRef & Pick<HeldLease, 'memory'>): boolean;
+  /** The name of the memory that the store has of this key, as far as is known. */
+  memoryOf?(key: string): string | undefined;
   /**
    * P1–P3, P7, P13, P14. Asks for a lock. Rejects with LockStoreError when the outcome is unknown: then the caller must ask again
    * with the same id, or release it, together with the id that it replaces.
@@ -291,4 +292,33 @@ export interface LockStore {
   tryOut(): Promise<void>;
   /** Closes what {@link open} opened. Clients that the application gave to the store stay open. */
   close(): Promise<void>;
+}
+
+/** What a store is, as it says once it is open. The lock module logs it in the one line with which an application starts. */
+export interface StoreSummary {
+  /** Which store, and on which servers: `one Redis (127.0.0.1:6379)`. */
+  readonly place: string;
+  /** The prefix of its Redis keys. */
+  readonly prefix: string;
+  /** What would guard the locks and is switched off, each as a noun, with the reason in brackets. */
+  readonly off: readonly string[];
+  /** What the store may not ask its server, as the end of a sentence; undefined when it knows all. */
+  readonly unknown?: string | undefined;
+}
+
+/** The times in which a store grants nothing new, because it may have forgotten who holds what (recoveryMs). */
+export interface StoreRecovery {
+  /** How many such times this process has heard of since it started. */
+  readonly recoveries: number;
+  /** How long the present one still lasts, in ms; 0 when there is none. */
+  readonly recoversForMs: number;
+}
+
+/**
+ * A number that is the same for leases of like length, which may be renewed by one command: of two with the same number neither is twice as
+ * long as the other. The answer to a command is waited for no longer than the shortest lease in it allows, so a short lease in a batch of
+ * long ones would make the long ones give up an answer that comes in time for them.
+ */
+export function likeLength(leaseMs: number): number {
+  return Math.floor(Math.log2(leaseMs));
 }

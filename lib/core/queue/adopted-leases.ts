@@ -21,9 +21,9 @@ export class AdoptedLeases implements LeaseKeeper {
     return this.leases.size;
   }
 
-  /** Makes a lease of what the store granted, guards it, and puts its only caller on it. */
-  add({ key, id }: HolderRef, ticketId: string, options: ResolvedOptions, grant: Grant, at: number): StoreLease {
-    const lease = new StoreLease({ key, id, options, lateUntil: -Infinity, ticketId }, grant, at, this, this.watchdog, 0);
+  /** Makes a lease of what the store granted, guards it, and puts its only caller on it. `lateUntil`: until when a request for it that got no answer may act. */
+  add({ key, id }: HolderRef, ticketId: string, options: ResolvedOptions, grant: Grant, at: number, lateUntil: number): StoreLease {
+    const lease = new StoreLease({ key, id, options, lateUntil, ticketId }, grant, at, this, this.watchdog, 0);
     this.leases.set(id, lease);
     this.watchdog.watch(lease, at);
     lease.admit(options, at);

@@ -11,8 +11,7 @@
 import { Alarm } from '../lease/schedule.js';
 import { askTheSame, HAND_ON_WINDOW_MS, StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
 import type { ReleaseEnded } from '../port/lease.js';
-import type { LockMode } from '../port/lock-mode.js';
-import type { ResolvedOptions } from '../port/lock-options.js';
+import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import type { Grant } from '../port/lock-store.js';
 import { CallLine, type Call, type CallKeeper, type ReasonToReject } from './call.js';
 import type { Entry } from './key-table.js';

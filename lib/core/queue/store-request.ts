@@ -19,8 +19,7 @@ import type { Clock } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError, slownessError } from '../port/hold-errors.js';
 import type { ReleaseEnded, ReleaseOutcome } from '../port/lease.js';
-import type { LockMode } from '../port/lock-mode.js';
-import type { ResolvedOptions } from '../port/lock-options.js';
+import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type HeartbeatOutcome, type LockStore } from '../port/lock-store.js';
 import type { Call } from './call.js';
 

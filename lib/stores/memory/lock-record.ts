@@ -10,10 +10,9 @@
  * A phase for which nobody waits is left out. A lock with permits has one phase, of writing, with up to so many holders at a time. A
  * lock without holders has no record, because its waiters are granted it at once.
  */
-import type { LockMode } from '../../core/port/lock-mode.js';
+import type { LockMode } from '../../core/port/lock-options.js';
 import { isTicketId } from '../../core/port/ticket.js';
-import { untilFree } from '../../core/port/until-free.js';
-import type { LockState } from '../../core/port/lock-state.js';
+import { type LockState, untilFree } from '../../core/port/lock-state.js';
 import { MAX_HOLDS_OF_OWNER, type Grant } from '../../core/port/lock-store.js';
 
 export interface Holder {

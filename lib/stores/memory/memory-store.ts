@@ -20,7 +20,7 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../../core/port/lock-store.js';
-import { ticketsOf, type TicketStore } from '../../core/port/ticket-store.js';
+import { ticketsOf, type TicketStore } from '../../core/port/ticket.js';
 import { LockMachine } from './lock-machine.js';
 import type { Instant } from './machine-time.js';
 

@@ -28,7 +28,7 @@ import type { Spot, Spots } from './spots.js';
 import type { ToldHolds } from './told-holds.js';
 import type { Trust } from './trust.js';
 
-interface AcquiringParts {
+export interface AcquiringParts {
   readonly bundles: Bundles;
   readonly spots: Spots;
   readonly places: Places;

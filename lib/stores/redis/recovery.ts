@@ -13,8 +13,7 @@
  * memory is told with the next answer to a request.
  */
 import { delay, type Clock, type Timer } from '../../core/port/clock.js';
-import type { HeldLease, HolderRef, Doubt } from '../../core/port/lock-store.js';
-import type { StoreRecovery } from '../../core/port/store-summary.js';
+import type { Doubt, HeldLease, HolderRef, StoreRecovery } from '../../core/port/lock-store.js';
 import { listOf } from '../wire/lock-reply.js';
 import { readRecallGroup, readRecallHead, recallCall, recallHeadSize } from '../wire/lua.generated.js';
 import { SLOT_GROUPS, type RedisKeys } from '../wire/redis-keys.js';

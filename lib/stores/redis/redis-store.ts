@@ -3,34 +3,19 @@
  * parts with each other and with the events of the connection, and asks the questions that need no part of their own.
  */
 import type { Clock } from '../../core/port/clock.js';
-import type { StoreEvent } from '../../core/port/lock-events.js';
-import type { Report } from '../../core/port/report.js';
-import type { StoreSummary } from '../../core/port/store-summary.js';
+import type { Report, StoreEvent } from '../../core/port/lock-events.js';
+import type { AcquireOutcome, AcquireRequest, Doubt, HeartbeatOutcome, HeldLease, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
-import type {
-  AcquireOutcome,
-  AcquireRequest,
-  Doubt,
-  HeldLease,
-  HeartbeatOutcome,
-  HolderRef,
-  LockStore,
-  ReleaseRequest,
-  RenewOutcome,
-  RenewRequest,
-  StoreCapabilities,
-  Wake,
-} from '../../core/port/lock-store.js';
-import { ticketsOf, type TicketStore } from '../../core/port/ticket-store.js';
-import { Acquiring } from './acquiring.js';
+import { ticketsOf, type TicketStore } from '../../core/port/ticket.js';
+import { Acquiring, type AcquiringParts } from './acquiring.js';
 import { probe } from '../wire/boot-probe.js';
 import { DamagedLocks } from '../wire/damaged-locks.js';
-import { Bundles } from '../wire/bundles.js';
+import { Bundles, type TurnEnd } from '../wire/bundles.js';
 import { HeartbeatCommands } from './heartbeat-commands.js';
 import { listLocks } from './lock-listing.js';
 import { lockState } from '../wire/lock-reply.js';
 import { downgradeCall, inspectCall, readDowngrade } from '../wire/lua.generated.js';
-import { Outage } from '../wire/outage.js';
+import { Outage, type OutageListener } from '../wire/outage.js';
 import { BringingBack } from './bringing-back.js';
 import { Memories } from './memories.js';
 import { Recovery } from './recovery.js';
@@ -43,6 +28,7 @@ import { Releases } from './releases.js';
 import { Renewals } from './renewals.js';
 import { ScriptRunner } from '../wire/script-runner.js';
 import { outageNews, RecoveryNews, warnOfBlindness } from './server-news.js';
+import type { ServerFacts } from '../wire/server-facts.js';
 import { Spots } from './spots.js';
 import { ToldHolds } from './told-holds.js';
 import { storeFailure } from '../wire/store-failure.js';
@@ -65,12 +51,26 @@ export interface RedisStoreOptions extends Summarized {
   readonly report: Report;
   /** Whether a server that may evict locks is an error at boot. */
   readonly strictServer?: boolean | undefined;
+  /** Given for a node of a Redlock. */
+  readonly redlock?: RedlockSurroundings | undefined;
+}
+
+/** What a node of a Redlock is given by it. */
+interface RedlockSurroundings {
+  /** When the requests of this turn of the event loop leave for all nodes. */
+  readonly turnEnd: TurnEnd;
+  readonly outages: Pick<OutageListener, 'away' | 'back'>;
+  /** Called when the node keeps a free lock for this process, which has waited longest there. */
+  turn(key: string): void;
 }
 
 /** The source of all locks (see Spot) when one server answers for all of them. In a Cluster each slot group has a source of its own. */
 const ONE_SERVER = 0;
 /** The source of a clock sample from any master of a Cluster. It is no lock's: such a sample only bounds until when requests may act. */
 const ANY_MASTER = -1;
+
+/** What the parts of a store share, and a node of a Redlock with them. */
+type StoreParts = Omit<AcquiringParts, 'renewals'> & { readonly runner: ScriptRunner; readonly keys: RedisKeys };
 
 export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
@@ -80,16 +80,19 @@ export class RedisStore implements LockStore {
   private readonly releases: Releases;
   readonly forceRelease: (key: string, fence?: number) => Promise<boolean>;
   summary: StoreSummary | undefined;
+  /** What the server said of its set-up when the store was opened; undefined when the user may not ask. */
+  facts: ServerFacts | undefined;
   readonly server: string;
   readonly recovery: Recovery;
   private readonly recoveryNews: RecoveryNews;
+  protected readonly parts: StoreParts;
   private readonly keys: RedisKeys;
-  private readonly connections: Connections;
+  protected readonly connections: Connections;
   private readonly outage: Outage;
   private readonly runner: ScriptRunner;
   private readonly trust: Trust;
   private readonly memories = new Memories();
-  private readonly format: WireFormat;
+  protected readonly format: WireFormat;
   private readonly bringingBack: BringingBack;
   private readonly places = new Places();
   private readonly damaged: DamagedLocks;
@@ -102,7 +105,7 @@ export class RedisStore implements LockStore {
   /** The leases that are held. */
   private held: () => Iterable<HolderRef & Pick<HeldLease, 'memory'>> = () => [];
 
-  constructor(private readonly options: RedisStoreOptions) {
+  constructor(protected readonly options: RedisStoreOptions) {
     const { connection, prefix, process, maxLeaseMs, commandTimeoutMs: timeoutMs, clock, recoveryMs, report } = options;
     checkProcess(process);
     this.damaged = new DamagedLocks(report, clock);
@@ -111,7 +114,8 @@ export class RedisStore implements LockStore {
     this.server = connections.node;
     const { node, isCluster } = connections;
     this.capabilities = { queue: true, replicas: true, permits: true, maxLeaseMs, groupOf: isCluster ? (key) => keys.groupOf(key) : undefined };
-    const outage = (this.outage = new Outage(clock, outageNews(node, report, () => void this.readClock())));
+    const { outages = outageNews(node, report), turnEnd } = options.redlock ?? {};
+    const outage = (this.outage = new Outage(clock, { ...outages, ask: () => void this.readClock() }));
     const runner = (this.runner = new ScriptRunner(connections, clock, timeoutMs, outage));
     // In a Cluster each slot group may have another master; else one server answers for all groups.
     const sourceOf = (group: number): number => (isCluster ? group : ONE_SERVER);
@@ -121,7 +125,7 @@ export class RedisStore implements LockStore {
     const { memories } = this;
     const recovery = (this.recovery = new Recovery({ ...around, memories, held: () => this.held(), review: (doubt) => this.doubted(doubt), forgot: (group, before, memory) => this.serverForgot(group, before, memory) }));
     this.recoveryNews = new RecoveryNews(node, clock, report, recovery);
-    const parts = { ...around, memories, recovery, places: this.places, toldHolds: new ToldHolds(maxLeaseMs), bundles: new Bundles(runner), spots: new Spots(keys, sourceOf) };
+    const parts = (this.parts = { ...around, memories, recovery, places: this.places, toldHolds: new ToldHolds(maxLeaseMs), bundles: new Bundles(runner, turnEnd), spots: new Spots(keys, sourceOf) });
     const renewals = new Renewals(parts);
     const releases = (this.releases = new Releases(parts));
     this.bringingBack = new BringingBack({ ...parts, renewals, releases });
@@ -140,11 +144,13 @@ export class RedisStore implements LockStore {
     const { options, connections, runner, keys, channel, format, recovery } = this;
     const deadline = options.clock.now() + options.bootTimeoutMs;
     try {
-      const facts = await probe({ options, connections, runner, keys, channel, format, memories: recovery });
-      this.summary = redisSummary(options, connections, facts);
-      await recovery.recovered(deadline - options.clock.now());
-      warnOfBlindness(this.memories, connections.node, options.recoveryMs, options.report);
-      this.acquiring.needsListener = await canTellWhoListens(runner, connections, keys.channel(options.process), options.report);
+      this.facts = await probe({ options, connections, runner, keys, channel, format, memories: recovery });
+      this.summary = redisSummary(options, connections, this.facts);
+      if (options.redlock === undefined) {
+        await recovery.recovered(deadline - options.clock.now());
+        warnOfBlindness(this.memories, connections.node, options.recoveryMs, options.report);
+        this.acquiring.needsListener = await canTellWhoListens(runner, connections, keys.channel(options.process), options.report);
+      }
       this.outage.watch();
     } catch (error) {
       await this.close();
@@ -171,6 +177,11 @@ export class RedisStore implements LockStore {
 
   whenSent(keys: readonly string[], done: () => void): void {
     this.releases.whenSent(keys, done);
+  }
+
+  /** The name of the memory that the server has of this key; undefined while it has not said so on the present connection. */
+  memoryOf(key: string): string | undefined {
+    return this.memories.knownOf(this.keys.groupOf(key));
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
@@ -222,6 +233,7 @@ export class RedisStore implements LockStore {
       granted: (grant) => this.pushedGrants.came(grant),
       contended: (key, id) => this.listener({ kind: 'contended', key, id }),
       lost: (key, id) => this.listener({ kind: 'lost', key, id }),
+      turn: (key) => this.options.redlock?.turn(key),
       forgot: (group, memory) => recovery.heard(group, memory),
       // An older snapshot may have leases with earlier ends, also where no fence shows it: so everything that is held is renewed.
       flushed: this.options.recoveryMs === 0 ? undefined : () => {
@@ -262,7 +274,8 @@ export class RedisStore implements LockStore {
 
   /** Who waits asks again, which tells the server who holds the lock; and processes with another wire format must not boot now. */
   private serverForgot(group: number, before: string, memory: string): void {
-    if (this.options.recoveryMs > 0) this.recoveryNews.forgot(before, memory);
+    // A Redlock has words of its own for a node that forgot.
+    if (this.options.recoveryMs > 0 && this.options.redlock === undefined) this.recoveryNews.forgot(before, memory);
     for (const { group: itsGroup, request: { key, id } } of this.places.all()) if (itsGroup === group) this.listener({ kind: 'ask', key, id });
     void this.format.keep(() => this.recovery.isOpen, this.options.report);
   }

@@ -1,5 +1,5 @@
 /** What one Redis, a Sentinel or a Cluster is, in the line with which an application starts. */
-import type { StoreSummary } from '../../core/port/store-summary.js';
+import type { StoreSummary } from '../../core/port/lock-store.js';
 import type { Connections } from '../wire/connections.js';
 import type { ServerFacts } from '../wire/server-facts.js';
 

@@ -4,8 +4,7 @@
  * gathered for a connection of their own.
  */
 import type { LockStoreError } from '../../core/port/errors.js';
-import { likeLength } from '../../core/port/like-lengths.js';
-import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
+import { likeLength, type RenewOutcome, type RenewRequest } from '../../core/port/lock-store.js';
 import { inBatches } from '../wire/batches.js';
 import { listOf, MAX_RENEWED_TOGETHER, renewOutcomes, runsOf } from '../wire/lock-reply.js';
 import { readRenewHead, renewCall } from '../wire/lua.generated.js';

@@ -1,16 +1,14 @@
 /** What is told of the server of a store: it stopped or resumed serving, does not say who it is, or may have forgotten who holds what. */
 import type { Clock, Timer } from '../../core/port/clock.js';
-import type { StoreEvent } from '../../core/port/lock-events.js';
-import type { Report } from '../../core/port/report.js';
+import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import { lasted, type OutageListener } from '../wire/outage.js';
 import type { Memories } from './memories.js';
 
-/** Reports the beginning and the end of an outage. `ask` sends a question that finds out whether the server serves again. */
-export function outageNews(node: string, report: Report, ask: () => void): OutageListener {
+/** Reports the beginning and the end of an outage. */
+export function outageNews(node: string, report: Report): Pick<OutageListener, 'away' | 'back'> {
   return {
     away: (reason) => report({ kind: 'store lost', level: 'warning', message: awayText(node, reason) }),
     back: (afterMs) => report({ kind: 'store back', level: 'info', message: `Locks: ${node} serves again, after ${lasted(afterMs)}.` }),
-    ask,
   };
 }
 

@@ -2,7 +2,7 @@
  * Whether the server can tell the scripts who listens, so that a waiter whose process is gone is passed over at once. On a
  * Cluster a node knows only its own subscribers, and behind some proxies the subscriptions are on another server than the scripts.
  */
-import type { Report } from '../../core/port/report.js';
+import type { Report } from '../../core/port/lock-events.js';
 import type { Connections } from '../wire/connections.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import { reasonOf } from '../wire/store-failure.js';

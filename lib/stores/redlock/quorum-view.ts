@@ -2,77 +2,63 @@
  * The state of a lock according to all nodes together. One node alone may be behind, may have forgotten, or may keep a vote of an
  * attempt that failed: only a holder counts that a quorum may know.
  */
-import type { HolderState, LockState } from '../../core/port/lock-state.js';
-import type { DamagedLocks } from '../wire/damaged-locks.js';
-import { answersOf, hearing, noQuorum, poll, type Reply } from './poll.js';
-import type { QuorumContext } from './quorum-context.js';
-import type { NodeView } from './node-vote.js';
-import { quorumEnd } from './quorum.js';
+import type { HolderState, ListOptions, LockState } from '../../core/port/lock-state.js';
+import { answersOf, hearing, noQuorum, poll, type Replies } from './poll.js';
+import { quorumEnd, quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 
-export interface QuorumView {
+type Nodes = readonly Pick<RedlockNode, 'name' | 'store' | 'isUsable' | 'isListening' | 'refusal'>[];
+type One = Nodes[number];
+
+interface QuorumView {
   readonly state: LockState;
   /** The nodes that know any holder, whether the holder counts or not. */
-  readonly knownBy: ReadonlySet<RedlockNode>;
-  /** For each ballot that a quorum knows, the local instant until which it can be trusted. */
-  readonly ends: ReadonlyMap<string, number>;
+  readonly knownBy: ReadonlySet<One>;
 }
 
-/** For how long an inspection waits for nodes that do not answer, in ms. */
-const LONGEST_INSPECTION_MS = 500;
-
 /** Rejects with LockStoreError when fewer than a quorum of nodes answered. */
-export async function viewOf(key: string, { nodes, quorum, deadlines, commandTimeoutMs }: QuorumContext): Promise<QuorumView> {
-  const replies = await poll({
+export async function viewOf(key: string, nodes: Nodes): Promise<QuorumView> {
+  const quorum = quorumOf(nodes.length);
+  const replies = await poll<One, LockState, Replies<One, LockState>>(
     nodes,
-    deadlines,
-    timeoutMs: Math.min(commandTimeoutMs, LONGEST_INSPECTION_MS),
-    ask: (node, hear) => hearing(node.inspect(key), hear),
-    decide: (replies: ReadonlyMap<RedlockNode, Reply<NodeView>>) => {
-      const heard = nodes.filter((node) => replies.has(node) || node.silent).length;
-      return heard === nodes.length && (replies.size === nodes.length || answersOf(replies).length >= quorum) ? new Map(replies) : undefined;
+    (node, hear) => (node.isUsable ? hearing(node.store.inspect(key), hear) : hear({ kind: 'failure', error: node.refusal(key) })),
+    (all) => {
+      const isEnough = all.size === nodes.length || (answersOf(all).length >= quorum && nodes.every((node) => all.has(node) || !node.isListening));
+      return isEnough ? new Map(all) : undefined;
     },
-  });
+  );
   const views = answersOf(replies);
   if (views.length < quorum) throw noQuorum('an inspection', key, nodes, replies, () => 'answered');
   return merge(key, views, nodes.length - views.length, quorum);
 }
 
 /** Scans so many nodes that every quorum contains one of them. A lock is listed when the first of them that knows it is scanned. */
-export async function* listByQuorum(startsWith: string, context: QuorumContext, damaged: DamagedLocks): AsyncGenerator<LockState, void, undefined> {
-  const enough = context.nodes.length - context.quorum + 1;
-  const listening = (node: RedlockNode): boolean => node.connected && !node.silent;
-  const nodes = [...context.nodes].sort((one, other) => Number(listening(other)) - Number(listening(one))).slice(0, enough);
+export async function* listByQuorum(options: ListOptions | undefined, all: Nodes): AsyncGenerator<LockState, void, undefined> {
+  const nodes = [...all].sort((one, other) => Number(other.isListening) - Number(one.isListening)).slice(0, all.length - quorumOf(all.length) + 1);
   for (const [place, node] of nodes.entries()) {
-    let cursor = '0';
-    do {
-      const { next, found } = await node.scan(startsWith, cursor);
-      cursor = next;
-      for (const { state, knownBy } of await damaged.without(found.map((key) => viewOf(key, context)))) {
-        if (state.mode !== null && !nodes.slice(0, place).some((earlier) => knownBy.has(earlier))) yield state;
-      }
-    } while (cursor !== '0');
+    for await (const { key } of node.store.list(options)) {
+      const { state, knownBy } = await viewOf(key, all);
+      if (state.mode !== null && !nodes.slice(0, place).some((earlier) => knownBy.has(earlier))) yield state;
+    }
   }
 }
 
 /** What the nodes say of one ballot. */
 interface Told {
   readonly holders: HolderState[];
-  readonly ends: number[];
   writers: number;
 }
 
 /** `mute`: how many nodes gave no answer. */
-function merge(key: string, views: readonly [RedlockNode, NodeView][], mute: number, quorum: number): QuorumView {
+function merge(key: string, views: readonly [One, LockState][], mute: number, quorum: number): QuorumView {
   const known = new Map<string, Told>();
-  for (const [, { state, ends }] of views) {
-    state.holders.forEach((holder, n) => {
-      const told = known.get(holder.id) ?? { holders: [], ends: [], writers: 0 };
+  for (const [, { mode, holders }] of views) {
+    for (const holder of holders) {
+      const told = known.get(holder.id) ?? { holders: [], writers: 0 };
       known.set(holder.id, told);
       told.holders.push(holder);
-      told.ends.push(ends[n]!);
-      if (state.mode === 'write') told.writers++;
-    });
+      if (mode === 'write') told.writers++;
+    }
   }
   // A node that gave no answer may know the ballot: it is safer to show a free lock as held than a held lock as free.
   const counted = [...known].filter(([, { holders }]) => holders.length + mute >= quorum);
@@ -80,17 +66,15 @@ function merge(key: string, views: readonly [RedlockNode, NodeView][], mute: num
   const writes = counted.some(([, { holders, writers }]) => 2 * writers >= holders.length);
   return {
     state: { key, mode: holders.length === 0 ? null : writes ? 'write' : 'read', holders, waiters: [] },
-    knownBy: new Set(views.filter(([, { state }]) => state.holders.length > 0).map(([node]) => node)),
-    ends: new Map([...known].filter(([, { ends }]) => ends.length >= quorum).map(([id, { ends }]) => [id, quorumEnd(ends, quorum)])),
+    knownBy: new Set(views.filter(([, { holders }]) => holders.length > 0).map(([node]) => node)),
   };
 }
 
 /** One holder as most nodes describe it, without the number of its ballot. Its end is the instant at which it loses its quorum. */
 function holderState(id: string, told: readonly HolderState[], quorum: number): HolderState {
   const fences = told.map(({ fence }) => fence).sort((one, other) => one - other);
-  const lefts = told.map(({ remainingMs }) => remainingMs);
   const { owner, label } = told[0]!;
-  const remainingMs = quorumOrLeast(lefts, quorum);
+  const remainingMs = quorumOrLeast(told.map(({ remainingMs }) => remainingMs), quorum);
   const graces = told.map(({ graceMs = 0 }) => graceMs);
   const grace = Math.max(...graces) === 0 ? {} : { graceMs: remainingMs > 0 ? Math.max(...graces) : quorumOrLeast(graces, quorum) };
   return { id: id.replace(/\/[^/]*$/, ''), fence: fences[fences.length >> 1]!, owner, label, remainingMs, ...grace };

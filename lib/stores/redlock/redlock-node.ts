@@ -1,190 +1,268 @@
 /**
- * One master of a Redlock as this process sees it: the requests to its scripts, and their replies. A node knows nothing of the
- * others; its link decides whether requests may be sent to it (node-link.ts).
+ * One node of a Redlock as this process sees it: whether it may be asked, and how it comes back.
+ *
+ *     away ──(opened)──▶ met ──(it remembers)──▶ votes
+ *      ▲ │                └──(it may have forgotten)──▶ closed ──(maxLeaseMs; the fences of the others)──▶ votes
+ *      └─┘ not there, or its address leads to the server of another node: tried again
+ *     any of them ──(a fault that only an operator can fix)──▶ refused, until the process is restarted
+ *
+ * A server has one vote, however many addresses lead to it: with two it could make a majority of a minority. It belongs to the node
+ * that met it first, for as long as that one's connection lasts.
+ *
+ * A node that may have forgotten something stays closed for maxLeaseMs. Then all leases that it forgot have ended, and the fences that
+ * it forgot it has to get from a quorum among the *other* nodes that remember all they granted: each earlier grant stands on at least
+ * one of those. They are read after maxLeaseMs, when no grant for which the node had voted can still be on its way. When so many nodes
+ * forgot that no such quorum is left (or all are new), fences start from what all that can be asked remember, from what the processes
+ * have seen, and from their clocks. Nodes that were out together count as forgetful for each other, also when one of them is admitted
+ * first. A node that is silent is believed to remember: replace it if it is dead.
  */
-import type { LockStoreError } from '../../core/port/errors.js';
-import { forcedRelease } from '../wire/forced-release.js';
-import { listOf, lockState, releaseOutcome, renewOutcomes, runsOf } from '../wire/lock-reply.js';
-import {
-  downgradeCall, giveBackCall, inspectCall, raiseFenceCall, readDowngrade, readRaiseFence, readRenewHead, readVote, renewCall, voteCall, type BuiltCall,
-  type VoteArgs, type VoteReply,
-} from '../wire/lua.generated.js';
-import type { Connect } from '../wire/connections.js';
-import { KEYS_PER_SCAN, type RedisKeys } from '../wire/redis-keys.js';
-import type { ScriptReply } from '../wire/script-runner.js';
-import { LONG_AGO, trustOf } from '../wire/server-clock.js';
-import { NEVER, TRIAL_LEASE_MS, trialOf } from '../wire/trial-lock.js';
-import { unexpected } from '../wire/unexpected-reply.js';
-import { NodeLink, type LinkOptions } from './node-link.js';
-import { NodeMemory } from './node-memory.js';
-import type { NodeNews } from './node-news.js';
-import { giveBackArgs, leavingCall, trialVote, voteArgs } from './node-calls.js';
-import { textOfVote, voteOf, type Leaving, type NodeView, type NodeVote, type RenewedThere, type RenewPart, type VoteRequest } from './node-vote.js';
-import type { Hear, Reply } from './poll.js';
+import type { Clock, Timer } from '../../core/port/clock.js';
+import { LockStoreError } from '../../core/port/errors.js';
+import { blindNodeError } from '../wire/access-rule.js';
+import type { FenceFloors } from '../wire/fence-floors.js';
+import { NO_SERVER, SLOT_GROUPS } from '../wire/redis-keys.js';
+import type { NodeLog } from './node-log.js';
+import type { NodeStore, Survey } from './node-store.js';
+import { answersOf, hearing, poll, type Replies } from './poll.js';
+import { quorumOf } from './quorum.js';
 
-export interface NodeSurroundings extends LinkOptions {
-  readonly news: Pick<NodeNews, 'contended' | 'turn' | 'taken'>;
-  /** Called when the node has a new connection. */
-  readonly connected: (node: RedlockNode) => void;
+interface NodeSurroundings {
+  /** All nodes, this one among them. */
+  readonly nodes: readonly RedlockNode[];
+  readonly clock: Clock;
+  readonly floors: FenceFloors;
+  readonly log: NodeLog;
+  readonly prefix: string;
+  readonly maxLeaseMs: number;
+  /** Makes the store of the node with this number. One that could not be opened is replaced by another. */
+  makeStore(at: number): NodeStore;
 }
 
+/** All processes see the end of a quarantine at the same time; within this many ms each acts at a random instant. */
+const SPREAD_MS = 100;
+/** The pause before a node is looked at again that cannot vote yet, in ms. */
+const LOOKS_AGAIN_AFTER_MS = 500;
+/** A node that is closed is looked at least this often, in ms, because an operator may open it early. */
+const LOOKED_AT_EVERY_MS = 2_000;
+
 export class RedlockNode {
-  readonly memory: NodeMemory;
-  readonly link: NodeLink;
-  private readonly keys: RedisKeys;
+  store: NodeStore;
+  /** The node that was first to meet this node's server, when both addresses lead to one server. */
+  twin: RedlockNode | undefined;
+  /** Whether the application has not started yet. */
+  private isBoot = true;
+  private isOpen = false;
+  /** How the memories of the server begin that answers on this connection, once it has said so. */
+  private server: string | undefined;
+  private connection = 0;
+  private refusedWith: LockStoreError | undefined;
+  private isLooking = false;
+  private timer: Timer | undefined;
+  private isClosed = false;
+  /** The memory for which the log says that the node is out; undefined while it votes. */
+  private outSince: string | undefined;
+  /** The local instant until which it waits for what it may have forgotten to end. */
+  private closedUntil = -Infinity;
+  /** While the node is out, the nodes that were out at some time since then. */
+  private outWith = new Set<RedlockNode>();
 
   constructor(
-    connect: Connect,
+    private readonly at: number,
     private readonly around: NodeSurroundings,
   ) {
-    const { keys, maxLeaseMs, news } = around;
-    this.keys = keys;
-    const link = new NodeLink(connect, around, {
-      contended: (id, by) => news.contended(id, by),
-      turn: (key) => news.turn(this, key),
-      lost: (id) => news.taken(this, id),
-      connected: () => around.connected(this),
-    });
-    this.link = link;
-    this.memory = new NodeMemory(link, keys, maxLeaseMs);
+    this.store = around.makeStore(at);
   }
 
   get name(): string {
-    return this.link.name;
+    return this.store.name;
   }
 
-  get silent(): boolean {
-    return this.link.silent;
+  /** Whether it may be asked. */
+  get isUsable(): boolean {
+    return this.server !== undefined && this.store.isConnected && this.refusedWith === undefined;
   }
 
-  fellSilent(): void {
-    this.link.fellSilent();
+  get isListening(): boolean {
+    return this.isUsable && !this.store.isSilent;
   }
 
-  get heardAt(): number {
-    return this.link.heardAt;
+  /** Why it does not vote although it may be asked, as messages say it; undefined when it votes, as far as this process knows. */
+  get closedText(): string | undefined {
+    if (this.outSince === undefined) return undefined;
+    const leftMs = Math.ceil(this.closedUntil - this.around.clock.now());
+    if (leftMs <= 0) return 'lost its memory, and waits to be told the last fences by a quorum of other nodes';
+    return `restarted or flushed, and stays out until what it may have forgotten has ended, in ${leftMs} ms`;
   }
 
-  /** The name that the server gave itself when it started, as it told on the present connection. */
-  get runId(): string | undefined {
-    return this.link.runId;
+  /** Why it must not be asked. */
+  refusal(key: string | undefined, reason = this.twin !== undefined && this.store.isConnected ? `the same server as ${this.twin.name}` : 'not connected'): LockStoreError {
+    if (this.refusedWith !== undefined) return this.refusedWith;
+    const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
+    return new LockStoreError(`${subject}: ${this.name} is ${reason}.`, { key, nodes: [{ node: this.name, reason }] });
   }
 
-  get connected(): boolean {
-    return this.link.connected;
+  /** Opens the node. Rejects with LockStoreError; at boot also when its server is another node's. */
+  async open(): Promise<void> {
+    const { store } = this;
+    let survey: Survey;
+    try {
+      await store.open();
+      survey = await this.survey();
+      if (this.isBoot && this.twin !== undefined) throw sameServer(this.twin, this);
+    } catch (error) {
+      await store.close();
+      throw error;
+    }
+    store.onConnected(() => {
+      this.connection += 1;
+      this.server = undefined;
+      void this.look();
+    });
+    store.onDoubt(() => this.look());
+    this.isOpen = true;
+    this.isBoot = false;
+    void this.look(survey);
   }
 
-  failure(reason: string, key: string | undefined): LockStoreError {
-    return this.link.failure(reason, key);
+  /** Called when the application starts without this node: it joins when it is there. `opening` resolves with what its opening failed with. */
+  async joinLater(opening: Promise<LockStoreError | undefined>): Promise<void> {
+    const { clock, log } = this.around;
+    const since = clock.now();
+    this.isBoot = false;
+    const error = await opening;
+    if (this.isClosed) return;
+    if (error === undefined) return log.back(this.name, clock.now() - since);
+    if (!error.retryable) return this.refuse(error);
+    this.wait(() => {
+      this.store = this.around.makeStore(this.at);
+      void this.joinLater(this.open().then(() => undefined, (failure: LockStoreError) => failure));
+    }, LOOKS_AGAIN_AFTER_MS);
   }
 
-  close(): void {
-    this.link.close();
+  /** Looks whether the node remembers what it granted, and brings it back if not, again and again until it votes. */
+  async look(survey?: Survey): Promise<void> {
+    if (this.isLooking || !this.isOpen || this.isClosed) return;
+    this.isLooking = true;
+    const { connection } = this;
+    let againInMs: number | undefined = LOOKS_AGAIN_AFTER_MS;
+    try {
+      againInMs = await this.bringBack(survey ?? (await this.survey()));
+    } catch (error) {
+      if (!(error as LockStoreError).retryable) this.refuse(error as LockStoreError);
+      // A new connection is looked at when it is there.
+      if (!this.store.isConnected || this.refusedWith !== undefined) againInMs = undefined;
+    }
+    this.isLooking = false;
+    if (connection !== this.connection) againInMs = 0;
+    if (againInMs !== undefined) this.wait(() => void this.look(), againInMs);
   }
 
-  /**
-   * Asks the node for its vote. `notAfter` is the local instant after which it must not vote any more. When the node's time is
-   * not known, which is so after a minute without an answer, a first request that is too late by any clock only learns the time.
-   */
-  vote(request: VoteRequest, proposal: number, notAfter: number, hear: Hear<NodeVote>): void {
+  async close(): Promise<void> {
+    this.isClosed = true;
+    this.wait();
+    await this.store.close();
+  }
+
+  /** Asks the server who it is and what it remembers, and claims it for this node. */
+  private async survey(): Promise<Survey> {
+    const { connection, around: { nodes, log, prefix } } = this;
+    const survey = await this.store.survey();
+    if (survey.server === NO_SERVER) throw blindNodeError(this.name, prefix);
+    await this.store.claimFormat();
+    if (connection !== this.connection) return survey;
+    const twin = nodes.find((other) => other !== this && other.isUsable && other.server === survey.server);
+    this.server = twin === undefined ? survey.server : undefined;
+    if (twin !== this.twin && !this.isBoot) {
+      const news =
+        twin === undefined
+          ? ({ kind: `no twin ${this.name}`, level: 'info', message: `Locks: ${this.name} leads to a server of its own now.` } as const)
+          : ({ kind: `twin ${this.name}`, level: 'error', message: twinText(twin, this) } as const);
+      log.report(news);
+    }
+    this.twin = twin;
+    return survey;
+  }
+
+  /** Returns in how many ms the node should be looked at again; undefined when it votes. */
+  private async bringBack(survey: Survey): Promise<number | undefined> {
+    const { log, floors, maxLeaseMs } = this.around;
+    if (this.twin !== undefined) {
+      this.wait(() => this.store.reconnect(), LOOKS_AGAIN_AFTER_MS);
+      return undefined;
+    }
+    if (!survey.closed) {
+      if (this.outSince !== undefined) log.votes(this.name);
+      this.outSince = undefined;
+      return undefined;
+    }
+    const leftMs = Math.max(0, survey.since + maxLeaseMs + 1 - survey.now);
+    this.closedUntil = this.around.clock.now() + leftMs;
+    this.tellOut(survey, leftMs);
+    if (leftMs > 0) {
+      // Should no quorum of others remember, what the processes have seen has to be enough.
+      await this.store.admit(-1, maxLeaseMs, eachGroup((group) => floors.of(group)));
+      return Math.min(leftMs, LOOKED_AT_EVERY_MS) + SPREAD_MS * Math.random();
+    }
+    const fences = await this.fencesOfOthers();
+    if (fences === undefined) return LOOKS_AGAIN_AFTER_MS * (0.5 + Math.random());
+    return (await this.store.admit(survey.since, maxLeaseMs, fences)) ? 0 : LOOKS_AGAIN_AFTER_MS;
+  }
+
+  /** For each slot group the fence that all new fences must exceed; undefined while too few nodes that may remember it answer. */
+  private async fencesOfOthers(): Promise<readonly number[] | undefined> {
+    const { nodes, floors, log } = this.around;
+    const others = nodes.filter((other) => other !== this);
+    const replies = await poll<RedlockNode, Survey, Replies<RedlockNode, Survey>>(
+      others,
+      (other, hear) => (other.isUsable ? hearing(other.store.survey(), hear) : hear({ kind: 'failure', error: other.refusal(undefined) })),
+      (replies) => (replies.size === others.length ? replies : undefined),
+    );
+    const answers = answersOf(replies);
+    const out = answers.filter(([, { closed }]) => closed).map(([other]) => other);
+    const whole = answers.length - out.length;
+    const forgetful = new Set([this, ...out, ...this.outWith]).size;
+    const quorum = quorumOf(nodes.length);
+    if (whole < quorum && nodes.length - forgetful >= quorum) return undefined;
+    if (whole < quorum) log.quorumForgot(forgetful);
+    return eachGroup((group) => Math.max(floors.of(group), ...answers.map(([, { fences }]) => fences[group]!)));
+  }
+
+  private tellOut({ server, since }: Survey, leftMs: number): void {
+    const memory = `${server}${since}`;
+    if (this.outSince === memory) return;
+    this.outSince = memory;
+    const others = this.around.nodes.filter((other) => other !== this && other.outSince !== undefined);
+    for (const other of others) other.outWith.add(this);
+    this.outWith = new Set(others);
+    this.around.log.forgot(this.name, leftMs);
+  }
+
+  private refuse(error: LockStoreError): void {
+    if (this.isClosed) return;
+    this.refusedWith = error;
+    const message = `Locks: ${this.name} is not used until this process is restarted: ${error.message}`;
+    this.around.log.report({ kind: `refused ${this.name}`, level: 'error', message });
+  }
+
+  /** Does this later, in place of what was to be done before. */
+  private wait(act?: () => void, delayMs = 0): void {
     const { clock } = this.around;
-    const now = clock.now();
-    const limit = this.link.serverClock.before(0, notAfter, now);
-    if (limit > 0) return this.ask(request, proposal, limit, now, hear);
-    const again = (reply: Reply<NodeVote>): void => {
-      const isLate = reply.kind === 'answer' && reply.answer.kind === 'late';
-      if (isLate && clock.now() < notAfter) this.vote(request, proposal, notAfter, hear);
-      else hear(reply);
-    };
-    this.ask(request, proposal, LONG_AGO, now, again);
-  }
-
-  private ask(request: VoteRequest, proposal: number, limit: number, askedAt: number, hear: Hear<NodeVote>): void {
-    const { link } = this;
-    const asked = voteArgs(request, this.around, proposal, link.runId, limit);
-    const decode = (reply: ScriptReply, sentAt: number, receivedAt: number): NodeVote => {
-      const told = toldBy(reply, asked);
-      link.serverClock.observe(0, { sentAt, receivedAt, serverNow: told.now });
-      return voteOf(told, sentAt);
-    };
-    link.runBundled(voteCall(request.on, asked), request.on, askedAt, decode, hear);
-  }
-
-  /** Whether a limit in the node's time can be sent to it: it has answered since it was connected. */
-  get keepsLimits(): boolean {
-    const now = this.around.clock.now();
-    return this.connected && this.link.serverClock.before(0, now, now) > 0;
-  }
-
-  /** Sets the fence of a ballot on this node. False when the ballot does not stand here. */
-  raiseFence({ on, id, fences }: VoteRequest, fence: number): Promise<boolean> {
-    return this.link.run({ ...raiseFenceCall(on, { id, fence, fences }), key: on.key }, (reply) => readRaiseFence(reply) === 'raised');
-  }
-
-  /** Renews leases on this node. The result of a lease is undefined when it does not stand here. */
-  renew(parts: readonly RenewPart[], timeoutMs: number): Promise<readonly (RenewedThere | undefined)[]> {
-    const lockKeys = parts.map(({ key }) => this.keys.lock(key));
-    const call = renewCall({ lockKeys }, { longestMs: this.around.maxLeaseMs, runs: runsOf(parts) });
-    const key = parts.length === 1 ? parts[0]?.key : undefined;
-    return this.link.run({ ...call, key, timeoutMs }, (reply, sentAt, receivedAt) => {
-      this.link.serverClock.observe(0, { sentAt, receivedAt, serverNow: readRenewHead(listOf(reply)).now });
-      const there = (leftMs: number, contended: boolean): RenewedThere | undefined => (leftMs < 0 ? undefined : { end: trustOf(leftMs, sentAt), contended });
-      // A key with a value of another type holds no lease.
-      return renewOutcomes(reply, parts, there, () => undefined);
-    });
-  }
-
-  release(leaving: Leaving, hear: Hear<'released' | 'lost'>): void {
-    this.giveBack(leavingCall(leaving, this.around.process), leaving, hear);
-  }
-
-  /** The same, with a call that was made once for all nodes. */
-  giveBack(call: BuiltCall, { on, askedAt }: Leaving, hear: Hear<'released' | 'lost'>): void {
-    this.link.runBundled(call, on, askedAt, releaseOutcome, hear);
-  }
-
-  downgrade(key: string, id: string): Promise<'downgraded' | 'lost'> {
-    return this.link.run({ ...downgradeCall(this.keys.spotOf(key), { id, floor: 0 }), key }, readDowngrade);
-  }
-
-  forceRelease(key: string, fence: number | undefined): Promise<'taken' | 'none'> {
-    const { link, around: { clock, commandTimeoutMs } } = this;
-    const timed = { key, notAfter: clock.now() + commandTimeoutMs, clock, serverClock: link.serverClock, source: 0, node: this.name };
-    return forcedRelease({ on: this.keys.spotOf(key), fence, floor: 0 }, timed, (call, decode) => link.run(call, decode));
-  }
-
-  /** Finds out whether the node grants locks: takes a lock that nobody else can name, and gives it back. */
-  async tryOut(): Promise<'grants'> {
-    const { link, keys, around } = this;
-    const { id, keys: trial } = trialOf(around.process, keys);
-    const on = { ...trial, marksKey: keys.marksBeside(trial.lockKey), epochKey: keys.epoch };
-    const asked = voteArgs(trialVote(id, TRIAL_LEASE_MS), around, 1, link.runId, NEVER);
-    const voted = await link.run(voteCall(on, asked), (reply, sentAt) => voteOf(toldBy(reply, asked), sentAt));
-    if (voted.kind !== 'granted') throw this.failure(textOfVote(voted), undefined);
-    await link.run(giveBackCall(on, giveBackArgs({ id }, around.process)), releaseOutcome);
-    return 'grants';
-  }
-
-  /** The lock as this node alone knows it, with the ids of ballots, and until when each holder can be trusted here. */
-  inspect(key: string): Promise<NodeView> {
-    return this.link.run({ ...inspectCall(this.keys.spotOf(key)), key }, (reply, askedAt) => {
-      const state = lockState(key, reply);
-      return { state, ends: state.holders.map(({ remainingMs }) => trustOf(remainingMs, askedAt)) };
-    });
-  }
-
-  /** One page of the keys that are locked on this node and start with `startsWith`. */
-  async scan(startsWith: string, cursor: string): Promise<{ readonly next: string; readonly found: readonly string[] }> {
-    const pattern = this.keys.lockPattern(startsWith);
-    const [next, found] = await this.link.walk<[string, string[]]>('list', (server) => server.call('scan', cursor, 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN));
-    return { next, found: this.keys.keysAmong(found, startsWith) };
+    if (this.timer !== undefined) clock.clearTimer(this.timer);
+    this.timer = act === undefined || this.isClosed ? undefined : clock.setTimer(act, delayMs);
   }
 }
 
-/** What the node says of its vote. Where it granted what was asked for it says no more than its time. */
-function toldBy(reply: ScriptReply, { proposal: fence, leaseMs, mode }: VoteArgs): VoteReply {
-  if (typeof reply !== 'number') return readVote(listOf(reply));
-  // Other scripts answer 0 and 1, which are no time.
-  if (reply <= 1) throw unexpected(reply);
-  return { kind: 'granted', now: reply, fence, leftMs: leaseMs, mode, shared: false, next: undefined };
+function eachGroup(fenceOf: (group: number) => number): number[] {
+  return Array.from({ length: SLOT_GROUPS }, (_, group) => fenceOf(group));
+}
+
+function twinText(one: RedlockNode, other: RedlockNode): string {
+  const next = 'its vote does not count until it leads to a server of its own. Check where this address leads.';
+  return `Locks: the Redlock nodes ${one.name} and ${other.name} are one server. ${other.name} joined later: ${next}`;
+}
+
+function sameServer(one: RedlockNode, other: RedlockNode): LockStoreError {
+  const next = 'Give each node a server of its own: two votes of one server are no quorum.';
+  const message = `Locks: the Redlock nodes ${one.name} and ${other.name} are one server. ${next}`;
+  return new LockStoreError(message, { nodes: [{ node: other.name, reason: `the same server as ${one.name}` }], retryable: false });
 }

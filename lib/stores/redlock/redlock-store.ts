@@ -1,51 +1,31 @@
 /**
- * The lock store over an odd number of independent Redis masters: a lease is held when a quorum of them has granted it. There
- * is no queue across nodes, but each node keeps marks of the processes that it refused, and keeps a free lock for the process
- * that has waited longest (shared/marks.lua).
+ * The lock store over an odd number of independent Redis masters, its nodes: a lease is held when a quorum of them has granted it. Each
+ * node is a store of one Redis (node-store.ts), with its connection, its memory and its renewals. This layer knows quorums and nothing
+ * else: it proposes a fence, asks all, counts, and takes back what is no quorum.
  *
- * A holder stands on the nodes as a ballot with the id `<holder id>/<n>`, a new one for each attempt (ballot.ts). Nodes that lost
- * their memory stay out until they cannot do harm (recovery.ts).
+ * There is no queue across nodes, but each node keeps marks of the processes that it refused, and keeps a free lock for the process
+ * that has waited longest (shared/marks.lua). A holder stands on the nodes as a ballot with the id `<holder id>/<n>`, a new one for each
+ * attempt (ballot.ts).
  */
-import type { Clock } from '../../core/port/clock.js';
-import { LockUsageError } from '../../core/port/errors.js';
-import type { Report } from '../../core/port/report.js';
-import type { StoreSummary } from '../../core/port/store-summary.js';
+import type { Clock, Timer } from '../../core/port/clock.js';
+import { LockStoreError, LockUsageError, type NodeFailure } from '../../core/port/errors.js';
+import type { Report } from '../../core/port/lock-events.js';
+import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
-import type {
-  AcquireOutcome,
-  AcquireRequest,
-  HeartbeatOutcome,
-  HolderRef,
-  LockStore,
-  ReleaseRequest,
-  RenewOutcome,
-  RenewRequest,
-  StoreCapabilities,
-  Wake,
-} from '../../core/port/lock-store.js';
-import { DamagedLocks } from '../wire/damaged-locks.js';
+import { TurnEnd } from '../wire/bundles.js';
 import { FenceFloors } from '../wire/fence-floors.js';
 import type { Connect } from '../wire/connections.js';
-import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
-import { Ballot } from './ballot.js';
-import { Ballots } from './ballots.js';
-import { Deadlines } from './deadlines.js';
-import { forceReleaseByQuorum } from './forced-release.js';
-import { Members } from './members.js';
-import { agree, hearing, leaseTimeoutMs, type Hear } from './poll.js';
-import { renewByQuorum } from './quorum-renewals.js';
-import { NodeNews } from './node-news.js';
-import type { QuorumContext } from './quorum-context.js';
+import { checkProcess, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
+import { Ballot, type QuorumContext } from './ballot.js';
+import { NodeLog } from './node-log.js';
+import { NodeStore } from './node-store.js';
+import { agree, hearing, type Hear } from './poll.js';
+import { renewByQuorum, type Renewed } from './quorum-renewals.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
-import { leavingCall } from './node-calls.js';
-import { DOES_NOT_WAIT, voteRequestOf } from './node-vote.js';
 import { quorumOf } from './quorum.js';
+import { RedlockNode } from './redlock-node.js';
 import { redlockSummary } from './redlock-summary.js';
-import type { RedlockNode } from './redlock-node.js';
-import { refusalOf } from './refusals.js';
-import { retryPause } from './retry-pause.js';
 import { Waiters } from './waiters.js';
-import { Withdrawals } from './withdrawals.js';
 
 export interface RedlockStoreOptions {
   /** An odd number of masters, at least three, without replication between them. */
@@ -64,51 +44,60 @@ export interface RedlockStoreOptions {
   readonly strictServer?: boolean | undefined;
 }
 
+/** When a quorum is connected, the boot waits this long, in ms, for the other nodes before the application starts without them. */
+const STRAGGLERS_MS = 500;
+/** The pause before a release without an answer is sent to a node again, in ms. */
+const SENDS_AGAIN_AFTER_MS = 250;
+/** As `waitedMs`: nobody in the process waits. */
+const DOES_NOT_WAIT = -1;
+
 export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   summary: StoreSummary | undefined;
-  private readonly clock: Clock;
-  private readonly keys: RedisKeys;
-  private readonly members: Members;
+  private readonly nodes: RedlockNode[] = [];
   private readonly context: QuorumContext;
-  private readonly ballots = new Ballots();
+  private readonly log: NodeLog;
   private readonly waiters: Waiters;
+  private readonly turnEnd = new TurnEnd();
+  /** By holder id: one for each request that is out and each lease that is held. */
+  private readonly ballots = new Map<string, Ballot>();
   /** Unanswered requests by holder id, so that a request that is made twice is one attempt. */
   private readonly asking = new Map<string, Promise<AcquireOutcome>>();
-  private readonly damaged: DamagedLocks;
+  /** The releases that are to be sent to a node again. */
+  private readonly withdrawals = new Set<Timer>();
   private attempts = 0;
   /** How long the nodes took to answer the last ballot, in ms. */
   private tookMs = 0;
-  private closed = false;
+  private isClosed = false;
   private listener: (wake: Wake) => void = () => {};
 
   /** @throws LockUsageError */
   constructor(private readonly options: RedlockStoreOptions) {
-    const { nodes, prefix, process, maxLeaseMs, clock, commandTimeoutMs, report } = options;
-    if (nodes.length < 3 || nodes.length % 2 === 0) {
-      throw new LockUsageError(`Lock options: a Redlock needs an odd number of at least 3 independent masters, got ${nodes.length}.`);
+    const { nodes: connects, prefix, process, maxLeaseMs, clock, commandTimeoutMs, report } = options;
+    if (connects.length < 3 || connects.length % 2 === 0) {
+      throw new LockUsageError(`Lock options: a Redlock needs an odd number of at least 3 independent masters, got ${connects.length}.`);
     }
     checkProcess(process);
     this.capabilities = { queue: false, replicas: false, permits: false, maxLeaseMs };
-    this.clock = clock;
-    this.keys = new RedisKeys(prefix);
-    const quorum = quorumOf(nodes.length);
-    const waiters = (this.waiters = new Waiters(quorum));
-    const withdrawals = new Withdrawals(clock);
-    this.damaged = new DamagedLocks(report, clock);
-    const deadlines = new Deadlines(clock);
-    const news = new NodeNews({ ballots: this.ballots, waiters, clock, quorum, drop: (ballot) => this.drop(ballot), tell: (wake) => this.listener(wake) });
+    const quorum = quorumOf(connects.length);
+    const { nodes } = this;
     const floors = new FenceFloors();
-    this.members = new Members(nodes, { ...options, keys: this.keys, news, floors, deadlines });
-    const answeredIn = (tookMs: number): void => void (this.tookMs = tookMs);
-    const forgetful = (node: RedlockNode): void => this.members.forgot(node);
-    this.context = { nodes: this.members.nodes, quorum, clock, deadlines, commandTimeoutMs, floors, withdrawals, answeredIn, forgetful };
+    this.waiters = new Waiters(quorum);
+    const log = (this.log = new NodeLog(connects.length, clock, report));
+    this.context = {
+      nodes, quorum, clock, commandTimeoutMs, floors,
+      unmark: (node, key) => this.unmark(node, key),
+      withdraw: (...how) => void this.withdraw(...how),
+    };
+    const makeStore = (at: number): NodeStore => this.storeOf(connects[at]!, () => nodes[at]!);
+    for (const at of connects.keys()) nodes.push(new RedlockNode(at, { nodes, clock, floors, log, prefix, maxLeaseMs, makeStore }));
   }
 
+  /** Rejects with LockStoreError when no quorum can be used, naming every node, or when an operator has to put something right. */
   async open(): Promise<void> {
     try {
-      await this.members.open();
-      this.summary = redlockSummary(this.options.prefix, this.members.nodes);
+      await this.boot();
+      this.summary = redlockSummary(this.options.prefix, this.nodes);
     } catch (error) {
       await this.close();
       throw error;
@@ -120,23 +109,32 @@ export class RedlockStore implements LockStore {
   }
 
   acquire(request: AcquireRequest): Promise<AcquireOutcome> {
-    const { id } = request;
+    const { key, id, minReplicas, notAfter } = request;
     const present = this.asking.get(id);
     if (present !== undefined) return present;
-    const refusal = refusalOf(request, this.closed, this.clock.now());
-    if (refusal !== undefined) return Promise.reject(refusal);
+    const late = `Lock '${key}': the request began only after its time limit, and was not sent to any node. It is safe to try again.`;
+    if (this.isClosed) return Promise.reject(new LockStoreError(`Lock '${key}': it was asked for after the store was closed.`, { key, retryable: false }));
+    if (minReplicas > 0) return Promise.reject(noReplicas(key));
+    if (this.options.clock.now() > notAfter) return Promise.reject(new LockStoreError(late, { key }));
     const outcome = this.attempt(request); // The attempt removes this entry when it was answered, which is after it was set.
     this.asking.set(id, outcome);
     return outcome;
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const outcomes = await renewByQuorum(requests, this.context, (id) => this.ballots.get(id));
-    requests.forEach(({ id }, at) => {
+    const outcomes: RenewOutcome[] = requests.map(({ key, minReplicas }) => (minReplicas > 0 ? { kind: 'unknown', cause: noReplicas(key) } : { kind: 'lost' }));
+    const leases: (Renewed & { readonly at: number })[] = [];
+    requests.forEach(({ id, leaseMs, minReplicas }, at) => {
       const ballot = this.ballots.get(id);
-      if (ballot === undefined) return;
-      if (outcomes[at]?.kind === 'lost' && ballot.state === 'held') this.drop(ballot);
-      else this.ballots.touch(ballot);
+      if (ballot?.state === 'held' && minReplicas === 0) leases.push({ at, ballot, leaseMs });
+    });
+    if (leases.length === 0) return outcomes;
+    const told = await renewByQuorum(leases, this.context);
+    leases.forEach(({ at, ballot }, n) => {
+      outcomes[at] = told[n]!;
+      if (told[n]!.kind === 'lost' && ballot.state === 'held') this.drop(ballot);
+      // Those that have not been renewed for longest stand first.
+      else if (this.ballots.delete(ballot.request.id)) this.ballots.set(ballot.request.id, ballot);
     });
     return outcomes;
   }
@@ -146,118 +144,206 @@ export class RedlockStore implements LockStore {
     return waiters.map(() => ({ kind: 'gone' }));
   }
 
-  release({ key, id, abandoned = false }: ReleaseRequest): Promise<'released' | 'lost'> {
-    if (this.waiters.leave(id)) this.context.withdrawals.unmark(this.keys.nodeSpotOf(key), this.members.nodes);
+  release(request: ReleaseRequest): Promise<'released' | 'lost'> {
+    const { key, id } = request;
+    if (this.waiters.leave(id, key)) for (const node of this.nodes) this.unmark(node, key);
     const ballot = this.ballots.get(id);
     if (ballot === undefined) return Promise.resolve('lost');
-    this.ballots.remove(ballot);
-    const leaving = ballot.close(abandoned);
-    const call = leavingCall(leaving, this.options.process);
-    return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), (node, hear) => {
-      if (!ballot.standing.mayBeOn(node)) return hear({ kind: 'answer', answer: 'lost' });
-      node.giveBack(call, leaving, (reply) => {
-        if (reply.kind === 'answer') ballot.standing.withdrawIfMute(node);
-        else ballot.standing.withdraw(node);
-        hear(reply);
-      });
-    });
+    this.ballots.delete(id);
+    return ballot.release(request);
   }
 
   whenSent(_keys: readonly string[], done: () => void): void {
-    this.members.whenSent(done);
+    // With node-redis requests are written to the network in the turn of the event loop after their own.
+    this.turnEnd.add(() => this.options.clock.nextTurn(done));
   }
 
   async downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
     const ballot = this.ballots.get(id);
     if (ballot?.state !== 'held') return 'lost';
-    const timeoutMs = leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs);
-    const result = await this.agree<'downgraded' | 'lost'>('a downgrade', key, timeoutMs, (node, hear) => hearing(node.downgrade(key, ballot.id), hear));
-    if (result === 'downgraded') ballot.downgraded();
+    const result = await this.agree('a downgrade', key, (node) => node.store.downgrade({ key, id: ballot.id }));
+    if (result === 'downgraded') ballot.mode = 'read';
     return result;
   }
 
   async inspect(key: string): Promise<LockState> {
-    return (await viewOf(key, this.context)).state;
+    return (await viewOf(key, this.nodes)).state;
   }
 
-  list({ startsWith = '' }: ListOptions = {}): AsyncIterable<LockState> {
-    return listByQuorum(startsWith, this.context, this.damaged);
+  list(options?: ListOptions): AsyncIterable<LockState> {
+    return listByQuorum(options, this.nodes);
   }
 
-  forceRelease(key: string, fence?: number): Promise<boolean> {
-    return forceReleaseByQuorum(key, fence, this.context);
+  async forceRelease(key: string, fence?: number): Promise<boolean> {
+    const ask = async (node: RedlockNode): Promise<'taken' | 'none'> => ((await node.store.forceRelease(key, fence)) ? 'taken' : 'none');
+    return (await this.agree('a forced release', key, ask, fence === undefined)) === 'taken';
   }
 
   async tryOut(): Promise<void> {
-    await this.agree('a trial', undefined, this.options.commandTimeoutMs, (node, hear) => hearing(node.tryOut(), hear));
+    await this.agree('a trial', undefined, (node) => node.store.tryOut().then(() => 'grants' as const));
   }
 
   async close(): Promise<void> {
-    this.closed = true;
-    this.context.withdrawals.close();
-    this.members.close();
+    this.isClosed = true;
+    for (const timer of this.withdrawals) this.options.clock.clearTimer(timer);
+    this.withdrawals.clear();
+    this.log.close();
     this.ballots.clear();
     this.waiters.clear();
-    this.context.deadlines.close();
+    await Promise.all(this.nodes.map((node) => node.close()));
+  }
+
+  /** Opens the nodes together. The application starts as soon as a quorum is there; nodes that are down join later. */
+  private async boot(): Promise<void> {
+    const { nodes, log, context: { clock, quorum } } = this;
+    const opened = new Set<RedlockNode>();
+    const failures = new Map<RedlockNode, LockStoreError>();
+    const opening = nodes.map((node) => node.open().then(() => undefined, (error: LockStoreError) => error));
+    await new Promise<void>((resolve) => {
+      let stragglers: Timer | undefined;
+      const all = nodes.map(async (node, at) => {
+        const failure = await opening[at];
+        if (failure !== undefined) return void failures.set(node, failure);
+        opened.add(node);
+        if (opened.size >= quorum) stragglers ??= clock.setTimer(resolve, STRAGGLERS_MS);
+      });
+      void Promise.all(all).then(() => {
+        if (stragglers !== undefined) clock.clearTimer(stragglers);
+        resolve();
+      });
+    });
+    const missing = nodes.filter((node) => !opened.has(node));
+    if (missing.length === 0) return;
+    const reasons = missing.map((node): NodeFailure => {
+      const failure = failures.get(node);
+      return { node: node.name, reason: failure === undefined ? 'not connected yet' : (failure.nodes[0]?.reason ?? failure.message) };
+    });
+    const details = reasons.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
+    for (const error of failures.values()) if (!error.retryable) throw error;
+    if (opened.size < quorum) {
+      const message = `Locks: only ${opened.size} of ${nodes.length} Redlock nodes can be used, and a quorum is ${quorum} (${details}).`;
+      throw new LockStoreError(message, { nodes: reasons });
+    }
+    const message = `Locks: ${missing.length} of ${nodes.length} Redlock nodes cannot be used now (${details}). The others are a quorum.`;
+    log.report({ kind: 'boot', level: 'warning', message });
+    for (const node of missing) {
+      log.missing(node.name);
+      void node.joinLater(opening[nodes.indexOf(node)]!);
+    }
+  }
+
+  private storeOf(connection: Connect, node: () => RedlockNode): NodeStore {
+    const { options, log, turnEnd } = this;
+    const store: NodeStore = new NodeStore({
+      ...options,
+      connection,
+      recoveryMs: UNTIL_TOLD_MS,
+      redlock: {
+        turnEnd,
+        outages: { away: (reason) => log.lost(store.name, reason), back: (afterMs) => log.back(store.name, afterMs) },
+        turn: (key) => {
+          if (node().isUsable) for (const id of this.waiters.call(key, node(), options.clock.now())) this.listener({ kind: 'ask', key, id });
+        },
+      },
+    });
+    store.onWake((wake) => node().isUsable && this.follow(wake, node()));
+    return store;
+  }
+
+  /** Messages of the nodes are hints: each becomes a wake when enough nodes have sent it. */
+  private follow({ kind, id: ballotId, key }: Wake, node: RedlockNode): void {
+    const id = ballotId.slice(0, ballotId.lastIndexOf('/'));
+    const ballot = this.ballots.get(id);
+    if (ballot?.id !== ballotId) return;
+    if (kind === 'contended') return this.listener({ kind, key, id });
+    // A forced release took the lock away on this node. When a quorum of nodes has said so, the process looks whether they still have the
+    // lease: messages may be forged. A request whose votes are still being counted is ended, because nobody would look at its grant.
+    if (kind !== 'lost' || ballot.takenOn.add(node).size < this.context.quorum) return;
+    if (ballot.state === 'open') this.drop(ballot);
+    this.listener({ kind, key, id });
   }
 
   private async attempt(request: AcquireRequest): Promise<AcquireOutcome> {
-    const { key, id, replaces } = request;
+    const { key, id, queue, replaces } = request;
     const held = this.ballots.get(id);
     let ballot: Ballot | undefined;
     try {
       if (held !== undefined) {
-        const again = await this.stillHeld(held);
-        if (again !== undefined) return again;
+        const { state } = await viewOf(key, this.nodes);
         // The holder was released meanwhile, and nobody would release a new grant.
-        if (this.ballots.get(id) !== held) return { kind: 'busy', retryInMs: retryPause({ waitedMs: Infinity, tookMs: 0, leftMs: 0 }, Math.random()) };
+        if (held.state !== 'held') return { kind: 'busy', retryInMs: 0 };
+        if (state.holders.some((holder) => holder.id === id)) return { kind: 'granted', grant: held.grant() };
         this.drop(held);
       }
       // Each node runs requests in order: the replaced lease is released before the vote. A release that fails is repeated in the background.
       const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined);
-      ballot = this.ballotFor(request);
-      const outcome = this.answered(request, await ballot.cast(request.notAfter), ballot);
+      const now = this.options.clock.now();
+      const waitedMs = queue ? this.waiters.ask(id, key, now) : DOES_NOT_WAIT;
+      ballot = new Ballot(this.context, request, `${id}/${(++this.attempts).toString(36)}`, waitedMs, this.tookMs);
+      this.forgetEnded(now);
+      this.ballots.set(id, ballot);
+      const outcome = this.answered(request, await ballot.cast(), ballot);
       return replaced === undefined ? outcome : { ...outcome, replacedLost: (await replaced) === 'lost' };
     } finally {
       this.asking.delete(id);
-      this.waiters.leaveUnlessTold(id);
-      if (ballot !== undefined && ballot.state !== 'held') this.ballots.remove(ballot);
+      this.waiters.leave(id, key, true);
+      if (ballot !== undefined && ballot.state !== 'held') this.forget(ballot);
     }
-  }
-
-  private ballotFor(request: AcquireRequest): Ballot {
-    const { key, id, queue } = request;
-    const now = this.clock.now();
-    const waitedMs = queue ? this.waiters.ask(id, key, now) : DOES_NOT_WAIT;
-    const vote = voteRequestOf(request, this.keys.nodeSpotOf(key), `${id}/${(++this.attempts).toString(36)}`, waitedMs, this.tookMs);
-    const ballot = new Ballot(this.context, id, vote);
-    this.ballots.add(ballot, now);
-    return ballot;
   }
 
   /** Notes whether the request goes on waiting, which asks again at once when its turn has come meanwhile. Only a ballot that is held is kept. */
   private answered({ key, id }: AcquireRequest, outcome: AcquireOutcome, ballot: Ballot): AcquireOutcome {
-    if (ballot.state === 'held') this.waiters.served(key, this.clock.now());
-    else this.ballots.remove(ballot);
-    if (outcome.kind === 'busy') return this.waiters.told(id) ? { ...outcome, retryInMs: 0 } : outcome;
-    this.waiters.leave(id);
+    this.tookMs = ballot.tookMs;
+    if (ballot.state === 'held') this.waiters.served(key, this.options.clock.now());
+    else this.forget(ballot);
+    if (outcome.kind === 'busy') return this.waiters.told(id, key) ? { ...outcome, retryInMs: 0 } : outcome;
+    this.waiters.leave(id, key);
     return outcome;
   }
 
-  /** Returns the same grant again, not prolonged, if a quorum still knows it. */
-  private async stillHeld(ballot: Ballot): Promise<AcquireOutcome | undefined> {
-    const trustedUntil = (await viewOf(ballot.key, this.context)).ends.get(ballot.id);
-    if (trustedUntil === undefined || ballot.state !== 'held') return undefined;
-    return { kind: 'granted', grant: ballot.grantUntil(trustedUntil) };
+  private agree<A extends string>(what: string, key: string | undefined, ask: (node: RedlockNode) => Promise<A>, namesNobody = false): Promise<A> {
+    const asking = (node: RedlockNode, hear: Hear<A>): void => (node.isUsable ? hearing(ask(node), hear) : hear({ kind: 'failure', error: node.refusal(key) }));
+    return agree(what, key, this.nodes, asking, { namesNobody });
   }
 
-  private agree<A extends string>(what: string, key: string | undefined, timeoutMs: number, ask: (node: RedlockNode, hear: Hear<A>) => void): Promise<A> {
-    const { nodes, deadlines } = this.context;
-    return agree(what, key, { nodes, deadlines, timeoutMs, ask });
+  /** Removes the marks of this process, so that the node keeps the lock for nobody who does not wait. Sent once: marks also end by themselves. */
+  private unmark({ isUsable, store }: RedlockNode, key: string): void {
+    if (isUsable) store.release({ key, id: `${this.options.process}.~` }).catch(() => undefined);
+  }
+
+  private async withdraw(node: RedlockNode, release: ReleaseRequest, until: number, lateUntil: number): Promise<void> {
+    const { clock } = this.options;
+    const sentAt = clock.now();
+    const isAnswered = node.isUsable && (await node.store.release(release).then(() => true, () => false));
+    if (this.isClosed || (isAnswered && sentAt > lateUntil) || clock.now() >= until) return;
+    const timer = clock.setTimer(() => {
+      this.withdrawals.delete(timer);
+      void this.withdraw(node, release, until, lateUntil);
+    }, SENDS_AGAIN_AFTER_MS);
+    this.withdrawals.add(timer);
   }
 
   private drop(ballot: Ballot): void {
-    this.ballots.remove(ballot);
+    this.forget(ballot);
     ballot.takeBack();
   }
+
+  private forget(ballot: Ballot): void {
+    const { id } = ballot.request;
+    if (this.ballots.get(id) === ballot) this.ballots.delete(id);
+  }
+
+  /** Removes ballots whose lease has ended: their holders neither released nor renewed them. */
+  private forgetEnded(now: number): void {
+    let looked = 0;
+    for (const ballot of this.ballots.values()) {
+      if (++looked > 2) return;
+      if (ballot.state === 'held' && ballot.endsAt < now) this.forget(ballot);
+    }
+  }
+}
+
+function noReplicas(key: string): LockStoreError {
+  const message = `Lock '${key}': minReplicas cannot be counted on a Redlock, whose nodes are independent masters. Leave it out.`;
+  return new LockStoreError(message, { key, retryable: false });
 }

@@ -5,7 +5,7 @@
  */
 import { delay, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
-import type { Report } from '../../core/port/report.js';
+import type { Report } from '../../core/port/lock-events.js';
 import { rightsError } from './access-rule.js';
 import type { Connections } from './connections.js';
 import { acquireCall, downgradeCall, forceReleaseCall, heartbeatCall, inspectCall, releaseCall, renewCall, type BuiltCall } from './lua.generated.js';
@@ -18,12 +18,11 @@ import { NEVER, TRIAL_LEASE_MS, trialRequest } from './trial-lock.js';
 import type { WakeChannel } from './wake-channel.js';
 import type { WireFormat } from './wire-format.js';
 
-export interface Probed {
+interface Probed {
   readonly options: {
     readonly process: string;
     readonly maxLeaseMs: number;
-    /** Left out for a node of a Redlock, which runs other scripts. */
-    readonly recoveryMs?: number | undefined;
+    readonly recoveryMs: number;
     readonly bootTimeoutMs: number;
     readonly clock: Clock;
     readonly report: Report;
@@ -34,8 +33,7 @@ export interface Probed {
   readonly keys: RedisKeys;
   readonly channel: WakeChannel;
   readonly format: WireFormat;
-  /** Left out for a node of a Redlock. */
-  readonly memories?: { learnAtBoot(): Promise<void> };
+  readonly memories: { learnAtBoot(): Promise<void> };
 }
 
 /** The pause before a server that is loading, busy or failing over is probed again, in ms. */
@@ -82,7 +80,7 @@ async function check(probed: Probed): Promise<void> {
   await probed.format.claim();
   await runEveryCommand(probed);
   await runEveryScript(probed);
-  await probed.memories?.learnAtBoot();
+  await probed.memories.learnAtBoot();
   await probed.channel.open().catch((error: unknown) => {
     throw storeFailure(error, { what: 'subscribe', key: undefined, node: probed.connections.node });
   });
@@ -128,7 +126,6 @@ async function runEveryCommand(probed: Probed): Promise<void> {
 async function runEveryScript(probed: Probed): Promise<void> {
   const { runner, keys, options } = probed;
   const { recoveryMs } = options;
-  if (recoveryMs === undefined) return;
   const name = probeName('boot', probed);
   const on = keys.probe(keys.groupOf(name), name);
   const longestMs = options.maxLeaseMs;

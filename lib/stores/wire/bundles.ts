@@ -24,6 +24,8 @@ export interface BundledRequest {
   readonly sharesLock?: boolean;
   /** A local instant not later than its sending; undefined when nothing is counted from it. */
   readonly askedAt: number | undefined;
+  /** How long its answer is waited for, in ms; by default as long as that of any command. */
+  readonly timeoutMs?: number | undefined;
   addTo(keys: string[], args: ScriptArgument[]): void;
   /** Called with its part of the reply. When it throws, {@link failed} is called with the error. */
   answered(reply: ScriptReply, sentAt: number): void;
@@ -131,6 +133,10 @@ class Bundle implements Errand {
 
   get what(): string {
     return this.script.name;
+  }
+
+  get timeoutMs(): number | undefined {
+    return this.requests[0]!.timeoutMs;
   }
 
   /** The key of its only request. With several an error of the whole command is about no single lock. */

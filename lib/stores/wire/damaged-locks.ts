@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
-import type { Report } from '../../core/port/report.js';
+import type { Report } from '../../core/port/lock-events.js';
 import { isDamage } from './store-failure.js';
 
 /** Damaged locks are reported at most this often, in ms, because a board lists the locks about twice a second. */

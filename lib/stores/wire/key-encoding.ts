@@ -3,7 +3,7 @@
  * or steer a terminal, are written as `%XX` for each of their bytes in UTF-8. So is `%`, so that each text decodes to the key it was
  * made from. Other characters stay as they are.
  */
-import { percent } from '../../core/key/key-frame.js';
+import { percent } from '../../core/key/lock-key.js';
 
 const ENCODED = /[%{}\u0000-\u001f\u007f-\u009f]/;
 const EVERY_ENCODED = new RegExp(ENCODED, 'g');

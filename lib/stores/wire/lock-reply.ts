@@ -2,11 +2,10 @@
  * Translates between the words of the port and the flat lists that the scripts return.
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import type { LockMode } from '../../core/port/lock-mode.js';
+import type { LockMode } from '../../core/port/lock-options.js';
 import type { AcquireRequest } from '../../core/port/lock-store.js';
-import type { HolderState, LockState, WaiterState } from '../../core/port/lock-state.js';
+import { type HolderState, type LockState, untilFree, type WaiterState } from '../../core/port/lock-state.js';
 import { isTicketId } from '../../core/port/ticket.js';
-import { untilFree } from '../../core/port/until-free.js';
 import {
   inspectHeadSize, inspectHolderSize, inspectWaiterSize, readInspectHead, readInspectHolder, readInspectWaiter, readRenewNews, renewHeadSize, renewNewsSize,
   type AcquireArgs, type RenewArgs, type ReplyItems,

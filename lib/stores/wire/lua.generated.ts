@@ -1,5 +1,5 @@
 // Made by scripts/build-lua.mjs from lua/*.lua; never edited.
-import type { LockMode } from '../../core/port/lock-mode.js';
+import type { LockMode } from '../../core/port/lock-options.js';
 import { fromField, toField } from './record-field.js';
 import { unexpected } from './unexpected-reply.js';
 
@@ -154,24 +154,6 @@ local function closeLock(lock)
   tell(lock)
 end`;
 
-const sharedEpoch = `local function readEpoch(epochKey, maxLeaseMs, now)
-  local runId = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-  local known, since, state = string.match(redis.call('GET', epochKey) or '', '^(%S+) (%d+) ([012])$')
-  since = tonumber(since)
-  local hasVoted = state == '1' or state == '2'
-  local clockSetBack = state and state ~= '1' and since > now
-  if known ~= runId or clockSetBack then
-    since, state = now, hasVoted and '2' or '0'
-    redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', now) .. ' ' .. state)
-  end
-  return { runId = runId, since = since, whole = state == '1', hasVoted = hasVoted, leftMs = math.max(0, since + maxLeaseMs + 1 - now) }
-end
-local function raiseFences(fenceKeys, floors)
-  for i, fenceKey in ipairs(fenceKeys) do
-    if tonumber(string.match(redis.call('GET', fenceKey) or '0', '^%d+')) < tonumber(floors[i]) then redis.call('SET', fenceKey, floors[i]) end
-  end
-end`;
-
 const sharedLeave = `local function leave(lock, id, abandoned)
   if not removeHolder(lock, id, abandoned) then return takeOut(lock, id) end
   lock.frees = true
@@ -182,6 +164,7 @@ const sharedLimits = `local WAITER_LEASE_MS = 2500
 local FIRST_LEASE_MS = 1500
 local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
+local UNTIL_TOLD_MS = 1000000000000
 local MAX_HOLDS_OF_OWNER = 1000
 local INSTANT = '%013.0f'`;
 
@@ -225,7 +208,8 @@ const sharedLockRecord = `local function parseLock(text, request)
     end
   end
   return {
-    text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', holders = holders,
+    text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', marked = string.sub(text, 2, 2) == '2',
+    holders = holders,
     lockKey = request.lockKey, queueKey = request.queueKey, fenceKey = request.fenceKey, floor = request.floor or 0,
     known = request.known, recoveryMs = request.recoveryMs, now = now, nowUs = nowUs, told = {}, asking = {},
   }
@@ -240,7 +224,7 @@ local function formatLock(lock)
   local lines = {}
   for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
   local odd = #lines > 1 or lock.holders[1].minEnd > 0
-  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
+  return lock.mode .. (lock.queued and '1' or lock.marked and '2' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
 end
 local function holderOf(lock, id)
   for i, holder in ipairs(lock.holders) do
@@ -339,8 +323,9 @@ end`;
 const sharedMarks = `local MARK_MS = 1500
 local MAX_MARKS = 32
 local TURN = '~>'
-local function openLine(lock, marksKey)
-  local line = { key = marksKey, marks = {}, text = redis.call('GET', marksKey) or '' }
+local function openLine(lock)
+  local key = string.gsub(lock.lockKey, '}:l:', '}:m:', 1)
+  local line = { key = key, marks = {}, text = redis.call('GET', key) or '' }
   local present = lock.holders[1]
   local past = string.match(lock.text, ' ~>(%S+) ')
   if present and string.sub(present.id, 1, 2) == TURN then
@@ -364,45 +349,46 @@ local function dropMarks(line, process, mode)
 end
 local function addMark(line, added)
   if not added then return end
-  local marks, placed = {}, false
-  for _, mark in ipairs(line.marks) do
-    if not placed and added.since < mark.since then marks[#marks + 1], placed = added, true end
-    marks[#marks + 1] = mark
+  local marks = line.marks
+  local at = #marks + 1
+  while at > 1 and marks[at - 1].since > added.since do
+    marks[at] = marks[at - 1]
+    at = at - 1
   end
-  if not placed then marks[#marks + 1] = added end
-  if #marks > MAX_MARKS then table.remove(marks, #marks) end
-  line.marks = marks
+  marks[at] = added
+  marks[MAX_MARKS + 1] = nil
+end
+local function standBehind(line, mark)
+  if mark then mark.since = now end
+  addMark(line, mark)
 end
 local function goesFirst(line, process, mode, since, begun)
-  if line.turn and begun then return false end
-  if line.turn then return line.turn.id == TURN .. process end
+  if line.turn then return not begun and line.turn.id == TURN .. process end
   for _, mark in ipairs(line.marks) do
     if mark.since > since then return true end
     if mode == 'w' or mark.mode == 'w' then return false end
   end
   return true
 end
-local function nextInLine(line, mode)
+local function callTurn(lock, process)
+  lock.told[#lock.told + 1] = { process .. '.', 't ' .. process }
+end
+local function markWaiting(lock, line)
+  lock.marked = false
   for _, mark in ipairs(line.marks) do
-    if mode == 'w' or mark.mode == 'w' then return mark.process end
+    if lock.mode == 'w' or mark.mode == 'w' then
+      lock.marked = true
+      return
+    end
+    callTurn(lock, mark.process)
   end
 end
-local function tellProcess(lock, process, text)
-  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
-  redis.pcall('PUBLISH', '{' .. prefix .. '}:c:' .. process, text .. ' ' .. key)
-end
-local function tellTurn(lock, process)
-  tellProcess(lock, process, 't ' .. process)
-end
-local function giveTurn(lock, line, named)
+local function giveTurn(lock, line)
   local first = line.marks[1]
-  for _, mark in ipairs(line.marks) do
-    if mark.process == named then first = mark end
-  end
   local ending = lock.now + first.patience
-  lock.mode, lock.queued = 'w', true
+  lock.mode, lock.marked = 'w', true
   lock.holders = { { ending = ending, id = TURN .. first.process, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-', graceMs = 0 } }
-  tellTurn(lock, first.process)
+  callTurn(lock, first.process)
 end
 local function writeLine(line)
   local lines = {}
@@ -412,6 +398,24 @@ local function writeLine(line)
   local text = table.concat(lines, '\\n')
   if text == line.text then return end
   if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', MARK_MS) end
+end
+local function passOn(lock, id, abandoned)
+  if not lock.marked then return end
+  local line, process, own = openLine(lock), string.match(id, '^(.*)%.(.*)$')
+  local isUnmarked = own == '~'
+  if isUnmarked or not abandoned then
+    local writer, reader = dropMarks(line, process, 'w')
+    if not isUnmarked then
+      standBehind(line, writer)
+      standBehind(line, reader)
+    end
+  end
+  if line.turn and not (isUnmarked and line.turn.id == TURN .. process) then
+    lock.holders = { line.turn }
+  elseif #lock.holders == 0 and line.marks[1] then
+    giveTurn(lock, line)
+  end
+  writeLine(line)
 end`;
 
 const sharedMemory = `local NO_SERVER = '0000000000000000:'
@@ -462,7 +466,7 @@ local function beginRecovery(fenceKey, seen, recoveryMs, claim)
   local memory = thisServer() .. string.format(INSTANT, now)
   local claims = recoveryMs > 0 and claim and withClaim('', now, claim) or ''
   local closed = recoveryMs > 0 and ' ' .. string.format(INSTANT, now + recoveryMs) .. claims or ''
-  writeFence(fenceKey, math.max(seen, nowUs), ' ' .. memory .. closed)
+  writeFence(fenceKey, recoveryMs < UNTIL_TOLD_MS and math.max(seen, nowUs) or seen, ' ' .. memory .. closed)
   if not forgot then
     forgot = true
     local prefix, group = string.match(fenceKey, '^({[^}]*):(%d+)}')
@@ -484,17 +488,16 @@ local function readMemory(fenceKey, known, floor, recoveryMs, claim)
   local opensAt = hasForgotten and math.max(tonumber(openAt), since + recoveryMs) or 0
   local closedUntil = math.max(opensAt, tonumber(string.match(claims, '^ (%d+)')) or 0)
   local recovers = closedUntil > now
-  local putBack = floor > last and not recovers or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
+  local putBack = floor > last and not recovers and recoveryMs < UNTIL_TOLD_MS or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
   local clockSetBack = hasForgotten and since > now
   if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs, claim) end
-  if not hasForgotten then return memory, 0, false end
-  local rest = ' ' .. memory .. ((recovers or claim) and ' ' .. string.format(INSTANT, opensAt) .. claims or '')
+  if not hasForgotten and floor <= last then return memory, 0, false end
+  local rest = ' ' .. memory .. (hasForgotten and (recovers or claim) and ' ' .. string.format(INSTANT, opensAt) .. claims or '')
   if rest ~= string.match(record, ' .*$') or floor > last then writeFence(fenceKey, math.max(last, floor), rest) end
-  return memory, recovers and closedUntil - now or 0, true
+  return memory, recovers and closedUntil - now or 0, hasForgotten
 end
 local RECOVERY = '~recovery'
 local function recoveryOf(lock)
-  if not lock.recoveryMs and not lock.recoversForMs then return 0 end
   if not lock.recoversForMs then
     lock.memory, lock.recoversForMs = readMemory(lock.fenceKey, lock.known, lock.floor, lock.recoveryMs)
   end
@@ -736,9 +739,10 @@ local function heardKey(fenceKey)
   return string.sub(fenceKey, 1, -2) .. 'q:%heard'
 end
 local function heardOf(fenceKey, id, memory)
-  if now - tonumber(string.sub(memory, 18)) > HEARD_MS then return end
+  local leftMs = tonumber(string.sub(memory, 18)) + HEARD_MS - now
+  if leftMs <= 0 then return end
   redis.pcall('HSET', heardKey(fenceKey), id, memory)
-  redis.pcall('PEXPIRE', heardKey(fenceKey), HEARD_MS)
+  redis.pcall('PEXPIRE', heardKey(fenceKey), leftMs)
 end
 local function isStandIn(holder)
   return holder.fence == 0
@@ -787,7 +791,7 @@ end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '31a9614aa0ed4d7194344816b99f12f3b48d43a4',
+  sha1: '666fc124b7596f3373d3c420cf1e4f98cec1d876',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -1060,22 +1064,29 @@ export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at]))
 
 export const admit: LuaScript = {
   name: 'admit',
-  sha1: '507ec7104fcc676dc81994749c25dfe9db75a715',
-  source: `local epochKey, fenceKeys = KEYS[1], { unpack(KEYS, 2) }
-local maxLeaseMs, runId, since, floors = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), { unpack(ARGV, 4) }
+  sha1: 'bcb3aba2b512964d1829acb5a972d235b76b0e56',
+  source: `local fenceKeys = KEYS
+local maxLeaseMs, since, floors = tonumber(ARGV[1]), tonumber(ARGV[2]), { unpack(ARGV, 3) }
 ${sharedServerTime}
-${sharedEpoch}
-local epoch = readEpoch(epochKey, maxLeaseMs, now)
-if epoch.runId ~= runId or epoch.since ~= since or not epoch.whole and epoch.leftMs > 0 then return 0 end
-raiseFences(fenceKeys, floors)
-redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', since) .. ' 1')
+${sharedLimits}
+${sharedNextFence}
+${sharedMemory}
+local refused = false
+for n, fenceKey in ipairs(fenceKeys) do
+  local memory, closedForMs = readMemory(fenceKey, '-', tonumber(floors[n] or 0), UNTIL_TOLD_MS)
+  local began = tonumber(string.sub(memory, 18))
+  refused = refused or closedForMs > 0 and (began > since or now <= began + maxLeaseMs)
+end
+if refused then return 0 end
+for _, fenceKey in ipairs(fenceKeys) do
+  local last, memory = string.match(redis.call('GET', fenceKey), '^(%d+) (%S+)')
+  redis.call('SET', fenceKey, (last == '0' and '1' or last) .. ' ' .. memory)
+end
 return 1`,
 };
 
 /** The Redis keys of a call of admit.lua. */
 export interface AdmitKeys {
-  /** Since when this node remembers. */
-  readonly epochKey: string;
   /** The last fences of slot groups. */
   readonly fenceKeys: readonly string[];
 }
@@ -1084,16 +1095,14 @@ export interface AdmitKeys {
 export interface AdmitArgs {
   /** The longest lease. */
   readonly maxLeaseMs: number;
-  /** The run id of the server, as greet told it. */
-  readonly runId: string;
-  /** From when its memory counts, as greet told it. */
+  /** From when its memory counts, as the survey told it; -1 where it is only told the fences. */
   readonly since: number;
-  /** For each group the fence to be above. */
+  /** For each of the first groups the fence to be above. */
   readonly floors: readonly number[];
 }
 
 export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
-  return { script: admit, keys: [on.epochKey, ...on.fenceKeys], args: [request.maxLeaseMs, request.runId, request.since, ...request.floors] };
+  return { script: admit, keys: [...on.fenceKeys], args: [request.maxLeaseMs, request.since, ...request.floors] };
 }
 
 /** Reads the answer of admit.lua, which is a code alone. @throws Error */
@@ -1110,7 +1119,7 @@ export function readAdmit(code: unknown): 'admitted' | 'refused' {
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: 'ec8b8a7b37e8762c06adca98208e29a9905b4001',
+  sha1: 'a4606dda5742194561c9def38cd724c62db0c1fb',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1168,6 +1177,7 @@ local function bringBack(lease)
   local holder = holderOf(lock, lease.id)
   if holder then
     holder.ending = math.max(holder.ending, now + lease.leaseMs + holder.graceMs, holder.minEnd + holder.graceMs)
+    holder.fence = math.max(holder.fence, lease.fence)
     if recoversForMs > 0 and lease.mode == 'r' and #lock.holders == 1 then lock.mode = 'r' end
   else
     settle(lock)
@@ -1296,7 +1306,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: '095c7487e3096299002944b3377acb3cc275ce8a',
+  sha1: '9a50967618b61719744fe4e0da601d59cf0ae94f',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1311,11 +1321,11 @@ ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
 local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, known = '-', recoveryMs = recoveryMs })
-if recoveryMs then settle(lock) end
+settle(lock)
 local holder = holderOf(lock, id)
 if holder and lock.mode == 'w' and #lock.holders == 1 then
   lock.mode = 'r'
-  if recoveryMs and lock.queued and recoveryOf(lock) == 0 then admitReaders(lock) end
+  if lock.queued and recoveryOf(lock) == 0 then admitReaders(lock) end
 end
 closeLock(lock)
 return holder and 1 or 0`,
@@ -1337,12 +1347,12 @@ export interface DowngradeArgs {
   readonly id: string;
   /** The highest fence that the caller has seen in the slot group. */
   readonly floor: number;
-  /** How long nothing new is granted after the server forgot; nothing on a node of a Redlock. */
-  readonly recoveryMs?: number | undefined;
+  /** How long nothing new is granted after the server forgot. */
+  readonly recoveryMs: number;
 }
 
 export function downgradeCall(on: DowngradeKeys, request: DowngradeArgs): BuiltCall {
-  return { script: downgrade, keys: [on.lockKey, on.queueKey, on.fenceKey], args: [request.id, request.floor, request.recoveryMs ?? ''] };
+  return { script: downgrade, keys: [on.lockKey, on.queueKey, on.fenceKey], args: [request.id, request.floor, request.recoveryMs] };
 }
 
 /** Reads the answer of downgrade.lua, which is a code alone. @throws Error */
@@ -1388,7 +1398,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: '81c9cea85b4f806fe787c52a9fb200a98fc53015',
+  sha1: 'f43d2bc82ef0b756b33dbcd7349d2563c4a1cac2',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1403,20 +1413,23 @@ ${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
+${sharedStandIn}
 local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, known = '-', recoveryMs = recoveryMs })
-if recoveryMs then settle(lock) end
+settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
   local last = lock.mode == 'p' and holder.fence or holder.fence + holder.fences - 1
-  if holder.fence == 0 or fence and (fence < holder.fence or fence > last) then
+  local standsIn = isStandIn(holder) and holder.id ~= RECOVERY and string.sub(holder.id, 2, 2) ~= '>'
+  if isStandIn(holder) and not standsIn or fence and (fence < holder.fence or fence > last) then
     kept[#kept + 1] = holder
   else
     taken = 1
+    if standsIn and recoveryOf(lock) >= 0 then heardOf(fenceKey, string.sub(holder.id, 2), lock.memory) end
     if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'l ' .. holder.id } end
   end
 end
 lock.holders, lock.frees = kept, true
-if recoveryMs then settle(lock) end
+settle(lock)
 closeLock(lock)
 return { taken, now }`,
 };
@@ -1439,12 +1452,12 @@ export interface ForceReleaseArgs {
   readonly notAfter: number;
   /** The highest fence that the caller has seen in the slot group. */
   readonly floor: number;
-  /** How long nothing new is granted after the server forgot; nothing on a node of a Redlock. */
-  readonly recoveryMs?: number | undefined;
+  /** How long nothing new is granted after the server forgot. */
+  readonly recoveryMs: number;
 }
 
 export function forceReleaseCall(on: ForceReleaseKeys, request: ForceReleaseArgs): BuiltCall {
-  return { script: forceRelease, keys: [on.lockKey, on.queueKey, on.fenceKey], args: [request.fence ?? '', request.notAfter, request.floor, request.recoveryMs ?? ''] };
+  return { script: forceRelease, keys: [on.lockKey, on.queueKey, on.fenceKey], args: [request.fence ?? '', request.notAfter, request.floor, request.recoveryMs] };
 }
 
 /** What force-release.lua answers. */
@@ -1469,169 +1482,9 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
   }
 }
 
-export const giveBack: LuaScript = {
-  name: 'give-back',
-  sha1: '1dba3ea518609161c6b1a816925c5b6e3c1e2770',
-  source: `local keys = KEYS
-local args, count = ARGV, #ARGV
-local replies, uncommon = {}, nil
-for n = 1, count do
-  local lockKey, keepsMarks, mayBeOver = keys[2 * n - 1], string.sub(args[n], 1, 1), string.sub(args[n], 2, 2)
-  local id = string.match(args[n], '^(%S+)', 5)
-  local text = keepsMarks == '1' and redis.pcall('GET', lockKey)
-  if keepsMarks == '1' and not text then
-    replies[n] = 0
-  elseif text and mayBeOver == '0' and #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
-    redis.call('DEL', lockKey)
-    replies[n] = 1
-  else
-    uncommon = uncommon or {}
-    uncommon[#uncommon + 1] = n
-  end
-end
-if not uncommon then return count == 1 and replies[1] or replies end
-${sharedServerTime}
-${sharedLimits}
-${sharedNextFence}
-${sharedLockRecord}
-${sharedMarks}
-${sharedRefusal}
-local function requestOf(n)
-  local keepsMarks, mayBeOver, abandoned, id, mode, waitedMs, patienceMs, process, next = string.match(args[n], '^(.)(.)(.) (%S+) (.) (%S+) (%S+) (%S+) (%S+)$')
-  return { lockKey = keys[2 * n - 1], marksKey = keys[2 * n], keepsMarks = keepsMarks == '1', mayBeOver = mayBeOver == '1', abandoned = abandoned == '1', id = id, mode = mode, waitedMs = tonumber(waitedMs), patienceMs = tonumber(patienceMs), process = process, next = next }
-end
-local function write(lock)
-  if #lock.holders == 0 then return redis.call('DEL', lock.lockKey) end
-  local text, keepMs = formatLock(lock), keepMsOf(lock)
-  if text == lock.text then return end
-  redis.call('PEXPIRE', lock.lockKey, keepMs)
-  redis.call('SET', lock.lockKey, text, 'PX', keepMs)
-end
-local function changeMarks(line, request)
-  local process, waitedMs, mode = request.process, request.waitedMs, request.mode
-  if request.keepsMarks then return end
-  if line.turn and line.turn.id == TURN .. process then line.turn = nil end
-  local _, other = dropMarks(line, process, mode)
-  if waitedMs < 0 then return end
-  addMark(line, other)
-  addMark(line, { ending = now + MARK_MS, since = now - waitedMs, patience = request.patienceMs, mode = mode, process = process })
-end
-local function giveBack(request)
-  local text = redis.call('GET', request.lockKey)
-  local lock = parseLock(text or '', request)
-  local line = openLine(lock, request.marksKey)
-  local there = removeHolder(lock, request.id, request.abandoned)
-  changeMarks(line, request)
-  if line.turn then
-    lock.holders = { line.turn }
-  elseif text and #lock.holders == 0 and line.marks[1] then
-    giveTurn(lock, line, request.next)
-  end
-  if text then write(lock) end
-  writeLine(line)
-  return there and 1 or 0
-end
-for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(giveBack, requestOf(n)))
-end
-return count == 1 and replies[1] or replies`,
-};
-
-/** The Redis keys of one request to give-back.lua. */
-export interface GiveBackKeys {
-  /** The lock. */
-  readonly lockKey: string;
-  /** The marks of those who wait. */
-  readonly marksKey: string;
-}
-
-/** What is said in one request to give-back.lua. */
-export interface GiveBackArgs {
-  /** Whether the marks of the process stay as they are. */
-  readonly keepsMarks: boolean;
-  /** Whether its lease may have ended before, by the clock of the caller, who wants to know. */
-  readonly mayBeOver: boolean;
-  /** Whether its work never began, so that it owes no minHoldMs. */
-  readonly abandoned: boolean;
-  /** The id of the ballot. */
-  readonly id?: string | undefined;
-  /** How the process waits. */
-  readonly mode: LockMode;
-  /** How long it has waited for this; -1 when it does not want the lock any more. */
-  readonly waitedMs: number;
-  /** How long to keep the lock for it when its turn has come. */
-  readonly patienceMs: number;
-  /** The process of the caller. */
-  readonly process: string;
-  /** The process whose turn it is, if that waits here. */
-  readonly next?: string | undefined;
-}
-
-/** Puts one more request into a call of give-back.lua. */
-export function addGiveBack(keys: string[], args: ScriptArgument[], on: GiveBackKeys, request: GiveBackArgs): void {
-  keys.push(on.lockKey, on.marksKey);
-  args.push(`${request.keepsMarks ? 1 : 0}${request.mayBeOver ? 1 : 0}${request.abandoned ? 1 : 0} ${request.id ?? '-'} ${request.mode === 'write' ? 'w' : 'r'} ${request.waitedMs} ${request.patienceMs} ${request.process} ${request.next ?? '-'}`);
-}
-
-/** A call of give-back.lua for one request. */
-export function giveBackCall(on: GiveBackKeys, request: GiveBackArgs): BuiltCall {
-  const keys: string[] = [];
-  const args: ScriptArgument[] = [];
-  addGiveBack(keys, args, on, request);
-  return { script: giveBack, keys, args };
-}
-
-export const greet: LuaScript = {
-  name: 'greet',
-  sha1: 'ec6fb6b81fd85a51c4f384378874722e54178f87',
-  source: `local epochKey, fenceKeys = KEYS[1], { unpack(KEYS, 2) }
-local maxLeaseMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
-${sharedServerTime}
-${sharedEpoch}
-local epoch = readEpoch(epochKey, maxLeaseMs, now)
-if not epoch.whole then raiseFences(fenceKeys, floors) end
-return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId, epoch.since, now, epoch.hasVoted and 1 or 0 }`,
-};
-
-/** The Redis keys of a call of greet.lua. */
-export interface GreetKeys {
-  /** Since when this node remembers. */
-  readonly epochKey: string;
-  /** The last fences of the slot groups that the caller has seen. */
-  readonly fenceKeys: readonly string[];
-}
-
-/** What is said in a call of greet.lua. */
-export interface GreetArgs {
-  /** The longest lease. */
-  readonly maxLeaseMs: number;
-  /** The highest fence seen in each of those groups. */
-  readonly floors: readonly number[];
-}
-
-export function greetCall(on: GreetKeys, request: GreetArgs): BuiltCall {
-  return { script: greet, keys: [on.epochKey, ...on.fenceKeys], args: [request.maxLeaseMs, ...request.floors] };
-}
-
-/** whole when it may vote; leftMs until all that it may have forgotten has ended; runId of this incarnation of the server; since is the server time in ms from which its memory counts; hasVoted when it may ever have granted anything, as far as its data tell. */
-export interface GreetMemory {
-  readonly whole: boolean;
-  readonly leftMs: number;
-  readonly runId: string;
-  readonly since: number;
-  readonly now: number;
-  readonly hasVoted: boolean;
-}
-
-export const greetMemorySize = 6;
-
-export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
-  return { whole: Number(reply[at]) === 1, leftMs: Number(reply[at + 1]), runId: String(reply[at + 2]), since: Number(reply[at + 3]), now: Number(reply[at + 4]), hasVoted: Number(reply[at + 5]) === 1 };
-}
-
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: '5fd05cca9639e451b6db9f5e2108d36ec7b54438',
+  sha1: '1a6dd1b87dbbe01f8cf64b2c4998bef8d7332d3b',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1775,7 +1628,7 @@ export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
 
 export const inspect: LuaScript = {
   name: 'inspect',
-  sha1: 'fcaea27fd2d6a3ef0a36f67559dc3ed22848ab3f',
+  sha1: 'ca5d75eaf0ee11096efe45e9cce39ef3d6dfc076',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
@@ -1861,62 +1714,9 @@ export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
   return { id: String(reply[at]), mode: reply[at + 1] === 'w' ? 'write' : 'read', label: fromField(reply[at + 2]) };
 }
 
-export const raiseFence: LuaScript = {
-  name: 'raise-fence',
-  sha1: '3c22467bd57e57daceb2ad861148ec68b1a8b729',
-  source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
-local id, fence, fences = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-${sharedServerTime}
-${sharedLimits}
-${sharedNextFence}
-${sharedLockRecord}
-${sharedEpoch}
-raiseFences({ fenceKey }, { string.format('%.0f', fence + fences - 1) })
-local lock = parseLock(redis.call('GET', lockKey) or '', {})
-local holder = holderOf(lock, id)
-if not holder then return 0 end
-holder.fence = fence
-redis.call('SET', lockKey, formatLock(lock), 'PX', keepMsOf(lock))
-return 1`,
-};
-
-/** The Redis keys of a call of raise-fence.lua. */
-export interface RaiseFenceKeys {
-  /** The lock. */
-  readonly lockKey: string;
-  /** The slot group's last fence. */
-  readonly fenceKey: string;
-}
-
-/** What is said in a call of raise-fence.lua. */
-export interface RaiseFenceArgs {
-  /** The id of the ballot. */
-  readonly id: string;
-  /** What was agreed on, the first of the reserved ones. */
-  readonly fence: number;
-  /** How many are reserved. */
-  readonly fences: number;
-}
-
-export function raiseFenceCall(on: RaiseFenceKeys, request: RaiseFenceArgs): BuiltCall {
-  return { script: raiseFence, keys: [on.lockKey, on.fenceKey], args: [request.id, request.fence, request.fences] };
-}
-
-/** Reads the answer of raise-fence.lua, which is a code alone. @throws Error */
-export function readRaiseFence(code: unknown): 'raised' | 'lost' {
-  switch (code) {
-    case 1:
-      return 'raised';
-    case 0:
-      return 'lost';
-    default:
-      throw unexpected(code);
-  }
-}
-
 export const recall: LuaScript = {
   name: 'recall',
-  sha1: '39db2a39f0530fd932480879083d0d7a5dd08f5a',
+  sha1: '7d28dbbd2a07beb6f2e9c40d8f94fa6dfb9f3ad2',
   source: `local keys = KEYS
 local process, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2
 ${sharedServerTime}
@@ -1981,7 +1781,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '258a640c67883c3782ac20c06c95d662a09f174e',
+  sha1: 'a3c2625e13f9f09522463d2db9dd5313d06d1ee9',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -2008,6 +1808,7 @@ ${sharedQueue}
 ${sharedLeave}
 ${sharedSettle}
 ${sharedCloseLock}
+${sharedMarks}
 ${sharedStandIn}
 ${sharedBesideOthers}
 ${sharedRefusal}
@@ -2022,6 +1823,7 @@ local function release(request)
   local there = leave(lock, request.id, request.abandoned) or isOnlyForgotten(lock, request.id)
   if text then
     settle(lock)
+    passOn(lock, request.id, request.abandoned)
     closeLock(lock)
   end
   return there and 1 or 0
@@ -2074,7 +1876,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew: LuaScript = {
   name: 'renew',
-  sha1: '153b924aeb26c43a0324096876da95a8006b9d86',
+  sha1: '569a19d1f73b22edb4428259be7b416dd829e56e',
   source: `local lockKeys = KEYS
 local longestMs, args, count = tonumber(ARGV[1]), ARGV, (#ARGV - 1) / 2
 ${sharedServerTime}
@@ -2125,7 +1927,7 @@ local function renew(lockKey, leases)
   if found then write(lockKey, formatLock(lock), keepMsOf(lock, lock.queued and WAITER_LEASE_MS)) end
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]
-    tell(lease.position, holder and holder.ending - now or -1, holder and lock.queued)
+    tell(lease.position, holder and holder.ending - now or -1, holder and (lock.queued or lock.marked))
   end
 end
 for _, lockKey in ipairs(locks) do
@@ -2182,47 +1984,50 @@ export function readRenewNews(reply: ReplyItems, at = 0): RenewNews {
 
 export const survey: LuaScript = {
   name: 'survey',
-  sha1: '9943910b38b79403cb078e1992ba52b9eb086a79',
-  source: `local epochKey, fenceKeys = KEYS[1], { unpack(KEYS, 2) }
-local maxLeaseMs = tonumber(ARGV[1])
+  sha1: 'fa285f5bb5eb4018e899f435957ac501b1222a05',
+  source: `local fenceKeys = KEYS
 ${sharedServerTime}
-${sharedEpoch}
-local epoch = readEpoch(epochKey, maxLeaseMs, now)
-local reply = { epoch.whole and 1 or 0 }
-for i, fenceKey in ipairs(fenceKeys) do reply[i + 1] = string.match(redis.call('GET', fenceKey) or '0', '^%d+') end
+${sharedLimits}
+${sharedNextFence}
+${sharedMemory}
+local reply = { now, '', 0, 0, 0 }
+for n, fenceKey in ipairs(fenceKeys) do
+  local memory, closedForMs = readMemory(fenceKey, '-', 0, UNTIL_TOLD_MS)
+  local last = tonumber(string.match(redis.call('GET', fenceKey), '^%d+'))
+  reply[2] = string.sub(memory, 1, 17)
+  if closedForMs > 0 then reply[3], reply[4] = 1, math.max(reply[4], tonumber(string.sub(memory, 18))) end
+  if last > 0 then reply[5] = 1 end
+  reply[5 + n] = string.format('%.0f', last)
+end
 return reply`,
 };
 
 /** The Redis keys of a call of survey.lua. */
 export interface SurveyKeys {
-  /** Since when this node remembers. */
-  readonly epochKey: string;
-  /** The last fences of all slot groups. */
+  /** The last fences of slot groups. */
   readonly fenceKeys: readonly string[];
 }
 
-/** What is said in a call of survey.lua. */
-export interface SurveyArgs {
-  /** The longest lease. */
-  readonly maxLeaseMs: number;
+export function surveyCall(on: SurveyKeys): BuiltCall {
+  return { script: survey, keys: [...on.fenceKeys], args: [] };
 }
 
-export function surveyCall(on: SurveyKeys, request: SurveyArgs): BuiltCall {
-  return { script: survey, keys: [on.epochKey, ...on.fenceKeys], args: [request.maxLeaseMs] };
-}
-
-/** Whether it may vote. */
+/** server is how the names of its memories begin; closed when it may not vote in one of the groups, for it may have forgotten something; since is the server time in ms from which it remembers, in the group that forgot last; used when it ever voted, or was told a fence, as far as its data tell. */
 export interface SurveyHead {
-  readonly whole: boolean;
+  readonly now: number;
+  readonly server: string;
+  readonly closed: boolean;
+  readonly since: number;
+  readonly used: boolean;
 }
 
-export const surveyHeadSize = 1;
+export const surveyHeadSize = 5;
 
 export function readSurveyHead(reply: ReplyItems, at = 0): SurveyHead {
-  return { whole: Number(reply[at]) === 1 };
+  return { now: Number(reply[at]), server: String(reply[at + 1]), closed: Number(reply[at + 2]) === 1, since: Number(reply[at + 3]), used: Number(reply[at + 4]) === 1 };
 }
 
-/** The last fence, as text, 0 for none. */
+/** The last fence, 0 for none. */
 export interface SurveyGroup {
   readonly fence: number;
 }
@@ -2235,30 +2040,26 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote: LuaScript = {
   name: 'vote',
-  sha1: 'c56369c789302c6c9d772e41d7d260741b554fe7',
+  sha1: '9b7320b19cffeac1be04403192bc27c085ffc29b',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
 local replies, uncommon = {}, nil
-local function remembers(epochKey, runId)
-  local epoch = redis.call('GET', epochKey) or ''
-  return string.sub(epoch, -2) == ' 1' and string.sub(epoch, 1, #runId + 1) == runId .. ' '
-end
 for n = 1, count do
-  local lockKey, fenceKey, epochKey, notAfter, plain = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n], string.sub(args[n], 4, 16), string.sub(args[n], 2, 2)
+  local lockKey, fenceKey, notAfter, plain = keys[3 * n - 2], keys[3 * n], string.sub(args[n], 4, 16), string.sub(args[n], 2, 2)
   if now > tonumber(notAfter) then
     replies[n] = { 3, now }
   else
-    local mode, proposal, runId = string.sub(args[n], 1, 1), string.sub(args[n], 18, 33), string.sub(args[n], 35, 74)
-    local keepMs, id, owner, label = string.match(args[n], '^(%S+) (%S+) (%S+) (%S+)', 76)
+    local mode, proposal, known = string.sub(args[n], 1, 1), string.sub(args[n], 18, 33), string.sub(args[n], 35, 64)
+    local keepMs, id, owner, label = string.match(args[n], '^(%S+) (%S+) (%S+) (%S+)', 66)
     local last = plain == '1' and redis.pcall('GET', fenceKey)
-    local isNext = last and #last == 16 and last < proposal and tonumber(proposal) <= HIGHEST_FLOOR and remembers(epochKey, runId)
+    local isNext = last and #last == 47 and last < proposal and tonumber(proposal) <= HIGHEST_FLOOR and string.sub(last, 18) == known
     local record = isNext and mode .. '00 ' .. string.format(INSTANT, now + keepMs - LOCK_GRACE_MS) .. ' ' .. id .. ' ' .. proposal .. ' 1 0 ' .. owner .. ' ' .. label
     local taken = record and redis.pcall('SET', lockKey, record, 'NX', 'PX', keepMs)
     if taken and taken.ok then
-      redis.call('SET', fenceKey, proposal)
+      redis.call('SET', fenceKey, proposal .. ' ' .. known)
       replies[n] = now
     else
       uncommon = uncommon or {}
@@ -2267,83 +2068,60 @@ for n = 1, count do
   end
 end
 if not uncommon then return count == 1 and replies[1] or replies end
+${sharedMemory}
 ${sharedLockRecord}
-${sharedEpoch}
+${sharedListening}
+${sharedCloseLock}
 ${sharedMarks}
 ${sharedRefusal}
 local function requestOf(n)
-  local mode, plain, notAfter, proposal, runId, keepMs, id, owner, label, fences, minHoldMs, graceMs, maxLeaseMs, waitedMs, patienceMs, process = string.match(args[n], '^(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  return { lockKey = keys[4 * n - 3], fenceKey = keys[4 * n - 2], marksKey = keys[4 * n - 1], epochKey = keys[4 * n], mode = mode, plain = plain == '1', notAfter = tonumber(notAfter), proposal = tonumber(proposal), runId = runId, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), maxLeaseMs = tonumber(maxLeaseMs), waitedMs = tonumber(waitedMs), patienceMs = tonumber(patienceMs), process = process }
-end
-local function granted(lock, holder, shared, waiting)
-  return { 1, now, holder.fence, leaseEnd(holder) - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
-end
-local function keepRecord(lock)
-  return formatLock(lock), 'PX', keepMsOf(lock)
-end
-local function callReaders(lock, line)
-  for _, mark in ipairs(line.marks) do
-    if mark.mode == 'w' then return end
-    tellTurn(lock, mark.process)
-  end
-end
-local function tellHolders(lock, process)
-  if lock.queued then return end
-  lock.queued = true
-  redis.pcall('SET', lock.lockKey, keepRecord(lock))
-  for _, holder in ipairs(lock.holders) do
-    if not isReleased(holder) then tellProcess(lock, string.match(holder.id, '^(.*)%.') or holder.id, 'w ' .. holder.id .. ' ' .. process) end
-  end
+  local mode, plain, notAfter, proposal, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, waitedMs, patienceMs = string.match(args[n], '^(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, plain = plain == '1', notAfter = tonumber(notAfter), proposal = tonumber(proposal), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), waitedMs = tonumber(waitedMs), patienceMs = tonumber(patienceMs) }
 end
 local function refuse(lock, line, mark)
   addMark(line, mark)
-  local leftMs = -1
-  if #lock.holders > 0 then
-    leftMs = lastEnd(lock) - now + 1
-    if mark then tellHolders(lock, mark.process) end
-  elseif not line.turn then
-    giveTurn(lock, line)
-    redis.pcall('SET', lock.lockKey, keepRecord(lock))
+  local leftMs = #lock.holders > 0 and lastEnd(lock) - now + 1 or -1
+  if #lock.holders == 0 then
+    if line.turn then lock.holders = { line.turn } else giveTurn(lock, line) end
+  elseif mark and not lock.marked then
+    lock.marked = true
+    for _, holder in ipairs(lock.holders) do
+      if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
+    end
   end
+  pcall(closeLock, lock)
   writeLine(line)
   return { 0, now, leftMs }
 end
 local function vote(request)
-  local lockKey, mode, owner, process, waitedMs = request.lockKey, request.mode, request.owner, request.process, request.waitedMs
-  if not remembers(request.epochKey, request.runId) then
-    local epoch = readEpoch(request.epochKey, request.maxLeaseMs, now)
-    if not epoch.whole and epoch.leftMs > 0 then return { 4, now, epoch.leftMs } end
-    if not epoch.whole then return { 5, now } end
-  end
-  local lock = parseLock(redis.call('GET', lockKey) or '', request)
+  local id, mode, owner, waitedMs = request.id, request.mode, request.owner, request.waitedMs
+  local memory, closedForMs = readMemory(request.fenceKey, request.known, 0, UNTIL_TOLD_MS)
+  if closedForMs > 0 then return { 4, now } end
+  local lock = parseLock(redis.call('GET', request.lockKey) or '', request)
   lock.floor, lock.nowUs = request.proposal - 1, 0
-  local own = holderOf(lock, request.id)
-  if own then return granted(lock, own, false) end
-  local kin = ownedBy(lock, owner)
-  if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
-  if kin and isFullFor(lock, owner) then return { 6, now } end
-  local line = openLine(lock, request.marksKey)
-  local before, other = dropMarks(line, process, mode)
-  local hasItElsewhere = waitedMs == -2
-  local since = now - math.max(waitedMs, 0)
-  local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
-  if not kin and not (fits and (hasItElsewhere or goesFirst(line, process, mode, since, other and not before))) then
-    local mark = { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process }
-    addMark(line, other)
-    if waitedMs < 0 then addMark(line, before) end
-    return refuse(lock, line, waitedMs >= 0 and mark)
+  local own, kin = holderOf(lock, id), ownedBy(lock, owner)
+  local shared = not own and kin and 1 or 0
+  if not own then
+    if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
+    if kin and isFullFor(lock, owner) then return { 5, now } end
+    local line, process = openLine(lock), string.match(id, '^(.*)%.')
+    local before, other = dropMarks(line, process, mode)
+    local since = now - math.max(waitedMs, 0)
+    local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
+    if not kin and not (fits and goesFirst(line, process, mode, since, other and not before)) then
+      addMark(line, other)
+      if waitedMs < 0 then addMark(line, before) end
+      return refuse(lock, line, waitedMs >= 0 and { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process })
+    end
+    standBehind(line, other)
+    if not kin then lock.mode = mode end
+    own = enter(lock, request, math.max(request.leaseMs, request.minHoldMs), kin and kin.fence)
+    markWaiting(lock, line)
+    closeLock(lock)
+    writeLine(line)
   end
-  if other and not hasItElsewhere then other.since = now end
-  addMark(line, other)
-  if hasItElsewhere then addMark(line, before) end
-  if not kin then lock.mode = mode end
-  local waiting = nextInLine(line, lock.mode)
-  lock.queued = waiting and true or false
-  local holder = enter(lock, request, math.max(request.leaseMs, request.minHoldMs), kin and kin.fence)
-  redis.call('SET', lockKey, keepRecord(lock))
-  writeLine(line)
-  if lock.mode == 'r' then callReaders(lock, line) end
-  return granted(lock, holder, kin, waiting)
+  local newMemory = memory ~= request.known and memory or nil
+  return { 1, now, own.fence, leaseEnd(own) - now, lock.mode == 'w' and 1 or 0, shared, lock.marked and 1 or 0, newMemory }
 end
 for _, n in ipairs(uncommon) do
   local request = requestOf(n)
@@ -2357,12 +2135,10 @@ return count == 1 and replies[1] or replies`,
 export interface VoteKeys {
   /** The lock. */
   readonly lockKey: string;
+  /** Unused: a node of a Redlock has marks in place of a queue (marks.lua). */
+  readonly queueKey: string;
   /** The slot group's last fence. */
   readonly fenceKey: string;
-  /** The marks of those who wait. */
-  readonly marksKey: string;
-  /** Since when this node remembers. */
-  readonly epochKey: string;
 }
 
 /** What is said in one request to vote.lua. */
@@ -2375,8 +2151,8 @@ export interface VoteArgs {
   readonly notAfter: number;
   /** The least fence the caller can use. */
   readonly proposal: number;
-  /** The run id of the server, as it told on this connection, or as many dashes. */
-  readonly runId: string;
+  /** What the server told the caller as its memory on this connection, or as many dashes. */
+  readonly known: string;
   /** How long the lease is; the key of a lock that is granted as asked is kept for LOCK_GRACE_MS longer. */
   readonly leaseMs: number;
   /** The id of the ballot, new for each attempt. */
@@ -2391,20 +2167,16 @@ export interface VoteArgs {
   readonly minHoldMs: number;
   /** How long it stays taken after a lease that ended without a release. */
   readonly graceMs: number;
-  /** How long a node that forgot stays out. */
-  readonly maxLeaseMs: number;
-  /** How long the process has waited; -1 when it does not wait, -2 when it has the lock already, on other nodes. */
+  /** How long the process has waited; -1 when it does not wait. */
   readonly waitedMs: number;
   /** How long to keep the lock for it when its turn has come. */
   readonly patienceMs: number;
-  /** The process of the caller. */
-  readonly process: string;
 }
 
 /** Puts one more request into a call of vote.lua. */
 export function addVote(keys: string[], args: ScriptArgument[], on: VoteKeys, request: VoteArgs): void {
-  keys.push(on.lockKey, on.fenceKey, on.marksKey, on.epochKey);
-  args.push(`${request.mode === 'write' ? 'w' : 'r'}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.proposal).padStart(16, '0')} ${request.runId} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.maxLeaseMs} ${request.waitedMs} ${request.patienceMs} ${request.process}`);
+  keys.push(on.lockKey, on.queueKey, on.fenceKey);
+  args.push(`${request.mode === 'write' ? 'w' : 'r'}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.proposal).padStart(16, '0')} ${request.known} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.waitedMs} ${request.patienceMs}`);
 }
 
 /** A call of vote.lua for one request. */
@@ -2419,16 +2191,14 @@ export function voteCall(on: VoteKeys, request: VoteArgs): BuiltCall {
 export type VoteReply =
   /** leftMs is the time until the present hold ends, or -1 when it is somebody else's turn. */
   | { readonly kind: 'busy'; readonly now: number; readonly leftMs: number }
-  /** leftMs is the time until the lease ends; shared when the fence is that of its owner's hold; next is the process that has waited longest, if others wait. */
-  | { readonly kind: 'granted'; readonly now: number; readonly fence: number; readonly leftMs: number; readonly mode: LockMode; readonly shared: boolean; readonly next: string | undefined }
+  /** leftMs is the time until the lease ends; shared when the fence is that of its owner's hold; contended when others wait; memory where the caller did not know it. */
+  | { readonly kind: 'granted'; readonly now: number; readonly fence: number; readonly leftMs: number; readonly mode: LockMode; readonly shared: boolean; readonly contended: boolean; readonly memory: string | undefined }
   /** The owner reads. */
   | { readonly kind: 'upgrade'; readonly now: number }
   /** After notAfter. */
   | { readonly kind: 'late'; readonly now: number }
-  /** leftMs is the time until all that this node may have forgotten has ended. */
-  | { readonly kind: 'quarantined'; readonly now: number; readonly leftMs: number }
-  /** It waits to be told the last fences. */
-  | { readonly kind: 'not admitted'; readonly now: number }
+  /** It may have forgotten something, and waits to be told the last fences. */
+  | { readonly kind: 'closed'; readonly now: number }
   /** The owner has as many holds of the lock as can be. */
   | { readonly kind: 'full'; readonly now: number };
 
@@ -2438,16 +2208,14 @@ export function readVote(reply: ReplyItems, at = 0, code = Number(reply[at])): V
     case 0:
       return { kind: 'busy', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
     case 1:
-      return { kind: 'granted', now: Number(reply[at + 1]), fence: Number(reply[at + 2]), leftMs: Number(reply[at + 3]), mode: Number(reply[at + 4]) === 1 ? 'write' : 'read', shared: Number(reply[at + 5]) === 1, next: reply[at + 6] === undefined ? undefined : String(reply[at + 6]) };
+      return { kind: 'granted', now: Number(reply[at + 1]), fence: Number(reply[at + 2]), leftMs: Number(reply[at + 3]), mode: Number(reply[at + 4]) === 1 ? 'write' : 'read', shared: Number(reply[at + 5]) === 1, contended: Number(reply[at + 6]) === 1, memory: reply[at + 7] === undefined ? undefined : String(reply[at + 7]) };
     case 2:
       return { kind: 'upgrade', now: Number(reply[at + 1]) };
     case 3:
       return { kind: 'late', now: Number(reply[at + 1]) };
     case 4:
-      return { kind: 'quarantined', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+      return { kind: 'closed', now: Number(reply[at + 1]) };
     case 5:
-      return { kind: 'not admitted', now: Number(reply[at + 1]) };
-    case 6:
       return { kind: 'full', now: Number(reply[at + 1]) };
     default:
       throw unexpected(reply);

@@ -4,23 +4,23 @@
  *
  *     {prefix:b}:l:<key>   the lock          {prefix:b}:q:<key>   its waiters         {prefix:b}:f   the group's last fence
  *     {prefix}:c:<process> messages to a process                  {prefix}:format     the wire format
- *     {prefix}:e           on a Redlock node: its epoch      {prefix:b}:m:<key>   on a Redlock node: marks of who waits for a lock
+ *     {prefix:b}:m:<key>   on a Redlock node: marks of who waits for the lock
  *
  * The key of a lock is encoded in them (key-encoding.ts), and b is the hash of the key as its caller wrote it. The hash and the
  * number of groups are part of the wire format: processes that disagree about them would not exclude each other.
  */
 import { LockUsageError } from '../../core/port/errors.js';
-import { show } from '../../core/port/option-values.js';
+import { show } from '../../core/port/options.js';
 import { decodeKey, encodeKey } from './key-encoding.js';
 
 export const SLOT_GROUPS = 256;
 /** The version of the wire format. It rises with every change of a Redis key, record or script that older processes do not understand. */
-export const FORMAT_VERSION = 3;
+export const FORMAT_VERSION = 4;
 
 /** What is sent in place of a memory of the server (memory.lua) by who does not know it: as long as one. */
 export const UNKNOWN_MEMORY = '-'.repeat(30);
-/** What is sent in place of the run id of a server by who does not know it: as long as one. */
-export const UNKNOWN_RUN_ID = '-'.repeat(40);
+/** As recoveryMs, of a node of a Redlock: it grants nothing until it was told the fences of other nodes (admit.lua). Part of the wire format. */
+export const UNTIL_TOLD_MS = 1_000_000_000_000;
 /** How a memory begins whose server does not say who it is. */
 export const NO_SERVER = `${'0'.repeat(16)}:`;
 
@@ -43,20 +43,6 @@ export interface LockKeys {
   readonly fenceKey: string;
 }
 
-/** The Redis keys of a lock on a node of a Redlock. */
-export interface NodeKeys {
-  readonly lockKey: string;
-  readonly fenceKey: string;
-  readonly marksKey: string;
-  readonly epochKey: string;
-}
-
-/** Where a lock stands on every node of a Redlock. */
-export interface NodeSpot extends NodeKeys {
-  readonly key: string;
-  readonly group: number;
-}
-
 /** Where a lock stands: its slot group and its Redis keys. */
 export interface LockSpot extends LockKeys {
   readonly key: string;
@@ -67,7 +53,6 @@ export class RedisKeys {
   private readonly heads: readonly string[];
   private readonly fences: readonly string[];
   readonly format: string;
-  readonly epoch: string;
   readonly channelPrefix: string;
 
   /** @throws LockUsageError when the prefix is not valid */
@@ -76,7 +61,6 @@ export class RedisKeys {
     this.heads = Array.from({ length: SLOT_GROUPS }, (_, group) => `{${prefix}:${group}}:`);
     this.fences = this.heads.map((head) => `${head}f`);
     this.format = `{${prefix}}:format`;
-    this.epoch = `{${prefix}}:e`;
     this.channelPrefix = `{${prefix}}:c:`;
   }
 
@@ -105,19 +89,6 @@ export class RedisKeys {
 
   fence(group: number): string {
     return this.fences[group]!;
-  }
-
-  /** The slot group of a lock of a Redlock, what stands for it on each node, and what the node remembers of its own past. */
-  nodeSpotOf(key: string): NodeSpot {
-    const group = this.groupOf(key);
-    const head = this.heads[group]!;
-    const encoded = encodeKey(key);
-    return { key, group, lockKey: `${head}l:${encoded}`, fenceKey: this.fences[group]!, marksKey: `${head}m:${encoded}`, epochKey: this.epoch };
-  }
-
-  /** The Redis key of the marks for the lock with this Redis key. */
-  marksBeside(lockKey: string): string {
-    return lockKey.replace('}:l:', '}:m:');
   }
 
   /** The channel for what concerns every process. No process can have the name that stands in it. */

@@ -6,7 +6,7 @@
  *                        └──(the commands have a new connection)──▶ connecting …
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
-import type { LockMode } from '../../core/port/lock-mode.js';
+import type { LockMode } from '../../core/port/lock-options.js';
 import type { Subscriber } from './connections.js';
 import { decodeKey } from './key-encoding.js';
 
@@ -30,8 +30,8 @@ export function grantedAt({ end, lengthMs }: PushedGrant): number {
 
 export interface WakeListener {
   granted(grant: PushedGrant): void;
-  /** Another process began to wait for the lock that this id holds. The node of a Redlock says which process that was (`by`). */
-  contended(key: string, id: string, by: string | undefined): void;
+  /** Another process began to wait for the lock that this id holds. */
+  contended(key: string, id: string): void;
   /** A node of a Redlock keeps a free lock for this process. Other stores grant a free lock to the first waiter instead. */
   turn?(key: string): void;
   lost(key: string, id: string): void;
@@ -176,11 +176,7 @@ export class WakeChannel {
         });
       }
       case 'c':
-        return this.listener.contended(decodeKey(rest.join(' ')), id, undefined);
-      case 'w': {
-        const [by, ...key] = rest;
-        return this.listener.contended(decodeKey(key.join(' ')), id, by);
-      }
+        return this.listener.contended(decodeKey(rest.join(' ')), id);
       case 't':
         return this.listener.turn?.(decodeKey(rest.join(' ')));
       case 'f':

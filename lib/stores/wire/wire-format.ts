@@ -4,7 +4,7 @@
  */
 import { delay, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
-import type { Report } from '../../core/port/report.js';
+import type { Report } from '../../core/port/lock-events.js';
 import type { Connections } from './connections.js';
 import { FORMAT_VERSION, SLOT_GROUPS, type RedisKeys } from './redis-keys.js';
 import type { ScriptRunner } from './script-runner.js';

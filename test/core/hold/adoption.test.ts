@@ -1,9 +1,9 @@
 /** What the store may answer to an adoption, and when: late, after a sleep, while it recovers, or not at all. */
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockStoreError } from '../../../lib/core/port/errors.js';
-import type { AdoptOutcome, AdoptRequest } from '../../../lib/core/port/ticket-store.js';
-import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
-import { Fleet, gate, type Wire } from '../../support/locks.js';
+import type { AdoptOutcome, AdoptRequest } from '../../../lib/core/port/ticket.js';
+import { resolveDefaults } from '../../../lib/core/port/options.js';
+import { alone, Fleet, gate, type Wire } from '../../support/locks.js';
 
 interface Worker {
   readonly fleet: Fleet;
@@ -17,8 +17,7 @@ interface Worker {
 
 /** A process that brings tickets, and one that wants the locks beside it. */
 function setUp(answer?: (request: AdoptRequest, ask: () => Promise<AdoptOutcome>) => Promise<AdoptOutcome>): Worker {
-  const fleet = new Fleet();
-  const { locks, wire } = fleet.process();
+  const { fleet, locks, wire } = alone();
   const asked: AdoptRequest[] = [];
   const adopt = wire.adopt.bind(wire);
   wire.adopt = (request) => {

@@ -2,10 +2,9 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { MAX_UNANSWERED_RELEASES } from '../../../lib/core/hold/work.js';
 import { LockLostError, LockUsageError } from '../../../lib/core/port/errors.js';
-import type { LockEvent } from '../../../lib/core/port/lock-events.js';
+import type { Finding, LockEvent } from '../../../lib/core/port/lock-events.js';
 import type { ResolvedDefaults } from '../../../lib/core/port/lock-options.js';
-import type { Finding } from '../../../lib/core/port/report.js';
-import { resolveDefaults, resolveOptions } from '../../../lib/core/port/resolve-options.js';
+import { resolveDefaults, resolveOptions } from '../../../lib/core/port/options.js';
 import { Fleet, gate, type Wire } from '../../support/locks.js';
 
 const UNAWAITED = { awaitRelease: false } as const;
@@ -111,6 +110,19 @@ describe('A call that does not wait for its release', () => {
     wire.release = () => new Promise(() => {});
     await fleet.clock.runUntil(locks.withLock('k', () => 'done'));
     expect(resolveOptions({ minReplicas: 1 }, resolveDefaults(UNAWAITED)).awaitRelease).toBe(true);
+  });
+
+  it('is no leader: who has stopped one finds the lock free', async () => {
+    const { fleet, locks, wire } = stage(UNAWAITED);
+    const goes = gate();
+    const leadership = locks.lead('indexer', () => goes.promise);
+    await fleet.clock.settle();
+    wire.slowMs = 400;
+    const since = fleet.clock.now();
+    const stopped = leadership.stop();
+    goes.open();
+    await fleet.clock.runUntil(stopped);
+    expect(fleet.clock.now() - since).toBe(400);
   });
 
   it('cannot ask for replicas, and is no acquire: its caller has release()', async () => {

@@ -2,7 +2,7 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import type { Lease, LeadOptions, Leadership, LockEvent } from '../../../lib/index.js';
 import { LockTimeoutError } from '../../../lib/core/port/errors.js';
-import type { Finding } from '../../../lib/core/port/report.js';
+import type { Finding } from '../../../lib/core/port/lock-events.js';
 import { Fleet, gate } from '../../support/locks.js';
 
 function setUp() {

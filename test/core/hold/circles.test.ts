@@ -1,12 +1,12 @@
 /** Circles of calls that wait for each other: which are found, for how long they are told, and what is no circle. */
 import { describe, expect, it } from '@jest/globals';
 import { LockTimeoutError, type WaitFacts } from '../../../lib/core/port/errors.js';
-import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
+import { resolveDefaults } from '../../../lib/core/port/options.js';
 import { WaitingCalls } from '../../../lib/core/hold/waiting-calls.js';
 import { Schedule } from '../../../lib/core/lease/schedule.js';
 import { Call } from '../../../lib/core/queue/call.js';
 import { FakeClock } from '../../support/fake-clock.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, gate } from '../../support/locks.js';
 
 interface Waits {
   readonly clock: FakeClock;
@@ -49,23 +49,6 @@ describe('A circle of calls', () => {
     expect(second!().cycle !== undefined).toBe(isTold);
   });
 
-  it('is found though another call holds the same lock, behind which there are more calls than are looked at', () => {
-    const { waits } = setUp();
-    waits(['a'], 'c');
-    for (let n = 0; n < 101; n += 1) waits(['c'], 'd');
-    waits(['a'], 'b');
-    expect(waits(['b'], 'a')().cycle).toEqual(['a', 'b']);
-  });
-
-  it('is found through a lock that another call has ceased to hold while it waited', () => {
-    const { waits } = setUp();
-    const one = waits(['a'], 'x');
-    const other = waits(['a'], 'b');
-    one();
-    expect(waits(['b'], 'a')().cycle).toEqual(expect.arrayContaining(['a', 'b']));
-    other();
-  });
-
   it('is forgotten with its calls, and so are their keys', () => {
     const on = setUp();
     for (const stop of circleOf(on, 5)) stop();
@@ -75,8 +58,7 @@ describe('A circle of calls', () => {
 
 describe('Calls that wait', () => {
   it('are in no circle when one of them waits for a permit, which others may give back', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const stranger = await fleet.process().locks.acquire('p', { permits: 2 });
     const [one, two] = [gate(), gate()];
     const refused = (call: Promise<unknown>): Promise<LockTimeoutError> => call.then(() => undefined as never, (error: LockTimeoutError) => error);
@@ -96,8 +78,7 @@ describe('Calls that wait', () => {
   });
 
   it('do not hold what a hold around them held that has ended', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const busy = await fleet.process().locks.acquire('c');
     const [begun, ended] = [gate(), gate()];
     let inner!: Promise<unknown>;
@@ -113,27 +94,5 @@ describe('Calls that wait', () => {
     const error = await fleet.clock.runUntil(inner);
     expect(error).toMatchObject({ code: 'LOCK_TIMEOUT', held: ['b'] });
     await busy.release();
-  });
-
-  it('are in no circle because of a hold that has ended while they waited', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
-    const begun = gate();
-    let inner!: Promise<unknown>;
-    const rival = await locks.acquire('c');
-    await locks.withLock('a', async () => {
-      inner = locks.withLock('b', () => {
-        const waiting = locks.acquire('c', { waitMs: 5_000 }).catch((error: unknown) => error);
-        setImmediate(() => begun.open());
-        return waiting;
-      });
-      await begun.promise;
-    });
-    const stranger = await fleet.process().locks.acquire('a');
-    const error = await fleet.clock.runUntil(rival.run(() => locks.acquire('a', { waitMs: 300 }).catch((reason: unknown) => reason)));
-    expect(error).toMatchObject({ code: 'LOCK_TIMEOUT', held: ['c'], cycle: undefined });
-    await stranger.release();
-    await rival.release();
-    await ((await fleet.clock.runUntil(inner)) as { release(): Promise<unknown> }).release();
   });
 });

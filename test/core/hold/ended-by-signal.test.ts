@@ -5,7 +5,7 @@ import type { LockEvent } from '../../../lib/core/port/lock-events.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import type { LockOptions } from '../../../lib/core/port/lock-options.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { Fleet } from '../../support/locks.js';
+import { alone, Fleet } from '../../support/locks.js';
 
 const reasons = [
   new LockTimeoutError("Lock 'other' was still busy after 10 ms.", { key: 'other', waitMs: 10 }),
@@ -23,8 +23,7 @@ const calls: readonly (readonly [string, (locks: LockService, options: LockOptio
 describe('A call whose signal aborts', () => {
   it.each(calls)('rejects with the very error that its signal gives, and is told of as cancelled: %s', async (_name, call) => {
     for (const reason of reasons) {
-      const fleet = new Fleet();
-      const { locks } = fleet.process();
+      const { fleet, locks } = alone();
       const held = await fleet.process().locks.acquire('k');
       const events: LockEvent[] = [];
       locks.events.subscribe((event) => events.push(event));
@@ -49,8 +48,7 @@ describe('A call whose signal aborts', () => {
   });
 
   it('during tryAcquire rejects with the reason, because null would say that the lock is busy', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.slowMs = 100;
     const stop = new AbortController();
     const tried = expect(locks.tryAcquire('k', { signal: stop.signal })).rejects.toBe(reasons[0]);
@@ -62,8 +60,7 @@ describe('A call whose signal aborts', () => {
   });
 
   it('leaves the error of the other call as it is: what that says of its wait is not that of this one', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const held = await fleet.process().locks.acquire(['k', 'l']);
     const group = new AbortController();
     const waits = [locks.acquire('k', { waitMs: 50 }), locks.withLock('around', () => locks.acquire('l', { signal: group.signal }))];

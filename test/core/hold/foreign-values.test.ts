@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockUsageError } from '../../../lib/core/port/errors.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { Fleet } from '../../support/locks.js';
+import { alone, Fleet } from '../../support/locks.js';
 
 const refuse = (): never => {
   throw new Error('nobody may look at this');
@@ -42,8 +42,7 @@ async function expectNothingLeft(fleet: Fleet): Promise<void> {
 
 describe('Work that gives what nobody may look at', () => {
   it('has its result passed on, and its lock is free', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     for (const result of [shy(), new Proxy({}, { has: refuse })]) {
       expect((await locks.withLock('k', async () => result)) === result).toBe(true);
       expect((await locks.withLock('k', () => result)) === result).toBe(true);
@@ -52,16 +51,14 @@ describe('Work that gives what nobody may look at', () => {
   });
 
   it('that no promise can be resolved with is an error of that call, and its lock is free', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     await expect(locks.withLock('k', () => revoked())).rejects.toThrow(TypeError);
     await expect(locks.withLock('k', () => new Proxy({}, { get: refuse }))).rejects.toThrow('nobody may look');
     await expectNothingLeft(fleet);
   });
 
   it('or fails with it, rejects with it', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const reason = revoked();
     const caught = await locks.withLock('k', () => Promise.reject(reason)).catch((error: unknown) => [error]);
     expect((caught as [unknown])[0] === reason).toBe(true);
@@ -71,8 +68,7 @@ describe('Work that gives what nobody may look at', () => {
 
 describe('A signal that only has aborted, reason and listeners', () => {
   it('stops the wait with its reason, and keeps no listener', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const held = await fleet.process().locks.acquire('k');
     for (const [given, expected] of [['the user left', 'the user left'], [null, null], [undefined, expect.objectContaining({ name: 'AbortError' })]]) {
       const { signal, abort, listeners } = plainSignal();
@@ -88,8 +84,7 @@ describe('A signal that only has aborted, reason and listeners', () => {
   });
 
   it('lets a call through, and stops one before it asks', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const { signal, abort, listeners } = plainSignal();
     expect(await locks.withLock('k', { signal }, () => 'done')).toBe('done');
     expect(await locks.withLock(['k', 'l'], { signal }, () => 'both')).toBe('both');
@@ -103,8 +98,7 @@ describe('A signal that only has aborted, reason and listeners', () => {
   });
 
   it('may make a new reason whenever it is asked: a busy lock and a signal are not taken for each other', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const held = await fleet.process().locks.acquire('k');
     const types: string[] = [];
     locks.events.subscribe(({ type }) => types.push(type));
@@ -126,8 +120,7 @@ describe('A signal that does not keep its word', () => {
   ];
 
   it.each(broken)('%s settles its calls, and their locks are free', async (_name, make) => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const signal = make();
     for (const key of ['k', ['k', 'l']]) expect(await locks.withLock(key, { signal }, () => 'done')).toBe('done');
     await (await locks.acquire('k', { signal })).release();
@@ -135,8 +128,7 @@ describe('A signal that does not keep its word', () => {
   }, 10_000);
 
   it('and cannot be listened to ends its calls with what it threw', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     for (const key of ['k', ['k', 'l']]) {
       const { signal } = plainSignal({ addEventListener: refuse });
       await expect(locks.withLock(key, { signal }, () => 'done')).rejects.toThrow('nobody may look at this');
@@ -145,8 +137,7 @@ describe('A signal that does not keep its word', () => {
   });
 
   it('and has no reason to be read is aborted with what it threw', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const held = await fleet.process().locks.acquire('k');
     const { signal, abort } = plainSignal();
     Object.defineProperty(signal, 'reason', { get: refuse, set: () => {} });
@@ -158,8 +149,7 @@ describe('A signal that does not keep its word', () => {
   });
 
   it('and aborts with a revoked Proxy ends every call with it: one that waits inside a hold, and one of several locks', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const held = await fleet.process().locks.acquire('k');
     const ends: ((locks: LockService, signal: AbortSignal) => Promise<unknown>)[] = [
       (service, signal) => service.withLock('k', { signal }, () => 'done'),

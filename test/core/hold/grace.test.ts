@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockTimeoutError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { Lease, Leadership } from '../../../lib/index.js';
-import { Fleet } from '../../support/locks.js';
+import { alone, Fleet } from '../../support/locks.js';
 
 describe('A hold with graceMs', () => {
   it('is told of its loss at the end of its lease, and nobody follows it before its grace is over', async () => {
@@ -40,35 +40,6 @@ describe('A hold with graceMs', () => {
     await (await next).release();
   });
 
-  it('is handed over by its release as fast as without', async () => {
-    const fleet = new Fleet();
-    const [one, other] = [fleet.process(), fleet.process()];
-    const lease = await one.locks.acquire('k', { graceMs: 20_000 });
-    const next = other.locks.acquire('k');
-    await fleet.clock.advance(10);
-    const since = fleet.clock.now();
-    const released = lease.release();
-    const lent = await fleet.clock.runUntil(next);
-    expect(fleet.clock.now() - since).toBeLessThanOrEqual(1);
-    expect(await released).toBe('released');
-    await lent.release();
-  });
-
-  it('is renewed for as long as it works, and keeps its trust within its lease', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
-    const lease = await locks.acquire('k', { leaseMs: 300, graceMs: 5_000 });
-    for (let n = 0; n < 10; n++) {
-      await fleet.clock.advance(200);
-      lease.assertHeld();
-      expect(lease.remainingMs).toBeLessThanOrEqual(300);
-    }
-    await lease.renew(2_000);
-    expect(lease.remainingMs).toBeGreaterThan(1_900);
-    expect(lease.remainingMs).toBeLessThanOrEqual(2_000);
-    await lease.release();
-  });
-
   it('loses its signal at maxHoldMs, and its lock the grace after that', async () => {
     const fleet = new Fleet();
     const [hung, other] = [fleet.process(), fleet.process()];
@@ -83,8 +54,7 @@ describe('A hold with graceMs', () => {
   });
 
   it('is not handed on to a caller with another grace: that one would have less, or more, than it asked for', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const lease = await locks.acquire('k', { graceMs: 5_000 });
     const alike = locks.acquire('k', { graceMs: 5_000 });
     const unlike = locks.acquire('k', { graceMs: 10_000 });
@@ -99,8 +69,7 @@ describe('A hold with graceMs', () => {
   });
 
   it('has a grace on each of several keys', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { locks } = alone();
     const lease = await locks.acquire(['a', 'b'], { leaseMs: 1_000, graceMs: 4_000 });
     for (const key of ['a', 'b']) expect((await locks.inspect(key)).holders).toMatchObject([{ remainingMs: 1_000, graceMs: 4_000 }]);
     await lease.release();
@@ -108,8 +77,7 @@ describe('A hold with graceMs', () => {
   });
 
   it('is not renewed to more than maxLeaseMs with its grace', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { locks } = alone();
     const lease = await locks.acquire('k', { graceMs: 20_000 });
     await expect(lease.renew(50_000)).rejects.toBeInstanceOf(LockUsageError);
     await lease.release();

@@ -2,8 +2,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
-import type { HandOffRequest } from '../../../lib/core/port/ticket-store.js';
-import { Fleet } from '../../support/locks.js';
+import type { HandOffRequest } from '../../../lib/core/port/ticket.js';
+import { alone, Fleet } from '../../support/locks.js';
 
 interface Giver {
   readonly fleet: Fleet;
@@ -14,8 +14,7 @@ interface Giver {
 
 /** The first `unanswered` tries get no answer; whether they act is the test's. The hold that is handed off has all of `keys`, the other readers only 'k'. */
 async function giver({ unanswered, acts = false, readers = 1, waitMs = 10_000, keys = ['k'] }: { unanswered: number; acts?: boolean; readers?: number; waitMs?: number; keys?: string[] }): Promise<Giver> {
-  const fleet = new Fleet();
-  const { locks, wire } = fleet.process({ commandTimeoutMs: 500 });
+  const { fleet, locks, wire } = alone({ commandTimeoutMs: 500 });
   const asked: (HandOffRequest & { readonly at: number })[] = [];
   const handOff = wire.handOff.bind(wire);
   wire.handOff = async (request) => {

@@ -2,11 +2,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockStoreError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { RenewRequest } from '../../../lib/core/port/lock-store.js';
-import type { HandOffOutcome, HandOffRequest } from '../../../lib/core/port/ticket-store.js';
+import type { HandOffOutcome, HandOffRequest } from '../../../lib/core/port/ticket.js';
 import { LockService } from '../../../lib/lock.service.js';
-import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
+import { resolveDefaults } from '../../../lib/core/port/options.js';
 import { StoreAround } from '../../support/store-around.js';
-import { Fleet } from '../../support/locks.js';
+import { alone, Fleet } from '../../support/locks.js';
 
 const { commandTimeoutMs } = resolveDefaults();
 const failure = (retryable: boolean): LockStoreError => new LockStoreError('the store is ill', { retryable });
@@ -14,8 +14,7 @@ const LOST: HandOffOutcome = { kind: 'lost', key: 'a' };
 
 /** A process whose hand-offs are answered by the test, and what its store was told. */
 function setUp(answer: (request: HandOffRequest, ask: () => Promise<HandOffOutcome>) => Promise<HandOffOutcome>) {
-  const fleet = new Fleet();
-  const { locks, wire } = fleet.process();
+  const { fleet, locks, wire } = alone();
   const asked: HandOffRequest[] = [];
   const broughtBack: RenewRequest[] = [];
   const released: { id: string; at: number }[] = [];
@@ -100,39 +99,9 @@ describe('A hand-off that gets no answer', () => {
       expect(last).toBeLessThanOrEqual(commandTimeoutMs + 250);
     }
   });
-
-  it('tries to free them until they must have ended by themselves: the lease, the ticket, and the time of a request', async () => {
-    const { clock, locks, wire, asked, released } = setUp(() => Promise.reject(failure(false)));
-    const lease = await locks.acquire('a', { leaseMs: 8_000 });
-    const since = clock.now();
-    wire.cut = true;
-    await expect(lease.handOff({ withinMs: 12_000 })).rejects.toBeInstanceOf(LockStoreError);
-    await clock.advance(60_000);
-    for (const [id, endsMs] of [[asked[0]!.holds[0]!.id, 8_000], [asked[0]!.ticketId, 12_000]] as const) {
-      const last = released.filter((one) => one.id === id).at(-1)!.at - since;
-      expect(last).toBeGreaterThan(endsMs + commandTimeoutMs - 260);
-      expect(last).toBeLessThanOrEqual(endsMs + commandTimeoutMs);
-    }
-  });
 });
 
 describe('A hold that was handed off', () => {
-  it('of which an earlier request was never answered takes nothing from the other readers on its lease', async () => {
-    const { clock, locks, wire, other } = setUp((_, ask) => ask());
-    wire.deaf = true;
-    const reading = locks.acquire('a', { mode: 'read' });
-    await clock.settle();
-    wire.deaf = false;
-    const reader = await clock.runUntil(reading);
-    const beside = await locks.acquire('a', { mode: 'read' });
-    const adopted = await other.adopt(await reader.handOff());
-    await adopted.release();
-    await clock.advance(3_000);
-    expect(await other.isLocked('a')).toBe(true);
-    beside.assertHeld();
-    expect(await beside.release()).toBe('released');
-  });
-
   it('leaves no minHoldMs behind when an earlier request for it arrives only after all is over', async () => {
     const { clock, locks, wire, other } = setUp((_, ask) => ask());
     const acquire = wire.acquire.bind(wire);

@@ -1,6 +1,6 @@
 /** Which holds surround a call when several lock modules of one process have some. */
 import { describe, expect, it } from '@jest/globals';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 
 describe('A call inside holds of two lock modules', () => {
   it('re-enters those of its own module only', async () => {
@@ -18,8 +18,7 @@ describe('A call inside holds of two lock modules', () => {
 
 describe('A leadership that is stopped from inside the hold of another lock', () => {
   it('has stopped only when its function has ended', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const { promise, open } = gate();
     const leadership = locks.lead('indexer', () => promise);
     await fleet.clock.settle();

@@ -2,15 +2,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockStoreError } from '../../../lib/core/port/errors.js';
 import type { LockEvent } from '../../../lib/core/port/lock-events.js';
-import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
+import { resolveDefaults } from '../../../lib/core/port/options.js';
 import { delay } from '../../../lib/core/port/clock.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, gate } from '../../support/locks.js';
 
 const { commandTimeoutMs } = resolveDefaults();
 
 function setUp() {
-  const fleet = new Fleet();
-  const { locks, wire } = fleet.process();
+  const { fleet, locks, wire } = alone();
   const told: LockEvent[] = [];
   locks.events.subscribe((event) => told.push(event));
   return { fleet, clock: fleet.clock, locks, wire, told, other: fleet.process().locks };

@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 
 /** Calls for `k` that outlive the hold in which they were made, each until its gate is opened, in these modes. */
 async function outliving(fleet: Fleet, locks: ReturnType<Fleet['process']>['locks'], outer: 'read' | 'write', ...modes: readonly ('read' | 'write')[]) {
@@ -17,8 +17,7 @@ async function outliving(fleet: Fleet, locks: ReturnType<Fleet['process']>['lock
 
 describe('A lock whose hold has ended while calls go on inside it', () => {
   it('stays taken until the last of them has ended', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const { gates: [one, two], ended } = await outliving(fleet, locks, 'write', 'read', 'read');
     one!.open();
     await fleet.clock.advance(10);
@@ -29,8 +28,7 @@ describe('A lock whose hold has ended while calls go on inside it', () => {
   });
 
   it('is opened to readers with one command, however many of them go on', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const { gates, ended } = await outliving(fleet, locks, 'write', 'read', 'read', 'read');
     for (const { open } of gates) {
       open();
@@ -41,8 +39,7 @@ describe('A lock whose hold has ended while calls go on inside it', () => {
   });
 
   it('is still bound to the maxHoldMs of its hold', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const goesOn = gate();
     let leftover!: Promise<unknown>;
     let inner: Lease | undefined;
@@ -63,8 +60,7 @@ describe('A lock whose hold has ended while calls go on inside it', () => {
 
 describe('A call inside a hold that was lost', () => {
   it('is told at once, also while another call goes on inside', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const goesOn = gate();
     const work = locks.withLock('k', { maxHoldMs: 1_000, onLost: 'ignore' }, async () => {
       const sibling = locks.withLock('k', { onLost: 'ignore' }, () => goesOn.promise);
@@ -79,8 +75,7 @@ describe('A call inside a hold that was lost', () => {
   });
 
   it('and whose turn comes only then leaves its place, so that the lock is given back at the end of the hold', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const other = fleet.process().locks;
     const first = gate();
     await locks.withLock('k', { leaseMs: 1_000, graceMs: 30_000, onLost: 'ignore' }, async () => {
@@ -101,8 +96,7 @@ describe('A call inside a hold that was lost', () => {
 
 describe('A hold inside another one', () => {
   it('that is longer than its maxHoldMs is lost, and the hold around it goes on', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const outer = await locks.acquire('k');
     const inner = await outer.run(() => locks.acquire('k', { maxHoldMs: 1_000 }));
     await fleet.clock.advance(1_001);
@@ -111,36 +105,11 @@ describe('A hold inside another one', () => {
     expect(await inner.release()).toBe('lost');
     expect(await outer.release()).toBe('released');
   });
-
-  it('counts its own time', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
-    const outer = await locks.acquire('k');
-    await fleet.clock.advance(500);
-    const inner = await outer.run(() => locks.acquire('k'));
-    await fleet.clock.advance(300);
-    expect([outer.heldMs, inner.heldMs]).toEqual([800, 300]);
-    await inner.release();
-    await outer.release();
-  });
-
-  it('which asks for a second lock in vain keeps no other call out of the first', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
-    const other = await fleet.process().locks.acquire('b');
-    await locks.withLock('a', async () => {
-      expect(await locks.tryAcquire(['a', 'b'])).toBeNull();
-      expect(await locks.withLock('a', { waitMs: 0 }, () => 'ran')).toBe('ran');
-    });
-    expect(await locks.isLocked('a')).toBe(false);
-    await other.release();
-  });
 });
 
 describe('Readers on one lease', () => {
   it('of which the last one hangs keep the lock no longer than a lease behind its maxHoldMs, though another one might have held it for longer', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const terms = { mode: 'read', leaseMs: 1_000 } as const;
     const [first, hung] = [await locks.acquire('k', terms), await locks.acquire('k', { ...terms, maxHoldMs: 1_500 })];
     await fleet.clock.advance(100);
@@ -151,8 +120,7 @@ describe('Readers on one lease', () => {
   });
 
   it('know exactly that their maxHoldMs is over, though no timer could run and the lease goes on for others', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const terms = { mode: 'read', leaseMs: 8_000 } as const;
     const short = await locks.acquire('k', { ...terms, maxHoldMs: 9_000 });
     const beside = await locks.acquire('k', terms);

@@ -4,12 +4,11 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { ConsoleLogger } from '@nestjs/common';
 import { defer, firstValueFrom, of } from 'rxjs';
 import { LockLostError, LockUsageError } from '../../../lib/core/port/errors.js';
-import { Fleet } from '../../support/locks.js';
+import { alone, Fleet } from '../../support/locks.js';
 
 describe('A lease as JSON', () => {
   it('says which locks it holds, with which fences and for how long, and nothing of the library behind it', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process({ leaseMs: 9_000 });
+    const { fleet, locks } = alone({ leaseMs: 9_000 });
     const lease = await locks.acquire(['a', 'b']);
     await fleet.clock.advance(1_000);
     expect(JSON.parse(JSON.stringify({ lease }))).toEqual({
@@ -22,8 +21,7 @@ describe('A lease as JSON', () => {
   });
 
   it('is also what console.log and the logger of Nest write of it', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { locks } = alone();
     const lease = await locks.acquire('k');
     expect(inspect(lease)).toBe(inspect(lease.toJSON()));
     const write = jest.spyOn(process.stdout, 'write').mockReturnValue(true);
@@ -37,8 +35,7 @@ describe('A lease as JSON', () => {
 
 describe('A hold', () => {
   it('whose work gives an Observable, which would begin after the release, ends with an error that says so', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const begun = jest.fn();
     const lazy = defer(() => of(begun()));
     for (const work of [() => lazy, async () => lazy] as (() => unknown)[]) {
@@ -51,8 +48,7 @@ describe('A hold', () => {
   });
 
   it('goes on for many leases while the watchdog renews it', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const held = locks.withLock('k', { leaseMs: 300 }, async (lease) => {
       await new Promise<void>((resolve) => void fleet.clock.setTimer(resolve, 1_500));
       expect(lease.signal.aborted).toBe(false);
@@ -63,8 +59,7 @@ describe('A hold', () => {
   });
 
   it('is told that its lease is lost at the end of trust, though the store is silent', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const lease = await locks.acquire('k', { leaseMs: 1_000 });
     wire.cut = true;
     const since = fleet.clock.now();
@@ -79,8 +74,7 @@ describe('A hold', () => {
   });
 
   it('knows exactly by assertHeld that its lease is over though no timer could run', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const lease = await locks.acquire('k', { leaseMs: 1_000 });
     fleet.clock.block(1_001);
     expect(() => lease.assertHeld()).toThrow(LockLostError);
@@ -89,8 +83,7 @@ describe('A hold', () => {
   });
 
   it('with a fixed lease ends with it', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const lease = await locks.acquire('k', { leaseMs: 500, renew: false });
     await fleet.clock.advance(400);
     await lease.renew(1_000);
@@ -102,8 +95,7 @@ describe('A hold', () => {
   });
 
   it('longer than maxHoldMs is lost though it could be renewed, and the next one gets in', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const hung = await locks.acquire('k', { leaseMs: 1_000, maxHoldMs: 2_500 });
     const next = locks.acquire('k', { leaseMs: 1_000 });
     await fleet.clock.advance(2_400);
@@ -119,8 +111,7 @@ describe('A hold', () => {
   });
 
   it('that ended in time is released, though maxHoldMs ends before the answer to its release', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const work = locks.withLock('k', { maxHoldMs: 2_500 }, async () => {
       await new Promise<void>((resolve) => void fleet.clock.setTimer(resolve, 2_450));
       wire.slowMs = 200;
@@ -136,8 +127,7 @@ describe('A hold', () => {
   });
 
   it('shorter than minHoldMs resolves at once and leaves the lock taken that long', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const since = fleet.clock.now();
     await locks.withLock('k', { minHoldMs: 2_000 }, async () => {});
     expect(fleet.clock.now()).toBe(since);
@@ -148,8 +138,7 @@ describe('A hold', () => {
   });
 
   it('whose work ended after its lease was lost rejects with what the work came to', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const late = (onLost: 'throw' | 'ignore', fail: boolean): Promise<string> =>
       locks.withLock('k', { leaseMs: 500, onLost, waitMs: 10_000 }, async () => {
         wire.cut = true;
@@ -165,8 +154,7 @@ describe('A hold', () => {
   });
 
   it('whose work ended because of the loss rejects with the loss alone', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const work = locks.withLock('k', { renew: false, leaseMs: 200 }, ({ signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error))));
     const error: unknown = await fleet.clock.runUntil(work.catch((reason: unknown) => reason));
     expect(error).toBeInstanceOf(LockLostError);
@@ -182,8 +170,7 @@ describe('A hold', () => {
   });
 
   it('that an operator ended is told', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const lease = await locks.acquire('k');
     const aborted = new Promise((resolve) => lease.signal.addEventListener('abort', resolve));
     expect(await locks.forceRelease('k', { fence: lease.fence + 1 })).toBe(false);

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
 import type { LockTimeoutError } from '../../../lib/core/port/errors.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 
 async function refusal(fleet: Fleet, locks: LockService, waitMs = 300): Promise<LockTimeoutError> {
   const call = locks.withLock('k', { waitMs }, () => 'ran').then(() => undefined, (error: unknown) => error);
@@ -29,8 +29,7 @@ describe('The holder of a lock', () => {
   });
 
   it('holds since the lease was handed on to it inside the process', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const gates = [gate(), gate(), gate()];
     const calls = gates.map(({ promise }, n) => locks.withLock('k', { label: `call ${n}` }, () => promise));
     await fleet.clock.settle();
@@ -46,8 +45,7 @@ describe('The holder of a lock', () => {
   });
 
   it('is the outermost hold of its process, and not a call inside it', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const { promise, open } = gate();
     const work = locks.withLock('k', () => locks.withLock('k', { label: 'inside' }, () => promise));
     await fleet.clock.settle();

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { LockEvent } from '../../../lib/core/port/lock-events.js';
 import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 
 /**
  * Three calls for the lock `k`, of which the last holds it when this resolves: the store granted the lease to the second, which
@@ -22,8 +22,7 @@ async function handedOn(fleet: Fleet, locks: LockService, labels: readonly (stri
 
 describe('The label of a call', () => {
   it('is told in its events, and to every process that looks at the lock', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const events: LockEvent[] = [];
     locks.events.subscribe((event) => events.push(event));
     const lease = await locks.acquire('k', { label: 'nightly import' });
@@ -37,8 +36,7 @@ describe('The label of a call', () => {
   });
 
   it('is that of the call that holds now, also when the lease was handed on to it inside the process', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const { end, ended } = await handedOn(fleet, locks, ['first', 'second', 'third']);
     expect((await fleet.store.inspect('k')).holders).toMatchObject([{ label: 'second' }]);
     const listed: unknown[] = [];
@@ -50,8 +48,7 @@ describe('The label of a call', () => {
   });
 
   it('is not invented: a call without one sends none to the store, and is told without one after a hand-over', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const sent: AcquireRequest[] = [];
     const { acquire } = wire;
     wire.acquire = (request) => (sent.push(request), acquire.call(wire, request));
@@ -73,8 +70,7 @@ describe('The label of a call', () => {
   });
 
   it('of a candidate names who leads', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const over = gate();
     await using _standing = locks.lead('indexer', () => over.promise, { label: 'indexer of shop 7' });
     await fleet.clock.settle();

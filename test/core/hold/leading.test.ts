@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockKeyError, LockUsageError, type Lease, type LeadOptions, type LockEvent } from '../../../lib/index.js';
 import type { LockService } from '../../../lib/lock.service.js';
 import type { LockDefaults } from '../../../lib/core/port/lock-options.js';
-import type { Finding } from '../../../lib/core/port/report.js';
+import type { Finding } from '../../../lib/core/port/lock-events.js';
 import { Fleet, gate } from '../../support/locks.js';
 
 const REST_MS = 1_000;
@@ -104,14 +104,6 @@ describe('A role', () => {
     expect(() => locks.lead('indexer', work.lead, { waitMs: 10 } as never)).toThrow(/unknown option 'waitMs'/);
     expect(locks.leaderships).toEqual([]);
   });
-
-  it('has a term as long as its function runs, whatever the module sets as defaults for calls', async () => {
-    const { clock, members } = await fleetOf(1, { renew: false, maxHoldMs: 5_000, waitMs: 1_000 });
-    const leadership = stand(members[0]!);
-    await clock.advance(600_000);
-    expect(leadership.isLeader).toBe(true);
-    expect(members[0]!.work.terms).toHaveLength(1);
-  });
 });
 
 describe('A leader', () => {
@@ -150,17 +142,6 @@ describe('A leader', () => {
     expect(events.find(({ type }) => type === 'termFailed')).toMatchObject({ key: 'leader:indexer', template: 'leader:indexer', cause: new Error('failure 1'), restMs: expect.any(Number) });
     expect(log[0]).toMatchObject({ level: 'error', message: expect.stringMatching(/^Role 'indexer': the function of the leader failed.*stands for election again in 2.*failure 1/s) });
     await leadership.stop();
-  });
-
-  it('whose function fails and then returns begins its rests anew', async () => {
-    const { clock, members } = await fleetOf(1);
-    const startedAt: number[] = [];
-    members[0]!.locks.lead('indexer', async () => {
-      if (startedAt.push(clock.now()) !== 3) throw new Error('failed');
-    });
-    await clock.advance(12_000);
-    expect(startedAt[4]! - startedAt[3]!).toBeLessThanOrEqual(2_500);
-    expect(startedAt).toHaveLength(5);
   });
 
   it('that loses its term is told by the signal, and stands again when its function has ended', async () => {
@@ -240,30 +221,6 @@ describe('A leader', () => {
     await clock.advance(10);
     expect(stubborn.running + other.running).toBe(1);
     await second.stop();
-  });
-
-  it('whose function ends because of the signal has not failed', async () => {
-    const { clock, log, members } = await fleetOf(1);
-    const { locks } = members[0]!;
-    const events: LockEvent['type'][] = [];
-    locks.events.subscribe(({ type }) => events.push(type));
-    const ways = [
-      (term: Lease) => Promise.reject(term.signal.reason),
-      (term: Lease) => Promise.reject(Object.assign(new Error('aborted'), { name: 'AbortError' })).finally(() => term),
-      (term: Lease) => Promise.reject(new Error('stopped', { cause: term.signal.reason })),
-      async (term: Lease) => term.assertHeld(),
-    ];
-    for (const [n, way] of ways.entries()) {
-      locks.lead(`role ${n}`, async (term) => {
-        await new Promise((resolve) => term.signal.addEventListener('abort', resolve));
-        await way(term);
-      });
-    }
-    await clock.settle();
-    for (const n of ways.keys()) await locks.forceRelease(`leader:role ${n}`);
-    await clock.settle();
-    expect(events).not.toContain('termFailed');
-    expect(log.filter(({ kind }) => kind.startsWith('role'))).toEqual([]);
   });
 
   it('that was stopped keeps its lock until the function has ended, and stop() waits for that', async () => {

@@ -1,8 +1,7 @@
 /** What an operator reads in the log about holds, and by which number the events of a call belong together. */
 import { describe, expect, it } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
-import type { LockEvent } from '../../../lib/core/port/lock-events.js';
-import type { Finding } from '../../../lib/core/port/report.js';
+import type { Finding, LockEvent } from '../../../lib/core/port/lock-events.js';
 import { Fleet } from '../../support/locks.js';
 
 function setUp() {

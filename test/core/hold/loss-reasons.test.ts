@@ -2,12 +2,11 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockLostError } from '../../../lib/core/port/errors.js';
 import type { LockDefaults, LockOptions } from '../../../lib/core/port/lock-options.js';
-import { Fleet } from '../../support/locks.js';
+import { alone } from '../../support/locks.js';
 
 /** A hold, and the reasons of the losses that its process is told of as events. */
 async function held(options: LockOptions = {}, defaults: LockDefaults = {}) {
-  const fleet = new Fleet();
-  const { locks, wire } = fleet.process(defaults);
+  const { fleet, locks, wire } = alone(defaults);
   const told: string[] = [];
   locks.events.subscribe((event) => void (event.type === 'lost' && told.push(event.cause.reason)));
   const lease = await locks.acquire('k', options);
@@ -69,15 +68,13 @@ describe('A lost lease says', () => {
   });
 
   it('the same in the error of withLock, which carries the outcome of the work', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const work = locks.withLock('k', { maxHoldMs: 500 }, () => fleet.clock.advance(600));
     await expect(work).rejects.toMatchObject({ reason: 'max-hold', outcome: { status: 'fulfilled' } });
   });
 
   it('ticket-late and ticket-used when an adoption came too late, or second', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const ticket = await (await locks.acquire('k')).handOff();
     await (await locks.adopt(ticket)).release();
     await expect(locks.adopt(ticket)).rejects.toMatchObject({ reason: 'ticket-used' });

@@ -2,11 +2,10 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { LockClosedError, LockLostError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
-import type { LockMode } from '../../../lib/core/port/lock-mode.js';
+import type { LockMode, LockOptions } from '../../../lib/core/port/lock-options.js';
 import type { RenewOutcome } from '../../../lib/core/port/lock-store.js';
-import type { LockOptions } from '../../../lib/core/port/lock-options.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { Fleet, gate, type Wire } from '../../support/locks.js';
+import { alone, Fleet, gate, type Wire } from '../../support/locks.js';
 
 interface Renewing {
   readonly fleet: Fleet;
@@ -56,8 +55,7 @@ function rightAfter(verb: 'acquire' | 'adopt', wire: Wire, then: () => void): vo
 
 /** A process that finds out, when it is told to look, that its machine slept for longer than every lease. */
 async function sleeper(): Promise<{ fleet: Fleet; locks: LockService; wire: Wire; noticeSleep: () => void }> {
-  const fleet = new Fleet();
-  const { locks, wire } = fleet.process({ leaseMs: 3_000 });
+  const { fleet, locks, wire } = alone({ leaseMs: 3_000 });
   const other = await locks.acquire('other');
   const noticeSleep = (): void => {
     fleet.clock.sleepMachine(10_000);
@@ -139,8 +137,7 @@ describe('A call whose lease is lost before its work begins', () => {
   });
 
   it('is refused when a shutdown took the lease', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     rightAfter('acquire', wire, () => void locks.close());
     await expect(fleet.clock.runUntil(locks.withLock('k', () => 'ran'))).rejects.toThrow(LockClosedError);
     await fleet.clock.settle();
@@ -176,8 +173,7 @@ describe('An adoption whose lease is lost before its work begins', () => {
   });
 
   it('is refused when a shutdown took the lease', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const ticket = await (await fleet.process().locks.acquire('k')).handOff();
     rightAfter('adopt', wire, () => void locks.close());
     await expect(fleet.clock.runUntil(locks.withAdopted(ticket, () => 'ran'))).rejects.toThrow(LockClosedError);

@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { LockLostError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 
 describe('A call inside a hold of the same key', () => {
   it('runs without a command to the store, with the same fence', async () => {
@@ -38,8 +38,7 @@ describe('A call inside a hold of the same key', () => {
   });
 
   it('is told at once that the hold was lost while it waits for its siblings', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const [goesOn, entered] = [gate(), gate()];
     const outcomes: unknown[] = [];
     const outer = locks.withLock('k', { maxHoldMs: 1_000, onLost: 'ignore' }, async () => {
@@ -70,8 +69,7 @@ describe('A call inside a hold of the same key', () => {
   });
 
   it('that reads leaves the lock closed to other processes when it ends, while its hold goes on', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const [one, two] = [gate(), gate()];
     await locks.withLock('k', async () => {
       const reading = [one, two].map(({ promise }) => locks.withLock('k', { mode: 'read' }, () => promise));
@@ -87,8 +85,7 @@ describe('A call inside a hold of the same key', () => {
   });
 
   it('whose turn comes after the lease was lost does not begin, and holds up nobody', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const first = gate();
     let began = false;
     await locks.withLock('k', { leaseMs: 2_000, onLost: 'ignore' }, async () => {
@@ -115,17 +112,6 @@ describe('A call inside a hold of the same key', () => {
     });
   });
 
-  it('of several locks counts once in the hold around it', async () => {
-    const { locks } = new Fleet().process();
-    await locks.withLock(['a', 'b'], async (outer) => {
-      await locks.withLock(['a', 'b'], async (inner) => {
-        expect([outer.holdCount, inner.holdCount]).toEqual([2, 1]);
-        await locks.withLock(['a', 'b'], () => expect([outer.holdCount, inner.holdCount]).toEqual([3, 2]));
-      });
-      expect(outer.holdCount).toBe(1);
-    });
-  });
-
   it('for reading does not become one for writing, though the hold around both is', async () => {
     const { locks } = new Fleet().process();
     await locks.withLock('k', () =>
@@ -138,8 +124,7 @@ describe('A call inside a hold of the same key', () => {
   });
 
   it('asks for the lock anew when it was left running and the hold has ended', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const ended = gate();
     let leftover!: Promise<void>;
     let outerFence = 0;
@@ -152,28 +137,8 @@ describe('A call inside a hold of the same key', () => {
     expect(wire.sent.acquire).toBe(2);
   });
 
-  it('asks for the lock of an outer hold anew when that has ended, though an inner one goes on', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    const [begun, ended] = [gate(), gate()];
-    let inner!: Promise<void>;
-    await locks.withLock('outer', async () => {
-      inner = locks.withLock('inner', async () => {
-        begun.open();
-        await ended.promise;
-        expect(locks.currentLease('outer')).toBeUndefined();
-        await locks.withLock('outer', async () => {});
-      });
-      await begun.promise;
-    });
-    ended.open();
-    await fleet.clock.runUntil(inner);
-    expect(wire.sent.acquire).toBe(3);
-  });
-
   it('waits no longer than it wants to, though the hold ends meanwhile and it goes on waiting outside', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const [sibling, ends] = [gate(), gate()];
     let late: Promise<unknown> | undefined;
     const outer = locks.withLock('k', async () => {
@@ -191,8 +156,7 @@ describe('A call inside a hold of the same key', () => {
   });
 
   it('that waits for a sibling when its hold ends asks for the lock anew, and gets it after the sibling', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const sibling = gate();
     const fences: number[] = [];
     let [first, second]: Promise<void>[] = [];
@@ -228,8 +192,7 @@ describe('A call inside a hold of the same key', () => {
   });
 
   it('that outlives the hold keeps the lease until it ends', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const work = gate();
     let leftover!: Promise<void>;
     await locks.withLock('k', async () => {
@@ -245,8 +208,7 @@ describe('A call inside a hold of the same key', () => {
   });
 
   it('that comes while its hold waits for others inside it to end asks for the lock anew, and comes after them', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const [work, late] = [gate(), gate()];
     const fences: number[] = [];
     let [leftover, comesLate]: Promise<void>[] = [];
@@ -269,8 +231,7 @@ describe('A call inside a hold of the same key', () => {
   });
 
   it('that only reads and outlives a write hold lets other readers in', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const other = fleet.process();
     const work = gate();
     const waiting = gate<Promise<void>>();

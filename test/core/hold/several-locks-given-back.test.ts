@@ -2,12 +2,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
 import { LockClosedError } from '../../../lib/core/port/errors.js';
-import { Fleet } from '../../support/locks.js';
+import { alone } from '../../support/locks.js';
 
 describe('A request for several locks', () => {
   it('that one of them refuses is answered when all others were given back, within half a second', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const other = await fleet.process().locks.acquire('c');
     const release = wire.release.bind(wire);
     wire.release = async (request) => (await delay(fleet.clock, request.key === 'a' ? 20 : 200), release(request));
@@ -19,8 +18,7 @@ describe('A request for several locks', () => {
   });
 
   it('that is aborted while its fixed leases begin gives all of them back, and ends with the reason', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.renew = () => new Promise<never>(() => {});
     const stop = new AbortController();
     const request = locks.acquire(['a', 'b'], { renew: false, signal: stop.signal });
@@ -33,8 +31,7 @@ describe('A request for several locks', () => {
   });
 
   it.each([['while its fixed leases begin', { renew: false }], ['while it waits for one', {}]])('that a shutdown meets %s is refused by the name of the first', async (when, options) => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.renew = () => new Promise<never>(() => {});
     const goesOn = await locks.acquire('goes on');
     const other = when.includes('waits') ? await fleet.process().locks.acquire('b') : undefined;

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { LockOptions } from '../../../lib/core/port/lock-options.js';
 import { LockLostError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
-import { Fleet } from '../../support/locks.js';
+import { alone, Fleet } from '../../support/locks.js';
 
 /** Two locks, of which the second is free only after 3 s. */
 async function holdsBothAfterWaiting(fleet: Fleet, options: LockOptions): Promise<Lease> {
@@ -43,8 +43,7 @@ describe('A hold of several locks', () => {
   });
 
   it('is not handed on with a fixed lease, and leaves the terms of the hold around it alone', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const outer = await locks.acquire('a', { leaseMs: 2_000 });
     const inner = await outer.run(() => locks.acquire(['a', 'b'], { renew: false, leaseMs: 2_000, maxHoldMs: 1_000 }));
     const next = locks.acquire('b', { renew: false, leaseMs: 2_000 });
@@ -56,8 +55,7 @@ describe('A hold of several locks', () => {
   });
 
   it('keeps the locks that it has while it waits for the rest, also one that was handed on to it by a neighbour with other terms', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const [elsewhere, first] = [await fleet.process().locks.acquire('b'), await locks.acquire('a', { leaseMs: 2_000 })];
     const neighbour = locks.withLock('a', { leaseMs: 2_000 }, () => 'done');
     const both = locks.acquire(['a', 'b'], { leaseMs: 2_000, maxHoldMs: 2_000 });
@@ -72,8 +70,7 @@ describe('A hold of several locks', () => {
   });
 
   it('for reading that is released when it hears of its end takes nothing from the readers beside it', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const short = await locks.acquire(['a', 'b'], { mode: 'read', leaseMs: 8_000, maxHoldMs: 1_500 });
     const beside = await locks.acquire('b', { mode: 'read', leaseMs: 8_000 });
     short.signal.addEventListener('abort', () => void short.release());
@@ -87,8 +84,7 @@ describe('A hold of several locks', () => {
   });
 
   it('begins within half a second though the store does not answer any more', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.renew = () => new Promise<never>(() => {});
     const lease = await fleet.clock.runUntil(locks.acquire(['a', 'b'], { renew: false, leaseMs: 5_000 }), 501);
     expect(lease.remainingMs).toBeGreaterThan(4_000);
@@ -122,8 +118,7 @@ describe('A hold of several locks', () => {
   });
 
   it('is all or nothing, in one order for everybody', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const lease = await locks.acquire(['b', 'a', 'b']);
     expect(lease.keys).toEqual(['a', 'b']);
     expect([...lease.fences.keys()]).toEqual(['a', 'b']);
@@ -136,8 +131,7 @@ describe('A hold of several locks', () => {
   });
 
   it('gives all back when one stays busy or is lost', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const other = fleet.process();
     const c: Lease = await other.locks.acquire('c');
     await fleet.clock.runUntil(expect(locks.acquire(['a', 'b', 'c'], { waitMs: 100 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT', key: 'c' }));
@@ -173,8 +167,7 @@ describe('A hold of several locks', () => {
 
 describe('A request for several locks', () => {
   it('that is aborted between two of them ends at once with the reason', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const other = await fleet.process().locks.acquire('b');
     const first = await locks.acquire('a');
     const abort = new AbortController();
@@ -188,8 +181,7 @@ describe('A request for several locks', () => {
   });
 
   it('that got some of them but not all leaves nothing of their minHoldMs behind', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const other = await fleet.process().locks.acquire('b');
     const refused = expect(locks.acquire(['a', 'b'], { minHoldMs: 20_000, waitMs: 300 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
     const next = locks.acquire('a', { waitMs: 400 });
@@ -202,8 +194,7 @@ describe('A request for several locks', () => {
   });
 
   it('of which a hold around it rules one out is refused before it asks for any of them', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     await fleet.process().locks.acquire('a');
     await locks.withLock('b', { mode: 'read' }, async () => {
       const before = wire.commands;

@@ -1,7 +1,7 @@
 /** What a shutdown waits for, for how long, and what it lets go of in the end. */
 import { describe, expect, it, jest } from '@jest/globals';
-import type { Finding } from '../../../lib/core/port/report.js';
-import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
+import type { Finding } from '../../../lib/core/port/lock-events.js';
+import { resolveDefaults } from '../../../lib/core/port/options.js';
 import { Fleet } from '../../support/locks.js';
 
 const { commandTimeoutMs } = resolveDefaults();

@@ -1,12 +1,11 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { LockClosedError, LockLostError } from '../../../lib/core/port/errors.js';
-import type { Finding } from '../../../lib/core/port/report.js';
-import { Fleet, gate } from '../../support/locks.js';
+import type { Finding } from '../../../lib/core/port/lock-events.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 
 describe('Shutdown', () => {
   it('cancels waiters at once, lets holders finish while the watchdog goes on, and turns new work away', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process({ leaseMs: 600, shutdownGraceMs: 10_000 });
+    const { fleet, locks, wire } = alone({ leaseMs: 600, shutdownGraceMs: 10_000 });
     const work = gate();
     const holders = Array.from({ length: 5 }, (_, n) =>
       locks.withLock(`k:${n}`, async (lease) => {
@@ -30,31 +29,8 @@ describe('Shutdown', () => {
     expect(fleet.clock.pendingTimers).toBe(0);
   });
 
-  it('gives a hold that began in its first moment the whole of the grace', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process({ shutdownGraceMs: 5_000 });
-    const [opened, work] = [gate(), gate()];
-    const outer = locks.withLock('a', async () => {
-      await opened.promise;
-      await locks.withLock('b', async (lease) => {
-        await work.promise;
-        lease.assertHeld();
-      });
-    });
-    await fleet.clock.settle();
-    const closing = locks.close();
-    await fleet.clock.advance(4_000);
-    opened.open();
-    await fleet.clock.advance(900);
-    work.open();
-    await fleet.clock.runUntil(outer);
-    await fleet.clock.runUntil(closing);
-    expect(fleet.clock.pendingTimers).toBe(0);
-  });
-
   it('turns a request for several locks away that has all of them but has not begun, and takes none', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process({ shutdownGraceMs: 5_000 });
+    const { fleet, locks, wire } = alone({ shutdownGraceMs: 5_000 });
     const refused = expect(locks.acquire(['a', 'b'], { renew: false })).rejects.toThrow(LockClosedError);
     // The last thing before such a hold begins: its fixed leases get their whole time.
     wire.slowMs = 100;
@@ -66,8 +42,7 @@ describe('Shutdown', () => {
   });
 
   it('turns calls inside a hold away once the grace is over', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process({ shutdownGraceMs: 100 });
+    const { fleet, locks } = alone({ shutdownGraceMs: 100 });
     const goesOn = gate();
     const outer = locks.withLock('a', { onLost: 'ignore' }, async () => {
       await goesOn.promise;
@@ -81,8 +56,7 @@ describe('Shutdown', () => {
   });
 
   it('turns calls away that wait for siblings inside a hold once the grace is over, however long they would wait', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process({ shutdownGraceMs: 100 });
+    const { fleet, locks } = alone({ shutdownGraceMs: 100 });
     const hangs = (): Promise<void> => new Promise(() => {});
     const waiting = gate<unknown>();
     void locks.withLock('k', { onLost: 'ignore' }, async () => {
@@ -95,8 +69,7 @@ describe('Shutdown', () => {
   });
 
   it('is one shutdown when it is asked for twice: both are over when the last hold has ended', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process({ shutdownGraceMs: 5_000 });
+    const { fleet, locks } = alone({ shutdownGraceMs: 5_000 });
     const goesOn = gate();
     const work = locks.withLock('k', () => goesOn.promise);
     await fleet.clock.settle();
@@ -108,8 +81,7 @@ describe('Shutdown', () => {
   });
 
   it('does not wait for holds that have lost their lease', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process({ shutdownGraceMs: 10_000 });
+    const { fleet, locks } = alone({ shutdownGraceMs: 10_000 });
     await locks.acquire('k', { leaseMs: 200, renew: false });
     await fleet.clock.advance(201);
     const since = fleet.clock.now();
@@ -118,8 +90,7 @@ describe('Shutdown', () => {
   });
 
   it('aborts the signals of those who overstay and does not release under their feet', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process({ shutdownGraceMs: 1_000 });
+    const { fleet, locks, wire } = alone({ shutdownGraceMs: 1_000 });
     const lease = await locks.acquire('k');
     await fleet.clock.runUntil(locks.close());
     expect(lease.signal.aborted).toBe(true);
@@ -154,8 +125,7 @@ describe('Shutdown', () => {
   });
 
   it('that is announced goes on serving calls, also after the grace, which ends what holds and waits by then', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process({ shutdownGraceMs: 1_000 });
+    const { fleet, locks } = alone({ shutdownGraceMs: 1_000 });
     const letGo = jest.fn();
     jest.spyOn(fleet.clock, 'keepAlive').mockReturnValue(letGo);
     const lease = await locks.acquire('k');
@@ -174,14 +144,5 @@ describe('Shutdown', () => {
     await (await fleet.clock.runUntil(locks.acquire('other'))).release();
     await fleet.clock.runUntil(locks.close());
     await expect(locks.acquire('other')).rejects.toThrow(LockClosedError);
-  });
-
-  it('has nothing to say when everything ended in time', async () => {
-    const fleet = new Fleet();
-    const told: Finding[] = [];
-    const { locks } = fleet.process({}, undefined, (finding) => void told.push(finding));
-    await locks.withLock('k', () => 1);
-    await fleet.clock.runUntil(locks.close());
-    expect(told).toEqual([]);
   });
 });

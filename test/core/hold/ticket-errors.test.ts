@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import { foreignTicketError, handOffError, lateTicketError } from '../../../lib/core/hold/ticket-errors.js';
+import { foreignTicketError, handOffError, lateTicketError } from '../../../lib/core/port/hold-errors.js';
 import type { Ticket } from '../../../lib/core/port/ticket.js';
 
 const ticket: Ticket = { home: 'redis {lock}', instance: 'default', keys: ['k', 'l'], process: 'p', secret: 's', until: 1 };

@@ -3,7 +3,7 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { Schedule } from '../../../lib/core/lease/schedule.js';
 import { WaitingCalls } from '../../../lib/core/hold/waiting-calls.js';
 import { Call } from '../../../lib/core/queue/call.js';
-import { resolveDefaults, resolveOptions } from '../../../lib/core/port/resolve-options.js';
+import { resolveDefaults, resolveOptions } from '../../../lib/core/port/options.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
 describe('A call that waits', () => {

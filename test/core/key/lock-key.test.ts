@@ -20,12 +20,6 @@ describe('lockKey', () => {
     );
   });
 
-  it('takes whatever may stand in a template', () => {
-    expect(lockKey`order:${7}:${3n}:${true}:${new Date(0)}`).toBe('order:7:3:true:1970-01-01T00%3A00%3A00.000Z');
-    expect(lockKey`order:${{ toString: () => '0f-1a' }}`).toBe('order:0f-1a');
-    expect(lockKey`nightly-draw`).toBe('nightly-draw');
-  });
-
   it.each<[string, unknown]>([
     ['is undefined', undefined],
     ['is null', null],
@@ -40,25 +34,6 @@ describe('lockKey', () => {
     const made = (): string => lockKey`order:${'a'}:${value as string}`;
     expect(made).toThrow(LockKeyError);
     expect(made).toThrow("lockKey: no key can be made of 'order:${0}:${1}', because ${1} " + reason);
-  });
-
-  it('keeps the error of a toString as the cause', () => {
-    const cause = new Error('lazy');
-    const lazy = {
-      toString: () => {
-        throw cause;
-      },
-    };
-    expect(() => lockKey`order:${lazy}`).toThrow(expect.objectContaining({ code: 'LOCK_KEY', cause }) as never);
-  });
-
-  it('is refused when it is malformed, in the words of a template', () => {
-    expect(() => lockKey`order:${'a'}${'b'}`).toThrow("lockKey: the key template 'order:${0}${1}' is malformed: two placeholders need a separator");
-    expect(() => lockKey`order:${'a'}3A${'b'}`).toThrow('could be part of a value');
-    expect(() => lockKey`\ud800${'a'}`).toThrow('surrogate');
-    expect(() => lockKey`\u{x}${'a'}`).toThrow('an escape that means no character');
-    expect(() => lockKey``).toThrow('lockKey: a key must not be empty');
-    expect(() => lockKey`order:${'x'.repeat(512)}`).toThrow(/^lockKey: the key .* 518 bytes/);
   });
 
   it('called like a function says that it is a tag', () => {

@@ -12,6 +12,7 @@ class Releases extends StoreAround {
   readonly asked: { at: number; request: ReleaseRequest }[] = [];
   failures = 0;
   forgets: string | undefined;
+  memory: string | undefined;
   doubt: (doubt: Doubt) => void = () => {};
 
   constructor(private readonly clock: FakeClock) {
@@ -20,6 +21,10 @@ class Releases extends StoreAround {
 
   override onDoubt(listener: (doubt: Doubt) => void): void {
     this.doubt = listener;
+  }
+
+  override memoryOf(): string | undefined {
+    return this.memory;
   }
 
   override mayHaveForgotten({ memory }: { readonly memory: string | undefined }): boolean {
@@ -202,6 +207,17 @@ describe('A release in the background', () => {
       store.doubt('replaced');
       await clock.settle();
       expect(asked(store)).toEqual(['k p.1', 'k p.3', 'k p.4']);
+    });
+
+    it('once for each time that the store forgets', async () => {
+      const { clock, store } = await released(lease());
+      for (const [before, after] of [['M1', 'M2'], ['M2', 'M3']] as const) {
+        [store.forgets, store.memory] = [before, after];
+        for (let times = 0; times < 2; times += 1) store.doubt('where it says so');
+        await clock.settle();
+        expect(asked(store)).toEqual(['k p.1']);
+        store.asked.length = 0;
+      }
     });
 
     it('until its lease has ended by itself', async () => {

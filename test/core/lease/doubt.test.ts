@@ -7,7 +7,7 @@ import type { Doubt, RenewRequest } from '../../../lib/core/port/lock-store.js';
 import { MemoryStore } from '../../../lib/stores/memory/memory-store.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { leaseWith, seen } from '../../support/leases.js';
-import { Fleet } from '../../support/locks.js';
+import { alone } from '../../support/locks.js';
 import { StoreAround } from '../../support/store-around.js';
 
 class ForgetfulStore extends StoreAround {
@@ -53,8 +53,7 @@ describe('A store that may have forgotten what it granted', () => {
   });
 
   it('is asked again for a lease of fixed length, as for every other, until it has answered', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const fixed = await locks.acquire('fixed', { leaseMs: 20_000, renew: false });
     wire.cut = true;
     wire.reconnect('all');
@@ -104,8 +103,7 @@ describe('A store that may have forgotten what it granted', () => {
   });
 
   it('is believed in what it answers by then when it was only reached anew', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.slowMs = 50;
     const asked = locks.acquire('k');
     await fleet.clock.advance(10);
@@ -119,8 +117,7 @@ describe('A store that may have forgotten what it granted', () => {
   });
 
   it('is asked once more only after the answer to the renewal that is on its way', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     await locks.acquire('k');
     wire.mayHaveForgotten = () => wire.sent.renew < 2;
     wire.slowMs = 50;
@@ -136,8 +133,7 @@ describe('A store that may have forgotten what it granted', () => {
 
 describe('The watchdog', () => {
   it('declares a lease lost that the store does not know any more, and does not release it', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const lease = await locks.acquire('k', { leaseMs: 3_000 });
     wire.renew = async (requests) => requests.map(() => ({ kind: 'lost' }));
     await fleet.clock.advance(1_000);
@@ -147,8 +143,7 @@ describe('The watchdog', () => {
   });
 
   it('remembers until when a renewal without an answer may still bring the lease back: it is released once more then', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const lease = await locks.acquire('k', { leaseMs: 30_000 });
     const renew = wire.renew.bind(wire);
     wire.renew = async (requests) => requests.map(() => ({ kind: 'unknown', cause: new LockStoreError('no answer'), lateUntil: fleet.clock.now() + 4_000 }));
@@ -170,8 +165,7 @@ describe('The watchdog', () => {
   });
 
   it('renews all leases as soon as it sees that the wall clock jumped', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const lease = await locks.acquire('k', { leaseMs: 30_000 });
     await fleet.clock.advance(1_000);
     fleet.clock.stepWall(-3_600_000);

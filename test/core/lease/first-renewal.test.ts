@@ -1,7 +1,7 @@
 /** The lease that a waiter is granted: short at first, so that waiters that died cost little, and whole almost at once for a process that lives. */
 import { describe, expect, it } from '@jest/globals';
 import type { LockDefaults } from '../../../lib/core/port/lock-options.js';
-import { Fleet } from '../../support/locks.js';
+import { alone, Fleet } from '../../support/locks.js';
 
 /** A hold that was granted to a waiter, and the wire of its process. */
 async function granted(defaults: LockDefaults) {
@@ -69,8 +69,7 @@ describe('A hold that came from the queue', () => {
 
 describe('A hold that was granted directly', () => {
   it('is renewed after a third of its lease only, however short its maxHoldMs is', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process({ leaseMs: 30_000 });
+    const { fleet, locks, wire } = alone({ leaseMs: 30_000 });
     await locks.acquire('k');
     const bounded = await locks.acquire('l', { maxHoldMs: 3_000 });
     await fleet.clock.advance(600);

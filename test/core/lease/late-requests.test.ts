@@ -4,7 +4,7 @@ import { delay } from '../../../lib/core/port/clock.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { Fleet, gate, type Wire } from '../../support/locks.js';
+import { alone, Fleet, gate, type Wire } from '../../support/locks.js';
 
 const LATE_MS = 1_000;
 
@@ -125,8 +125,7 @@ describe('A request that comes late, after its answer was given up,', () => {
   });
 
   it('costs no release when there was none', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     await locks.withLock('k', async () => {});
     await fleet.clock.advance(10_000);
     expect(wire.sent.release).toBe(1);

@@ -3,28 +3,25 @@ import { describe, expect, it } from '@jest/globals';
 import { LockLostError } from '../../../lib/core/port/errors.js';
 import { MachineSleep } from '../../../lib/core/lease/machine-sleep.js';
 import { FakeClock } from '../../support/fake-clock.js';
-import { Fleet } from '../../support/locks.js';
+import { alone } from '../../support/locks.js';
 
 describe('A hold', () => {
   it('is lost when the machine slept for longer than its lease', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const lease = await locks.acquire('k', { leaseMs: 5_000 });
     fleet.clock.sleepMachine(6_000);
     expect(() => lease.assertHeld()).toThrow(LockLostError);
   });
 
   it('says that nothing is left of it when the machine slept for longer than its lease', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const lease = await locks.acquire('k', { leaseMs: 5_000 });
     fleet.clock.sleepMachine(6_000);
     expect(lease.remainingMs).toBe(0);
   });
 
   it('is not begun on an answer that was asked for before the machine slept: the store is asked again', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.slowMs = 100;
     const asked = locks.acquire('k', { leaseMs: 5_000 });
     await fleet.clock.advance(50);
@@ -34,8 +31,7 @@ describe('A hold', () => {
   });
 
   it('is not begun on a message that is counted from before the machine slept: the store is asked', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const other = await fleet.process().locks.acquire('k');
     const asked = locks.acquire('k');
     await fleet.clock.settle();
@@ -46,8 +42,7 @@ describe('A hold', () => {
   });
 
   it('is not shared with a reader who comes after the machine slept for longer than the lease: the store is asked', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     await locks.acquire('k', { mode: 'read', leaseMs: 3_000 });
     fleet.clock.sleepMachine(10_000);
     const lease = await fleet.clock.runUntil(locks.acquire('k', { mode: 'read', leaseMs: 3_000 }));
@@ -56,8 +51,7 @@ describe('A hold', () => {
   });
 
   it('is renewed once more when the machine slept while a renewal was on its way', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const lease = await locks.acquire('k', { leaseMs: 6_000 });
     wire.slowMs = 100;
     while (wire.sent.renew === 0) await fleet.clock.advance(10);
@@ -70,8 +64,7 @@ describe('A hold', () => {
   });
 
   it('L6: leaves no appointment behind when it was released because a sleep had ended another one', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const [short, long] = [await locks.acquire('short', { leaseMs: 5_000 }), await locks.acquire('long', { leaseMs: 60_000 })];
     let released: Promise<unknown> | undefined;
     short.signal.addEventListener('abort', () => (released = long.release()));
@@ -84,8 +77,7 @@ describe('A hold', () => {
   });
 
   it('is renewed at once when the wall clock jumps, and not lost', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const lease = await locks.acquire('k', { leaseMs: 3_000 });
     await fleet.clock.advance(100);
     fleet.clock.stepWall(3_600_000);

@@ -6,7 +6,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { AcquireOutcome, AcquireRequest, RenewOutcome, RenewRequest } from '../../../lib/core/port/lock-store.js';
 import { readTicket, ticketIdOf } from '../../../lib/core/port/ticket.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { Fleet, gate, type Wire } from '../../support/locks.js';
+import { alone, Fleet, gate, type Wire } from '../../support/locks.js';
 
 interface Stage {
   readonly fleet: Fleet;
@@ -18,8 +18,7 @@ interface Stage {
 
 /** A process with a store that names its memory. */
 function stage(): Stage {
-  const fleet = new Fleet();
-  const { locks, wire } = fleet.process({ leaseMs: 6_000 });
+  const { fleet, locks, wire } = alone({ leaseMs: 6_000 });
   const renewedUnder: (string | undefined)[] = [];
   const { acquire, renew } = { acquire: wire.acquire.bind(wire), renew: wire.renew.bind(wire) };
   wire.acquire = async (request: AcquireRequest): Promise<AcquireOutcome> => {

@@ -3,12 +3,11 @@ import { delay } from '../../../lib/core/port/clock.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { RenewOutcome, RenewRequest } from '../../../lib/core/port/lock-store.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { Fleet } from '../../support/locks.js';
+import { alone, Fleet } from '../../support/locks.js';
 
 describe('The watchdog', () => {
   it('renews ten thousand leases of 3 s with at most 60 commands a second and loses none', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process({ leaseMs: 3_000 });
+    const { fleet, locks, wire } = alone({ leaseMs: 3_000 });
     const leases = await fleet.clock.runUntil(Promise.all(Array.from({ length: 10_000 }, (_, n) => locks.acquire(`k:${n}`))));
     await fleet.clock.advance(3_000);
     const before = wire.sent.renew;
@@ -44,8 +43,7 @@ describe('The watchdog', () => {
     { where: 'one Redis', groupOf: undefined, together: [['a', 'b', 'c'], ['d']], rule: 'with what is due now, and nothing sooner' },
     { where: 'a Cluster', groupOf: (key: string) => key.charCodeAt(0), together: [['a'], ['b'], ['c'], ['d']], rule: 'at its own time, because it could cost commands' },
   ])('renews what is due within a 24th of its length $rule ($where)', async ({ groupOf, together }) => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process({ leaseMs: 24_000 }, groupOf);
+    const { fleet, locks, wire } = alone({ leaseMs: 24_000 }, groupOf);
     const batches: string[][] = [];
     const renew = wire.renew.bind(wire);
     wire.renew = (requests) => (batches.push(requests.map(({ key }) => key)), renew(requests));
@@ -60,8 +58,7 @@ describe('The watchdog', () => {
   });
 
   it('renews a lease as ever while one of fixed length is about to end beside it', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process({ leaseMs: 24_000 });
+    const { fleet, locks, wire } = alone({ leaseMs: 24_000 });
     const fixed = await locks.acquire('fixed', { renew: false });
     await fleet.clock.advance(15_500);
     const random = jest.spyOn(Math, 'random').mockReturnValue(1);
@@ -79,8 +76,7 @@ describe('The watchdog', () => {
     { leaseMs: 2_000, pauseMs: 100 },
     { leaseMs: 200, pauseMs: 20 },
   ])('tries a renewal of a lease of $leaseMs ms without an answer again after $pauseMs ms, and ever sooner towards its end', async ({ leaseMs, pauseMs }) => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process({ leaseMs });
+    const { fleet, locks, wire } = alone({ leaseMs });
     const lease = await locks.acquire('k');
     const tries: { at: number; leftMs: number }[] = [];
     wire.renew = async (requests) => {
@@ -99,8 +95,7 @@ describe('The watchdog', () => {
   });
 
   it('sends at most 250 ids at once, and a batch that gets no answer holds up no other', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process({ leaseMs: 3_000 });
+    const { fleet, locks, wire } = alone({ leaseMs: 3_000 });
     const leases = await fleet.clock.runUntil(Promise.all(Array.from({ length: 1_000 }, (_, n) => locks.acquire(`k:${n}`))));
     const sizes: number[] = [];
     const stuck = new Set<string>();
@@ -122,8 +117,7 @@ describe('The watchdog', () => {
 
     /** A store that gives a batch up after a third of its shortest lease, and is 60 ms away. */
     function far(groupOf?: (key: string) => number): { fleet: Fleet; locks: LockService; batches: number[][]; doubted: string[] } {
-      const fleet = new Fleet();
-      const { locks, wire } = fleet.process({ maxLeaseMs: 60_000 }, groupOf);
+      const { fleet, locks, wire } = alone({ maxLeaseMs: 60_000 }, groupOf);
       const [batches, doubted]: [number[][], string[]] = [[], []];
       const renew = wire.renew.bind(wire);
       wire.renew = async (requests) => {
@@ -188,8 +182,7 @@ describe('The watchdog', () => {
   });
 
   it('believes no renewal that promises more than was asked for, as a server does whose clock was set back', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process({ leaseMs: 3_000 });
+    const { fleet, locks, wire } = alone({ leaseMs: 3_000 });
     const lease = await locks.acquire('k');
     const renew = wire.renew.bind(wire);
     wire.renew = async (requests) => {
@@ -204,8 +197,7 @@ describe('The watchdog', () => {
 
   describe('where the store may have forgotten what it granted', () => {
     it('renews all leases at once, those of fixed length too, of which none lasts longer for it', async () => {
-      const fleet = new Fleet();
-      const { locks, wire } = fleet.process();
+      const { fleet, locks, wire } = alone();
       const watched = await locks.acquire('watched');
       const fixed = await locks.acquire('fixed', { renew: false });
       await fleet.clock.advance(5_000);
@@ -263,8 +255,7 @@ describe('The watchdog', () => {
   });
 
   it('ignores what a renewal answers after the lease was released', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const lease = await locks.acquire('k', { leaseMs: 3_000 });
     let answer!: (outcomes: readonly RenewOutcome[]) => void;
     wire.renew = () => new Promise((resolve) => (answer = resolve));

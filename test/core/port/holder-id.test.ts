@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { sinceOf, whereaboutsOf } from '../../../lib/core/port/holder-id.js';
+import { sinceOf, whereaboutsOf } from '../../../lib/core/port/lock-state.js';
 
 describe('A holder id', () => {
   it.each([

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { covers, type LockMode } from '../../../lib/core/port/lock-mode.js';
+import { covers, type LockMode } from '../../../lib/core/port/lock-options.js';
 
 describe('A hold', () => {
   it.each<[LockMode, LockMode, boolean]>([

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockUsageError } from '../../../lib/core/port/errors.js';
-import { checkPermitsOf, checkRenewal, resolveDefaults, resolveOptions } from '../../../lib/core/port/resolve-options.js';
+import { checkPermitsOf, checkRenewal, resolveDefaults, resolveOptions } from '../../../lib/core/port/options.js';
 
 const defaults = resolveDefaults();
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockUsageError } from '../../../lib/core/port/errors.js';
-import { withinMsOf, type HandOffOptions } from '../../../lib/core/port/ticket-options.js';
+import type { HandOffOptions } from '../../../lib/core/port/lock-options.js';
+import { withinMsOf } from '../../../lib/core/port/options.js';
 
 const timeOf = (given: unknown): number => withinMsOf(given as HandOffOptions, 30_000, { maxLeaseMs: 60_000 }, 'k');
 
@@ -20,7 +21,7 @@ describe('The time in which a ticket can be adopted', () => {
     [{ withinMs: 60_001 }, 'got 60001 (no lock stays taken for longer than maxLeaseMs without a sign of life; raise it for all processes)'],
     [{ withinMs: 1.5 }, 'got 1.5'],
     [{ withinMs: null }, 'expected withinMs to have a value or to be left out, got null'],
-    [{ within: 5 }, `unknown option 'within'; withinMs is probably meant`],
+    [{ within: 5 }, `unknown option 'within'`],
     [5_000, 'expected options to be an object such as { withinMs: 60000 }, got 5000'],
   ])('is refused when it is given as %j', (given, told) => {
     expect(() => timeOf(given)).toThrow(LockUsageError);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { untilFree } from '../../../lib/core/port/until-free.js';
+import { untilFree } from '../../../lib/core/port/lock-state.js';
 
 describe('What is left of a hold', () => {
   it.each([

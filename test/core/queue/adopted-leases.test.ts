@@ -1,13 +1,12 @@
 /** The leases that a process made of tickets: whose they are, how long they last, and what is left of them when they have ended. */
 import { describe, expect, it } from '@jest/globals';
 import type { Lease } from '../../../lib/core/port/lease.js';
-import type { AdoptOptions } from '../../../lib/core/port/ticket-options.js';
-import { Fleet, type Wire } from '../../support/locks.js';
+import type { AdoptOptions } from '../../../lib/core/port/lock-options.js';
+import { alone, Fleet, type Wire } from '../../support/locks.js';
 
 /** A process that has `k` by a ticket, and the id under which the store knows it. */
 async function adopted(options: AdoptOptions = {}): Promise<{ fleet: Fleet; wire: Wire; lease: Lease; id: string }> {
-  const fleet = new Fleet();
-  const { locks, wire } = fleet.process();
+  const { fleet, locks, wire } = alone();
   const lease = await locks.adopt(await (await fleet.process().locks.acquire('k')).handOff(), options);
   return { fleet, wire, lease, id: (await fleet.store.inspect('k')).holders[0]!.id };
 }

@@ -2,12 +2,11 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockService } from '../../../lib/lock.service.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 
 describe('A call that does not want to wait', () => {
   it.each([['read', 'write'], ['write', 'read'], ['write', 'write']] as const)('to %s is refused at once, without a command, while its process has the lock to %s', async (mode, held) => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const lease = await locks.acquire('k', { mode: held });
     const [since, { commands }] = [fleet.clock.now(), wire];
     expect(await fleet.clock.runUntil(locks.tryAcquire('k', { mode }))).toBeNull();
@@ -58,8 +57,7 @@ describe('A call that does not want to wait', () => {
   });
 
   it('does not stand in line behind those who wait while a crowd of its process pauses for timers and sockets', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const tried: Promise<Lease | null>[] = [];
     const crowd = Array.from({ length: 200 }, () => locks.withLock('k', async () => {}).then(() => void tried.push(locks.tryAcquire('k'))));
     await fleet.clock.runUntil(Promise.all(crowd));

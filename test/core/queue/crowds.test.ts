@@ -1,12 +1,11 @@
 /** Many callers of one process that wait for one lock: who comes in with whom, in bursts of which size, and who has a queue of its own. */
 import { describe, expect, it } from '@jest/globals';
 import { LockClosedError } from '../../../lib/core/port/errors.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, gate } from '../../support/locks.js';
 
 describe('Readers of one process that waited together', () => {
   it.each([65, 300])('(%i of them) come in 64 at a time, with timers and sockets in between', async (count) => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const writer = await locks.acquire('k');
     let [served, seen, most] = [0, 0, 0];
     const look = (): void => {
@@ -23,8 +22,7 @@ describe('Readers of one process that waited together', () => {
   });
 
   it('all read together though a writer elsewhere begins to wait while they come in, and who comes later waits behind it', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const elsewhere = fleet.process().locks;
     const order: string[] = [];
     const first = await locks.acquire('k');
@@ -52,8 +50,7 @@ describe('Readers of one process that waited together', () => {
 
 describe('A writer of a process', () => {
   it('does not pass a reader of its process that came before it', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const other = await fleet.process().locks.acquire('k');
     const order: string[] = [];
     const calls = ['read', 'write', 'write'].map((mode, n) => locks.withLock('k', { mode: mode as 'read' | 'write' }, async () => void order.push(`${n} ${mode}`)));
@@ -69,8 +66,7 @@ describe('Calls that do not wait for each other in their process', () => {
     ['callers of two owners', [{ mode: 'read', owner: 'a' }, { mode: 'read', owner: 'b' }]],
     ['a reader and an owner', [{ mode: 'read' }, { mode: 'read', owner: 'a' }]],
   ] as const)('(%s) each hear at once that the lock was taken away from them', async (_what, [one, two]) => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const kept = await locks.acquire('k', one);
     const taken = await locks.acquire('k', two);
     await fleet.process().locks.forceRelease('k', { fence: taken.fence });
@@ -83,8 +79,7 @@ describe('Calls that do not wait for each other in their process', () => {
   });
 
   it('hear it also when another came after them and has it still', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const taken = await locks.acquire('k', { mode: 'read', owner: 'a' });
     const kept = await locks.acquire('k', { mode: 'read', owner: 'b' });
     await fleet.process().locks.forceRelease('k', { fence: taken.fence });
@@ -94,8 +89,7 @@ describe('Calls that do not wait for each other in their process', () => {
   });
 
   it('share a request where they can: readers with the terms of another that stands aside ask with it', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const other = await fleet.process().locks.acquire('k');
     const readers = [6_000, 5_000, 5_000, 5_000].map((leaseMs) => locks.acquire('k', { mode: 'read', leaseMs }));
     await fleet.clock.settle();
@@ -108,8 +102,7 @@ describe('Calls that do not wait for each other in their process', () => {
   });
 
   it('are all refused when the process shuts down: those of an owner and those for a permit too', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const other = fleet.process().locks;
     const held = [await other.acquire('k'), await other.acquire('permits', { permits: 1 })];
     const waiting = [locks.acquire('k'), locks.acquire('k', { owner: 'a' }), locks.acquire('permits', { permits: 1 })].map((call) => expect(call).rejects.toBeInstanceOf(LockClosedError));

@@ -1,8 +1,8 @@
 /** What a request leaves to be given back: when its caller gave up, when its answer came late, or when it had a lease to replace. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import type { AcquireOutcome, HeartbeatOutcome, ReleaseRequest } from '../../../lib/core/port/lock-store.js';
-import { Fleet, gate } from '../../support/locks.js';
+import type { AcquireOutcome, ReleaseRequest } from '../../../lib/core/port/lock-store.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 import { answering } from '../../support/answering.js';
 
 const failure = (retryable = true): LockStoreError => new LockStoreError('not connected', { retryable });
@@ -28,8 +28,7 @@ describe('A request that nobody wants any more', () => {
     ['not told', failure(), 2],
     ['busy', { kind: 'busy', retryInMs: 100 }, 1],
   ] as const)('is released once more when its answer comes only then, unless it had nothing to release: %s', async (_what, outcome, releases) => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const answer = gate();
     answering(wire, () => answer.promise.then(() => (outcome instanceof LockStoreError ? Promise.reject(outcome) : (outcome as AcquireOutcome))));
     const stop = new AbortController();
@@ -43,8 +42,7 @@ describe('A request that nobody wants any more', () => {
   });
 
   it('and stood in line to be sent costs no command, and takes the turn of nobody', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process({}, () => 0);
+    const { fleet, locks, wire } = alone({}, () => 0);
     const answer = gate();
     const asked = answering(wire, (_, ask) => answer.promise.then(ask));
     const crowd = Array.from({ length: 8 }, (_, n) => locks.acquire(`${n}`));
@@ -62,8 +60,7 @@ describe('A request that nobody wants any more', () => {
   });
 
   it('is released again and again while the store cannot be reached, for as long as it might have the lock', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process({ commandTimeoutMs: 2_000 });
+    const { fleet, locks, wire } = alone({ commandTimeoutMs: 2_000 });
     const tries: number[] = [];
     wire.release = () => (tries.push(fleet.clock.now()), Promise.reject(failure()));
     wire.deaf = true;
@@ -77,8 +74,7 @@ describe('A request that nobody wants any more', () => {
   });
 
   it('does not begin for another caller when its grant was being renewed as its own gave up', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const other = await fleet.process().locks.acquire('k');
     const stop = new AbortController();
     const first = rejected(locks.acquire('k', { renew: false, signal: stop.signal }));
@@ -105,8 +101,7 @@ describe('A request that nobody wants any more', () => {
 
 describe('A grant of fixed length that could not be made longer', () => {
   it('is asked for again, once, and is renewed once at a time', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const other = await fleet.process().locks.acquire('k');
     const waiting = locks.acquire('k', { renew: false, waitMs: 2_000 });
     await fleet.clock.settle();
@@ -136,8 +131,7 @@ describe('A grant of fixed length that could not be made longer', () => {
 
 describe('A try without an answer that comes to the store late', () => {
   it('does not take the lock for nobody when a later try was refused, and owes no minHoldMs', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const other = await fleet.process().locks.acquire('k', { permits: 2 });
     answering(wire, (n, ask) => (n > 0 ? ask() : (late(fleet, ask, 1_000), Promise.reject(failure()))));
     expect(await fleet.clock.runUntil(rejected(locks.acquire('k', { minHoldMs: 20_000 })))).toMatchObject({ code: 'LOCK_USAGE' });
@@ -146,32 +140,8 @@ describe('A try without an answer that comes to the store late', () => {
     expect(taken).toBeLessThanOrEqual(300);
   });
 
-  it('does not take the lock for nobody when the store had given up the place by then', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    const other = await fleet.process().locks.acquire('k');
-    const stop = new AbortController();
-    const waiting = rejected(locks.acquire('k', { signal: stop.signal }));
-    await fleet.clock.settle();
-    const { id } = (await fleet.store.inspect('k')).waiters[0]!;
-    const asked = answering(wire, (n, ask) => (n > 0 ? ask() : (late(fleet, ask, 1_900), Promise.reject(failure()))));
-    const beats: string[] = [];
-    wire.heartbeat = async (waiters) => waiters.map((each): HeartbeatOutcome => (beats.push(each.id), each.id === id ? { kind: 'gone' } : { kind: 'waiting', askAgainInMs: undefined }));
-    await fleet.clock.advance(690);
-    fleet.wake({ kind: 'ask', key: 'k', id });
-    await fleet.clock.advance(1_000);
-    expect([new Set(asked.map((each) => each.id)).size, beats.filter((each) => each === id)]).toEqual([2, [id]]);
-    stop.abort('enough');
-    expect(await waiting).toBe('enough');
-    await fleet.store.release({ key: 'k', id });
-    await other.release();
-    expect(await takenMs(fleet)).toBeLessThanOrEqual(300);
-    expect(fleet.clock.pendingTimers).toBe(0);
-  });
-
   it('does not take the lock for nobody when its grant had come by a message and the hold has ended', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const other = await fleet.process().locks.acquire('k');
     const waiting = locks.acquire('k');
     await fleet.clock.settle();
@@ -188,8 +158,7 @@ describe('A try without an answer that comes to the store late', () => {
 describe('A lease that a request replaces', () => {
   /** One who holds, and the next caller of the process, to whom the lease is not handed on. */
   async function replacing(how: { readonly othersWait?: boolean } = {}) {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process({ handOn: 1, commandTimeoutMs: 2_000 });
+    const { fleet, locks, wire } = alone({ handOn: 1, commandTimeoutMs: 2_000 });
     const hold = await locks.acquire('k', { leaseMs: 6_000, graceMs: 3_000 });
     const { id } = (await fleet.store.inspect('k')).holders[0]!;
     const other = how.othersWait ? fleet.process().locks.acquire('k') : undefined;
@@ -216,16 +185,6 @@ describe('A lease that a request replaces', () => {
     await fleet.clock.advance(10_000);
     expect(released.filter((each) => each.id === id)).toEqual([]);
     await lease.release();
-  });
-
-  it('is told to have ended once, though the question is made again', async () => {
-    const { fleet, locks, wire, hold, next } = await replacing();
-    const ended: string[] = [];
-    locks.events.subscribe((event) => event.type === 'released' && ended.push(event.outcome));
-    answering(wire, (n, ask) => (n === 0 ? Promise.reject(failure()) : ask()));
-    expect(await hold.release()).toBe('unknown');
-    await fleet.clock.runUntil(next);
-    expect(ended).toEqual(['unknown']);
   });
 
   it('is released again when the store is put back to a state before the question', async () => {

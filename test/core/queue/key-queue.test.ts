@@ -1,11 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockEvent } from '../../../lib/core/port/lock-events.js';
-import { Fleet } from '../../support/locks.js';
+import { alone } from '../../support/locks.js';
 
 describe('The callers of one process that want one lock', () => {
   it('tell each that they wait, also those that ask nothing of the store themselves', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const told: LockEvent[] = [];
     locks.events.subscribe((event) => told.push(event));
     const lease = await locks.acquire('k');
@@ -17,8 +16,7 @@ describe('The callers of one process that want one lock', () => {
   });
 
   it('keep the place of the first in the queue of the store when one behind it, who wants other terms, gives up', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const other = await fleet.process().locks.acquire('k');
     const first = locks.acquire('k', { leaseMs: 5_000 });
     const second = locks.acquire('k', { leaseMs: 9_000, waitMs: 100 });
@@ -33,8 +31,7 @@ describe('The callers of one process that want one lock', () => {
 
 describe('A lease that was lost by the clock of its process', () => {
   it('is released for those who wait when the last of its callers leaves it, and not before', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const [one, two] = [await locks.acquire('k', { mode: 'read', leaseMs: 2_000 }), await locks.acquire('k', { mode: 'read', leaseMs: 2_000 })];
     wire.cut = true;
     await fleet.clock.advance(2_000);
@@ -46,8 +43,7 @@ describe('A lease that was lost by the clock of its process', () => {
 
 describe('A process whose caller gave up', () => {
   it('asks for the next writer with the same wishes though readers of it have the lock, so that it is served after them', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const reader = await locks.acquire('k', { mode: 'read' });
     await expect(fleet.clock.runUntil(locks.acquire('k', { waitMs: 100 }))).rejects.toThrow('k');
     const asked = wire.sent.acquire;
@@ -59,8 +55,7 @@ describe('A process whose caller gave up', () => {
   });
 
   it('gives the lock back when the last who wait give up while it pauses for timers and sockets', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const stop = new AbortController();
     let served = 0;
     const calls = Array.from({ length: 100 }, () => locks.withLock('k', { signal: stop.signal }, async () => void (served += 1)));
@@ -74,8 +69,7 @@ describe('A process whose caller gave up', () => {
 
 describe('A lock that was taken with minHoldMs for work that never began', () => {
   it('goes to the next caller of its process at once: nobody owes the minHoldMs', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const other = await fleet.process().locks.acquire('b');
     const both = expect(locks.acquire(['a', 'b'], { minHoldMs: 20_000, waitMs: 40 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
     await fleet.clock.settle();
@@ -89,8 +83,7 @@ describe('A lock that was taken with minHoldMs for work that never began', () =>
 
 describe('A lease that is passed on through the store', () => {
   it('is renewed no more, also while others have the lock before the next caller of the process', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const first = await locks.acquire('k', { leaseMs: 2_000 });
     const other = fleet.process().locks.acquire('k');
     await fleet.clock.settle();

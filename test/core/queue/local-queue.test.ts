@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError, LockTimeoutError } from '../../../lib/core/port/errors.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 
 /** Callers that take turns on one lock until there were enough; checks exclusion and rising fences at every turn. */
 class Turns {
@@ -37,8 +37,7 @@ class Turns {
 
 describe('The callers of one process', () => {
   it('exclude each other, and every one is served in turn, with a tenth of a command each', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const turns = new Turns(fleet, 2_000);
     await fleet.clock.runUntil(Promise.all(Array.from({ length: 64 }, (_, caller) => turns.take(`${caller}`, locks))));
     expect(turns.counts).toHaveLength(64);
@@ -48,8 +47,7 @@ describe('The callers of one process', () => {
   });
 
   it('let timers and sockets in between them, after 64 of them at the latest', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     let [served, seen, most] = [0, 0, 0];
     const look = (): void => {
       most = Math.max(most, served - seen);
@@ -61,14 +59,6 @@ describe('The callers of one process', () => {
     await fleet.clock.runUntil(Promise.all(calls));
     // The 64 of one burst, and the one that the store's answer begins with.
     expect(most).toBeLessThanOrEqual(65);
-  });
-
-  it('ask for more fences at once the longer they follow each other', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    const turns = new Turns(fleet, 10_000);
-    await fleet.clock.runUntil(Promise.all(Array.from({ length: 8 }, (_, caller) => turns.take(`${caller}`, locks))));
-    expect(wire.sent.acquire).toBeLessThanOrEqual(6);
   });
 
   it.each([
@@ -88,8 +78,7 @@ describe('The callers of one process', () => {
   });
 
   it('do not start on a lease that was lost while they queued, and fences go on rising', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const work = gate();
     const started: number[] = [];
     let lostFence = 0;
@@ -154,31 +143,8 @@ describe('The callers of one process', () => {
     expect(order).toEqual(['patient', 'later']);
   });
 
-  it('with a signal stop waiting when it aborts, with its reason', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
-    const held = gate();
-    const holder = locks.withLock('k', () => held.promise);
-    await fleet.clock.settle();
-    const abort = new AbortController();
-    const waiter = expect(locks.acquire('k', { signal: abort.signal, waitMs: Infinity })).rejects.toBe('never mind');
-    abort.abort('never mind');
-    await waiter;
-    await expect(locks.acquire('k', { signal: abort.signal })).rejects.toBe('never mind');
-    for (const key of ['k', ['j', 'k']]) {
-      const silent = new AbortController();
-      const quiet = expect(locks.acquire(key, { signal: silent.signal, waitMs: Infinity })).rejects.toBeNull();
-      await fleet.clock.settle();
-      silent.abort(null);
-      await quiet;
-    }
-    held.open();
-    await fleet.clock.runUntil(holder);
-  });
-
   it('of which a hundred share a signal give it one listener, and none when they have gone', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const abort = new AbortController();
     const listeners = (): number => getEventListeners(abort.signal, 'abort').length;
     const held = gate();
@@ -205,23 +171,8 @@ describe('The callers of one process', () => {
     await fleet.clock.runUntil(again);
   });
 
-  it('that do not wait are told at once that the lock is busy', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
-    await locks.withLock('k', async () => {
-      const stranger = await locks.detached(() => locks.tryAcquire('k'));
-      expect(stranger).toBeNull();
-      const refused = locks.detached(() => locks.withLock('k', { waitMs: 0 }, async () => {}));
-      await expect(refused).rejects.toThrow(`Lock 'k' is busy: a call in this process holds it. It was not taken; try again later.`);
-    });
-    const lease = await locks.tryAcquire('k');
-    expect(lease?.key).toBe('k');
-    await lease?.release();
-  });
-
   it('get a LockStoreError within their waiting time while the store is away, and are served when it is back', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.cut = true;
     const since = fleet.clock.now();
     const refused = expect(locks.acquire('k', { waitMs: 400 })).rejects.toMatchObject({ code: 'LOCK_STORE', key: 'k' });
@@ -235,8 +186,7 @@ describe('The callers of one process', () => {
   });
 
   it('whose grant was lost on the way leave nothing locked', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.deaf = true;
     const refused = expect(locks.acquire('k', { waitMs: 100 })).rejects.toThrow(LockStoreError);
     await fleet.clock.runUntil(refused);
@@ -246,8 +196,7 @@ describe('The callers of one process', () => {
   });
 
   it('with other terms are not put on a lease that was not asked for by them', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const fences: number[] = [];
     const remaining: number[] = [];
     const take = (leaseMs: number, renew: boolean): Promise<void> =>
@@ -262,8 +211,7 @@ describe('The callers of one process', () => {
   });
 
   it('do not follow a call with minHoldMs on its lease: the lock stays taken for that time', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const began: number[] = [];
     const begin = async (): Promise<void> => void began.push(fleet.clock.now());
     await fleet.clock.runUntil(Promise.all([locks.withLock('k', { minHoldMs: 1_000 }, begin), locks.withLock('k', begin)]));
@@ -272,8 +220,7 @@ describe('The callers of one process', () => {
   });
 
   it('do not follow a writer whose lease was downgraded beside readers elsewhere', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const elsewhere = fleet.process().locks;
     const [works, readsInside, readsElsewhere] = [gate(), gate(), gate()];
     const events: string[] = [];
@@ -303,8 +250,7 @@ describe('The callers of one process', () => {
   });
 
   it('leave no entry, no timer and no key behind', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     await fleet.clock.runUntil(Promise.all(Array.from({ length: 5_000 }, (_, n) => locks.withLock(`k:${n}`, async () => {}))));
     await fleet.clock.advance(20);
     expect(fleet.clock.pendingTimers).toBe(0);
@@ -315,8 +261,7 @@ describe('The callers of one process', () => {
 
 describe('A place in the queue', () => {
   it('is not taken over by a caller who asks for another minHoldMs', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const other = await fleet.process().locks.acquire('k');
     const impatient = expect(locks.acquire('k', { waitMs: 300 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
     const owing = locks.acquire('k', { minHoldMs: 4_000 });
@@ -330,8 +275,7 @@ describe('A place in the queue', () => {
 
 describe('A lease', () => {
   it('is not handed on to a caller who may hold the lock for less than is left of it', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const [first, begun, hung] = [gate(), gate(), gate()];
     // The first has a single fence; the second, behind which another waits, has one for that one too.
     const before = [locks.withLock('k', { leaseMs: 8_000 }, () => first.promise), locks.withLock('k', { leaseMs: 8_000 }, async () => {})];

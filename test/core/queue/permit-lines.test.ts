@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 import { answering } from '../../support/answering.js';
 
 const many = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, index) => make(index));
@@ -16,8 +16,7 @@ function waitsOf(locks: LockService): (number | undefined)[] {
 
 describe('A caller in line for a permit', () => {
   it('is served by the request of another that is answered first, and the other waits on in its stead', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const held = await fleet.process().locks.acquire('k', { permits: 2 });
     const answer = gate();
     answering(wire, (n, ask) => (n === 0 ? answer.promise.then(ask) : ask()));
@@ -35,8 +34,7 @@ describe('A caller in line for a permit', () => {
   });
 
   it('that does not want to wait is refused at once when its permit went to one before it and the other request has to wait', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const held = await fleet.process().locks.acquire('k', { permits: 2 });
     const answer = gate();
     answering(wire, (n, ask) => (n === 0 ? answer.promise.then(ask) : ask()));
@@ -53,8 +51,7 @@ describe('A caller in line for a permit', () => {
   });
 
   it('that does not want to wait asks once more when the question on which it relied has failed', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const answer = gate();
     answering(wire, async (n, ask) => {
       if (n < 2) await answer.promise;
@@ -73,8 +70,7 @@ describe('A caller in line for a permit', () => {
   });
 
   it('inherits the older place in the queue of the store when one before it gives up, and is told that it waits', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const held = await Promise.all(many(2, () => fleet.process().locks.acquire('k', { permits: 2 })));
     const order: string[] = [];
     const impatient = expect(locks.acquire('k', { permits: 2, waitMs: 100 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
@@ -106,8 +102,7 @@ describe('A caller in line for a permit', () => {
 
 describe('A permit', () => {
   it('that was lost by the clock of its process is released for those who wait', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const lease = await locks.acquire('k', { permits: 2, leaseMs: 2_000 });
     wire.cut = true;
     await fleet.clock.advance(2_000);
@@ -116,8 +111,7 @@ describe('A permit', () => {
   });
 
   it('is handed to the next caller of its process with one command, and given back when nobody here may have it, also while others ask', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const held = await fleet.process().locks.acquire('k', { permits: 2 });
     const first = await locks.acquire('k', { permits: 2 });
     const second = locks.acquire('k', { permits: 2 });

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 
 /** Callers that take turns on the permits of one lock until there were enough; each turn checks who is inside, and the fences. */
 class Turns {
@@ -52,8 +52,7 @@ const many = <T>(count: number, make: (index: number) => T): T[] => Array.from({
 
 describe('The callers of a process that take turns on permits', () => {
   it('run as many at a time as there are permits, each in its turn, with few commands', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const turns = new Turns(fleet, 4, 2_000);
     await fleet.clock.runUntil(Promise.all(many(16, (caller) => turns.take(`${caller}`, locks))));
     expect(turns.most).toBe(4);
@@ -163,8 +162,7 @@ describe('The callers of a process that take turns on permits', () => {
   });
 
   it('let timers and sockets in between them, after 64 of them at the latest', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     let [served, seen, most] = [0, 0, 0];
     const look = (): void => {
       most = Math.max(most, served - seen);
@@ -198,8 +196,7 @@ describe('The callers of a process that take turns on permits', () => {
   });
 
   it('let another process have its turn', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     let stop = false;
     const busy = many(16, async () => {
       while (!stop) await locks.withLock('k', { permits: 4, waitMs: Infinity }, () => delay(fleet.clock, 10));

@@ -3,7 +3,7 @@ import { LockTimeoutError, LockUsageError } from '../../../lib/core/port/errors.
 import type { Lease } from '../../../lib/core/port/lease.js';
 import type { LockOptions } from '../../../lib/core/port/lock-options.js';
 import { LockService } from '../../../lib/lock.service.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 import { StoreAround } from '../../support/store-around.js';
 
 const many = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, index) => make(index));
@@ -50,8 +50,7 @@ describe('The callers of one process that want a permit', () => {
   });
 
   it('are served by another permit when one hangs', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const hangs = gate();
     const hung = locks.withLock('k', { permits: 2 }, () => hangs.promise);
     const order: number[] = [];
@@ -99,8 +98,7 @@ describe('The callers of one process that want a permit', () => {
   });
 
   it('that do not wait get a free permit or are refused, at once', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const leases = await fleet.clock.runUntil(Promise.all(many(10, () => locks.tryAcquire('k', { permits: 4 }))));
     const got = leases.filter((lease): lease is Lease => lease !== null);
     expect(got).toHaveLength(4);
@@ -113,8 +111,7 @@ describe('The callers of one process that want a permit', () => {
   });
 
   it('with different terms wait for one lock in the order in which the store heard of them', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const held = await locks.acquire('k', { permits: 1 });
     const order: string[] = [];
     const calls = [
@@ -134,8 +131,7 @@ describe('The number of permits', () => {
   const refusals: readonly LockOptions[] = [{ permits: 3 }, { permits: 4, waitMs: 0 }, {}, { mode: 'read' }, { owner: '2' }];
 
   it.each(refusals)('is the same for all who hold or wait: %p beside 2 rejects with both, from this process and another', async (how) => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const lease = await locks.acquire('k', { permits: 2 });
     for (const who of [locks, fleet.process().locks]) {
       const refused = await fleet.clock.runUntil(who.acquire('k', how).catch((error: unknown) => error));
@@ -149,8 +145,7 @@ describe('The number of permits', () => {
   });
 
   it('cannot be named for a lock that is held without', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     for (const how of [{}, { mode: 'read' }, { owner: 'me' }] as const) {
       const lease = await locks.acquire('k', how);
       for (const who of [locks, fleet.process().locks]) {
@@ -193,8 +188,7 @@ describe('A store that has no permits, such as a Redlock', () => {
 
 describe('A call inside a hold with a permit', () => {
   it('re-enters the hold and takes no second permit', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     await fleet.clock.runUntil(
       locks.withLock('k', { permits: 2 }, async (outer) => {
         const before = wire.commands;
@@ -207,8 +201,7 @@ describe('A call inside a hold with a permit', () => {
   });
 
   it('that names another number, or none, is refused like one from outside', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     await fleet.clock.runUntil(
       locks.withLock('k', { permits: 2 }, async () => {
         await expect(locks.withLock('k', { permits: 3 }, async () => {})).rejects.toThrow(/names 3 permits, but .* name 2 permits/);

@@ -3,12 +3,11 @@ import { describe, expect, it } from '@jest/globals';
 import { LockTimeoutError } from '../../../lib/core/port/errors.js';
 import type { LockOptions } from '../../../lib/core/port/lock-options.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 
 describe('The callers of one process', () => {
   it('read together on one lease, and stop joining it when a writer waits anywhere', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const held = gate();
     const order: string[] = [];
     const readers = Array.from({ length: 5 }, () => locks.withLock('k', { mode: 'read' }, () => held.promise));
@@ -96,8 +95,7 @@ describe('The callers of one process', () => {
     });
 
     it('wait behind a writer of their process that came before them, when the lock was free', async () => {
-      const fleet = new Fleet();
-      const { locks } = fleet.process();
+      const { fleet, locks } = alone();
       const order: string[] = [];
       const call = (name: string, mode: 'read' | 'write'): Promise<void> => locks.withLock('k', { mode }, async () => void order.push(name));
       await fleet.clock.runUntil(Promise.all([call('reader 1', 'read'), call('writer', 'write'), call('reader 2', 'read')]));
@@ -106,8 +104,7 @@ describe('The callers of one process', () => {
   });
 
   it('that wait behind a reader for another writer are let in at once when that writer gives up', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const held = gate();
     const reader = locks.withLock('k', { mode: 'read' }, () => held.promise);
     await fleet.clock.settle();
@@ -124,8 +121,7 @@ describe('The callers of one process', () => {
   });
 
   it('that want to read get in beside calls that outlived a write hold, as readers elsewhere do', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const [works, readsInside] = [gate(), gate()];
     let inside: Promise<void> | undefined;
     const outlived = locks.withLock('k', async () => {
@@ -144,8 +140,7 @@ describe('The callers of one process', () => {
 
 describe('A read lease', () => {
   it('that was followed by a newer one is given back by its last reader, also in the middle of a crowd', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const options = { mode: 'read', leaseMs: 6_000 } as const;
     const old = await locks.acquire('k', options);
     await fleet.clock.advance(1_200);
@@ -158,8 +153,7 @@ describe('A read lease', () => {
   });
 
   it('is not kept for a hung reader with maxHoldMs when the others have gone', async () => {
-    const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { fleet, locks } = alone();
     const hung = await locks.acquire('k', { mode: 'read', leaseMs: 1_000, maxHoldMs: 700 });
     const other = await locks.acquire('k', { mode: 'read', leaseMs: 1_000 });
     await fleet.clock.advance(1_000);
@@ -172,8 +166,7 @@ describe('A read lease', () => {
   });
 
   it('serves all readers that do not want to wait', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const leases = await Promise.all([1, 2, 3].map(() => locks.tryAcquire('k', { mode: 'read' })));
     expect(leases.every((lease) => lease !== null)).toBe(true);
     expect(wire.sent.acquire).toBe(1);

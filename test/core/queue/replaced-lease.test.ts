@@ -1,6 +1,6 @@
 /** A lease that ends in the same step of the store in which the next caller is granted: what its holder is told. */
 import { describe, expect, it } from '@jest/globals';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 
 describe('A turn that is passed on through the store', () => {
   /** One who holds, and a caller of the same process who will not be handed the lease. */
@@ -39,8 +39,7 @@ describe('A turn that is passed on through the store', () => {
   });
 
   it('is told also when the next caller gives up before the answer', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process({ handOn: 1 });
+    const { fleet, locks, wire } = alone({ handOn: 1 });
     const hold = await locks.acquire('k');
     const abort = new AbortController();
     const next = expect(locks.acquire('k', { signal: abort.signal })).rejects.toBe('mine');
@@ -59,8 +58,7 @@ describe('A turn that is passed on through the store', () => {
 
 describe('A grant beside a lease that had ended in the store, although no answer said so', () => {
   it('goes to the caller for whom it was asked: the store is asked for nothing more', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.lostWakes.add('lost');
     const reader = await locks.acquire('k', { mode: 'read' });
     const writer = locks.acquire('k');
@@ -75,8 +73,7 @@ describe('A grant beside a lease that had ended in the store, although no answer
   });
 
   it('S1: ends every lease of this process that it excludes, also those to which nobody is admitted any more', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.lostWakes.add('lost');
     const readers = [await locks.acquire('k', { mode: 'read', leaseMs: 30_000 }), await locks.acquire('k', { mode: 'read', leaseMs: 20_000 })];
     const writer = locks.acquire('k');

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
 import { storeFailure } from '../../../lib/stores/wire/store-failure.js';
-import { Fleet } from '../../support/locks.js';
+import { alone, Fleet } from '../../support/locks.js';
 
 describe('A store that does not answer', () => {
   function silent(): ReturnType<Fleet['process']> & { fleet: Fleet } {
@@ -19,19 +19,8 @@ describe('A store that does not answer', () => {
     expect(fleet.clock.now() - since).toBeLessThanOrEqual(1_000);
   });
 
-  it('that does not respond is told as such to who does not wait, also beside one who does', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    wire.cut = true;
-    const waiter = expect(locks.acquire('k', { waitMs: 5_000 })).rejects.toMatchObject({ code: 'LOCK_STORE' });
-    await fleet.clock.advance(100);
-    await expect(locks.tryAcquire('k')).rejects.toMatchObject({ code: 'LOCK_STORE', message: expect.stringContaining('in time') });
-    await fleet.clock.runUntil(waiter);
-  });
-
   it.each([0, 300])('is told as one that began nothing, and not as an unknown outcome as well (waitMs: %d)', async (waitMs) => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.acquire = async ({ key }) => {
       throw storeFailure(new Error('read ECONNRESET'), { what: 'acquire', key, node: '127.0.0.1:6379' });
     };
@@ -68,8 +57,7 @@ describe('A store that does not answer', () => {
     { waitMs: 300, renew: false },
   ])('from the second of two locks on keeps its caller no longer than a second beyond its waitMs ($waitMs ms, renew $renew)', async ({ waitMs, renew }) => {
     for (const answered of [1, 2]) {
-      const fleet = new Fleet();
-      const { locks, wire } = fleet.process();
+      const { fleet, locks, wire } = alone();
       const { acquire } = wire;
       wire.renew = () => new Promise<never>(() => {});
       wire.release = () => new Promise<never>(() => {});
@@ -90,8 +78,7 @@ describe('A store that does not answer', () => {
   });
 
   it('in the time of so short a lease is told as such, not as a busy lock', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const { acquire } = wire;
     wire.acquire = async (request) => {
       const outcome = await acquire.call(wire, request);

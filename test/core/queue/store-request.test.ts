@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireOutcome, HeartbeatOutcome, RenewOutcome } from '../../../lib/core/port/lock-store.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 import { answering } from '../../support/answering.js';
 
 const failure = (retryable = true): LockStoreError => new LockStoreError('not connected', { retryable });
@@ -22,8 +22,7 @@ async function waiter(waitMs = 60_000) {
 
 describe('A request', () => {
   it('tells its caller that it waits as soon as the store fails', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.cut = true;
     const told: string[] = [];
     locks.events.subscribe(({ type }) => told.push(type));
@@ -50,8 +49,7 @@ describe('A request', () => {
   });
 
   it('is answered with one question after the data of the store were replaced', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.reconnect('replaced');
     const lease = await fleet.clock.runUntil(locks.acquire('k'), 1_000);
     expect(wire.sent.acquire).toBe(1);
@@ -59,8 +57,7 @@ describe('A request', () => {
   });
 
   it('is made again after the pause that a store names while it recovers; who does not wait is told at once, and others in the end', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const asked = answering(wire, async (n, ask) => (n === 1 ? ask() : { kind: 'recovering', retryInMs: 300, cause: failure() }));
     const since = fleet.clock.now();
     const lease = await fleet.clock.runUntil(locks.acquire('k'));
@@ -103,8 +100,7 @@ describe('A wait that is over', () => {
     { how: 'does not answer a renewal', renew: (): Promise<readonly RenewOutcome[]> => new Promise(() => {}) },
     { how: 'has lost it when the renewal comes', renew: async (): Promise<readonly RenewOutcome[]> => [{ kind: 'lost' }] },
   ])('is told as a failure of the store, which granted so late that too little was left, and $how', async ({ renew }) => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.slowMs = 600;
     wire.renew = renew;
     expect(await fleet.clock.runUntil(codeOf(locks.acquire('k', { leaseMs: 1_000, waitMs: 700 })))).toBe('LOCK_STORE');

@@ -1,19 +1,17 @@
 import { describe, expect, it } from '@jest/globals';
 import type { AcquireOutcome, AcquireRequest } from '../../../lib/core/port/lock-store.js';
-import { Fleet, gate, twoReadLeases } from '../../support/locks.js';
+import { alone, gate, twoReadLeases } from '../../support/locks.js';
 
 describe('A grant that the store takes for a stray', () => {
   it('is given back when nobody here wants it', async () => {
-    const fleet = new Fleet();
-    const { wire } = fleet.process();
+    const { fleet, wire } = alone();
     fleet.wake({ kind: 'stray', key: 'k', id: 'p1.gone' });
     await fleet.clock.settle();
     expect(wire.sent.release).toBe(1);
   });
 
   it('owes no minHoldMs, because nobody worked under it', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const given = { key: 'k', mode: 'write', queue: true, fences: 1, minReplicas: 0, leaseMs: 5_000, minHoldMs: 60_000 } as const;
     expect(await wire.acquire({ ...given, id: 'p1.gone', notAfter: fleet.clock.now() + 1_000 })).toMatchObject({ kind: 'granted' });
     fleet.wake({ kind: 'stray', key: 'k', id: 'p1.gone' });
@@ -24,8 +22,7 @@ describe('A grant that the store takes for a stray', () => {
   });
 
   it('is left alone while its own request is still on the way, has no answer, or is tried again', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const acquire = wire.acquire.bind(wire);
     const answer = gate<AcquireOutcome>();
     let asked: AcquireRequest | undefined;
@@ -48,8 +45,7 @@ describe('A grant that the store takes for a stray', () => {
   });
 
   it('is left alone while this process has the lock by a ticket', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const lease = await locks.adopt(await (await locks.acquire('k')).handOff());
     fleet.wake({ kind: 'stray', key: 'k', id: (await fleet.store.inspect('k')).holders[0]!.id });
     await fleet.clock.settle();

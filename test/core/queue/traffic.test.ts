@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import { Traffic } from '../../../lib/core/queue/store-request.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, gate } from '../../support/locks.js';
 
 const MOST = 2_000;
 /** Of a slot group of a Cluster. */
@@ -20,8 +20,7 @@ describe('A crowd that asks the store in one moment', () => {
   });
 
   it('is granted all it wants, and who gave up before its turn costs no command', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.slowMs = 100;
     const impatient = new AbortController();
     const crowd = Array.from({ length: CROWD }, (_, n) => locks.acquire(`k:${n}`, { leaseMs: 60_000, waitMs: 1_000 }));
@@ -37,8 +36,7 @@ describe('A crowd that asks the store in one moment', () => {
   });
 
   it('is told that the store is silent when it did not even come to ask it', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.slowMs = 10_000;
     const refusals = Array.from({ length: MOST + 1 }, (_, n) => locks.acquire(`k:${n}`, { waitMs: 1_000 }).catch((error: unknown) => error));
     const last = (await fleet.clock.runUntil(Promise.all(refusals))).at(-1);
@@ -47,8 +45,7 @@ describe('A crowd that asks the store in one moment', () => {
   });
 
   it('does not keep a lock that is handed over with a request: that one passes the line', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process({ handOn: 1 });
+    const { fleet, locks, wire } = alone({ handOn: 1 });
     const works = gate();
     const order: string[] = [];
     const first = locks.withLock('k', () => works.promise).then(() => order.push('released'));
@@ -67,8 +64,7 @@ describe('A crowd that asks the store in one moment', () => {
   });
 
   it('holds up nobody who asks another master of a Cluster when one does not answer', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process({}, (key) => (key.startsWith('silent') ? 0 : 1));
+    const { fleet, locks, wire } = alone({}, (key) => (key.startsWith('silent') ? 0 : 1));
     const asked: string[] = [];
     const { acquire } = wire;
     wire.acquire = (request) => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 
 describe('A process that waits', () => {
   it('is granted the lock by the release itself: two commands per critical section', async () => {
@@ -106,8 +106,7 @@ describe('A process that waits', () => {
   });
 
   it('is told after one try, when it does not want to wait, that the store is too slow for so short a lease', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     wire.slowMs = 200;
     const refused = expect(locks.acquire('k', { leaseMs: 100, waitMs: 0 })).rejects.toThrow(/so late that too little of the lease of 100 ms was left/);
     await fleet.clock.runUntil(refused);
@@ -116,21 +115,8 @@ describe('A process that waits', () => {
     expect(await locks.isLocked('k')).toBe(false);
   });
 
-  it('tries again with pauses while the store is too slow for so short a lease', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
-    wire.slowMs = 200;
-    const waiting = locks.acquire('k', { leaseMs: 100, waitMs: 5_000 });
-    await fleet.clock.advance(1_000);
-    wire.slowMs = 1;
-    const lease = await fleet.clock.runUntil(waiting);
-    expect(lease.remainingMs).toBeGreaterThan(90);
-    await fleet.clock.runUntil(lease.release());
-  });
-
   it('asks as soon as the store calls it, also when the store refused it without a place in a queue', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const acquire = wire.acquire.bind(wire);
     const refused: AcquireRequest[] = [];
     wire.acquire = async (request) => {
@@ -146,21 +132,6 @@ describe('A process that waits', () => {
     const lease = await fleet.clock.runUntil(waiting);
     expect(fleet.clock.now() - calledAt).toBeLessThan(100);
     await lease.release();
-  });
-
-  it('is served in the order of arrival', async () => {
-    const fleet = new Fleet();
-    const held = gate();
-    const holder = fleet.process().locks.withLock('k', () => held.promise);
-    const order: number[] = [];
-    const waiting: Promise<void>[] = [];
-    for (let n = 0; n < 20; n++) {
-      waiting.push(fleet.process().locks.withLock('k', async () => void order.push(n)));
-      await fleet.clock.settle();
-    }
-    held.open();
-    await fleet.clock.runUntil(Promise.all([holder, ...waiting]));
-    expect(order).toEqual(Array.from({ length: 20 }, (_, n) => n));
   });
 
   it('is served soon after the end of the lease of a holder that died', async () => {
@@ -218,8 +189,7 @@ describe('A process that waits', () => {
   });
 
   it('leaves nothing behind when the release of a request that was given up overtakes it', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const { acquire } = wire;
     const onItsWay = gate();
     wire.acquire = async (request) => {
@@ -267,8 +237,7 @@ describe('A process that waits', () => {
 
 describe('A caller that gives up while its grant is on the way', () => {
   it('leaves nothing of its minHoldMs behind', async () => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = alone();
     const { acquire } = wire;
     const answer = gate();
     wire.acquire = async (request) => {

@@ -72,8 +72,6 @@ export const recoveryScenarios: readonly Scenario[] = [
   },
   {
     ...recovering,
-    // What the server had heard of a release is forgotten with the rest, so that whoever was told of the hold may wait until its end.
-    ...ofOlderRecords,
     name: 'recovery of a server that forgets again while it recovers',
     topology: 'single',
     fault: async (stage) => {

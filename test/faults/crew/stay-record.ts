@@ -2,7 +2,7 @@
  * What a process of a fault run records of each request for a lock. All instants are milliseconds of CLOCK_MONOTONIC,
  * which every process of a machine shares.
  */
-import type { LockMode } from '../../../lib/core/port/lock-mode.js';
+import type { LockMode } from '../../../lib/core/port/lock-options.js';
 import type { ReleaseOutcome } from '../../../lib/core/port/lease.js';
 
 /** How the work of a caller finds out that it lost its lease: by asking before each step, or only by its signal. */

@@ -120,47 +120,6 @@ describe('The embedded store', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
-  it('says what it can do: it keeps a queue and counts permits, and has no replicas', () => {
-    expect(store.capabilities).toEqual({ queue: true, replicas: false, permits: true, maxLeaseMs: 60_000 });
-  });
-
-  it('hands a hold off up to the last instant of the request', async () => {
-    const holder = contender();
-    await holder.acquires({ leaseMs: 1_000 });
-    const handOff = { ticketId: '~t', withinMs: 500, holds: [{ key: holder.key, id: holder.id, stays: false }], notAfter: clock.now() };
-    expect(await store.tickets.handOff(handOff)).toMatchObject({ kind: 'handedOff', until: clock.now() + 500 });
-    clock.block(1);
-    await expect(store.tickets.handOff({ ...handOff, ticketId: '~u' })).rejects.toMatchObject({ code: 'LOCK_STORE' });
-  });
-
-  it('is a place of its own for tickets', () => {
-    expect(store.tickets.home).toMatch(/^embedded [\w-]{8}$/);
-    expect(new MemoryStore({ clock, maxLeaseMs: 60_000 }).tickets.home).not.toBe(store.tickets.home);
-  });
-
-  it('refuses an adoption that it cannot keep as it refuses a request', async () => {
-    const adoption = { ticketId: 't', until: Infinity, holds: [{ key: 'order:1', id: 'b' }], leaseMs: 1_000, graceMs: 0, label: undefined, notAfter: Infinity };
-    await expect(store.tickets.adopt({ ...adoption, minReplicas: 1 })).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false });
-    expect(await store.tickets.adopt({ ...adoption, minReplicas: 0 })).toMatchObject({ kind: 'gone', key: 'order:1' });
-    await store.close();
-    await expect(store.tickets.adopt({ ...adoption, minReplicas: 0 })).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false });
-  });
-
-  it('tells a waiter that was let in until when it may trust its lease, also in the answer to its heartbeat', async () => {
-    const [holder, next] = [contender(), contender()];
-    await holder.acquires();
-    await next.queues({ leaseMs: 600 });
-    await holder.release();
-    expect(await next.heartbeat()).toMatchObject({ kind: 'granted', grant: { trustedUntil: clock.now() + 600 } });
-  });
-
-  it('does not list a lock whose lease is over, though its own timer has not looked at it yet', async () => {
-    await contender().acquires({ leaseMs: 1_000 });
-    clock.block(1_001);
-    for await (const { key } of store.list()) throw new Error(`${key} is listed`);
-    expect(store.size).toBe(1);
-  });
-
   it('wakes nobody after it was closed, and nobody when nobody listens', async () => {
     await contender().acquires();
     await contender().queues();
@@ -177,30 +136,6 @@ describe('The embedded store', () => {
     }
     await clock.settle();
     expect(wakes).toHaveLength(1);
-  });
-
-  it('has no timer from the moment at which its last lock is free, whichever command found that out', async () => {
-    const free: ((held: Contender) => Promise<unknown>)[] = [
-      (held) => store.forceRelease(held.key),
-      (held) => (clock.block(1_001), held.heartbeat()),
-      ({ key }) => (clock.block(1_001), store.tickets.adopt({ ticketId: 't', until: 0, holds: [{ key, id: 'b' }], leaseMs: 1_000, graceMs: 0, label: undefined, minReplicas: 0, notAfter: Infinity })),
-    ];
-    for (const act of free) {
-      const held = contender();
-      await held.acquires({ leaseMs: 1_000 });
-      expect(clock.pendingTimers).toBe(1);
-      await act(held);
-      expect([store.size, clock.pendingTimers]).toEqual([0, 0]);
-    }
-  });
-
-  it('sets no timer any more once it is closed, though locks are left in it', async () => {
-    const [one, other] = [contender('order:1'), contender('order:2')];
-    await one.acquires();
-    await other.acquires();
-    await store.close();
-    await one.release();
-    expect([store.size, clock.pendingTimers]).toEqual([1, 0]);
   });
 
   it('forgets each lease that nobody released, one after another, when it has ended and with few timers', async () => {

@@ -151,17 +151,6 @@ describe('The message that a slot group has another memory', () => {
     expect(on.done).toEqual([`claims ${GROUP_A}`, 'reviews where it says so', `is through with ${GROUP_A}`]);
   });
 
-  it('is none when the memory is known already, by the claim that was on its way too', async () => {
-    const on = await booted({ isCluster: true });
-    on.recovery.heard(GROUP_A, ONE);
-    expect(on.done).toEqual([]);
-    on.memory = TWO;
-    on.recovery.heard(GROUP_A, TWO);
-    on.recovery.heard(GROUP_A, TWO);
-    await on.clock.settle();
-    expect(on.done).toEqual([`claims ${GROUP_A}`, 'reviews where it says so']);
-  });
-
   it('makes the process ask once more when it tells of what the claim on its way did not find', async () => {
     const on = await booted();
     const answer = gate<void>();
@@ -184,12 +173,6 @@ describe('The message that a slot group has another memory', () => {
     on.serverNow = 0; // not known
     on.recovery.heard(GROUP_B, TWO);
     expect([on.recovery.recoversForMs, on.recovery.recoveries]).toEqual([400, 1]);
-  });
-
-  it('is ignored when it names no group', async () => {
-    const on = await booted();
-    for (const group of [NaN, -1, 1.5, SLOT_GROUPS]) on.recovery.heard(group, TWO);
-    expect(on.done).toEqual([]);
   });
 });
 

@@ -1,8 +1,7 @@
 /** What a store tells the log of its server, without a server. */
 import { FakeClock } from '../../support/fake-clock.js';
 import { describe, expect, it } from '@jest/globals';
-import type { StoreEvent } from '../../../lib/core/port/lock-events.js';
-import type { Finding } from '../../../lib/core/port/report.js';
+import type { Finding, StoreEvent } from '../../../lib/core/port/lock-events.js';
 import { outageNews, RecoveryNews, warnOfBlindness } from '../../../lib/stores/redis/server-news.js';
 import { canTellWhoListens } from '../../../lib/stores/redis/who-listens.js';
 import type { Memories } from '../../../lib/stores/redis/memories.js';
@@ -15,13 +14,11 @@ function reports(): { told: Finding[]; report: (finding: Finding) => void } {
 }
 
 describe('The news of an outage', () => {
-  it('is a warning when it begins and good news when it ends, and its question is the one that was given', () => {
+  it('is a warning when it begins and good news when it ends', () => {
     const { told, report } = reports();
-    let asked = 0;
-    const news = outageNews('a:6379', report, () => void (asked += 1));
+    const news = outageNews('a:6379', report);
     news.away('connect ECONNREFUSED.');
     news.back(1_234);
-    news.ask();
     expect(told).toEqual([
       {
         kind: 'store lost',
@@ -32,7 +29,6 @@ describe('The news of an outage', () => {
       },
       { kind: 'store back', level: 'info', message: 'Locks: a:6379 serves again, after 1234 ms.' },
     ]);
-    expect(asked).toBe(1);
   });
 });
 

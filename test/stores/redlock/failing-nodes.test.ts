@@ -116,12 +116,21 @@ describe('A dead or frozen node', () => {
     await delay(systemClock, notAfter - systemClock.now() + 100); // what the frozen ones read then comes too late
     await Promise.all(late.map((master) => master.resume()));
     for (const master of late) expect(await master.command('KEYS', '{lock:*}:l:*')).toEqual([]);
-    await eventually(async () => {
-      expect(await ask(other, 'order:1', waiting, 3_000, systemClock.now() + 500, true)).toMatchObject({ kind: 'busy' });
-      for (const master of late) expect(await master.command('KEYS', '{lock:*}:l:*')).toHaveLength(1);
-    });
+    // The others vote for whoever waits, and are asked again and again.
+    const giveUpAt = systemClock.now() + 2_000;
+    let isRenewed = false;
+    const wait = async (): Promise<void> => {
+      while (!isRenewed && systemClock.now() < giveUpAt) {
+        const outcome = await ask(other, 'order:1', waiting, 3_000, giveUpAt, true);
+        if (outcome.kind !== 'busy') throw new Error(outcome.kind);
+        await delay(systemClock, outcome.retryInMs);
+      }
+    };
+    const waits = wait().catch((error: unknown) => error);
     await fault(masters[0]);
     await eventually(async () => expect((await renew(store, 'order:1', id)).kind).toBe('renewed'), 2_000);
+    isRenewed = true;
+    expect(await waits).toBeUndefined();
     expect(await store.release({ key: 'order:1', id })).toBe('released');
   });
 
@@ -268,17 +277,15 @@ describe('At boot', () => {
     await expect(opening).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false, message: expect.stringMatching(/\+info/) });
   });
 
-  it('the least access rule with what the docs add is enough, and a node without one of its parts says which', async () => {
-    const rule = [...leastRule('lock').split(' '), '~{lock}:e', '+info'];
+  it('the least access rule is enough, and a node on which the user may not ask who the server is says so', async () => {
+    const rule = leastRule('lock').split(' ');
     const urls = masters.map(({ port }) => `redis://locker:secret@127.0.0.1:${port}`);
     const allow = (master: RedisServer, rights: readonly string[]) => master.command('ACL', 'SETUSER', 'locker', 'reset', 'resetchannels', 'on', '>secret', ...rights);
     for (const master of masters) await allow(master, rule);
     await makeRedlock(urls, 'p').open();
-    for (const part of ['~{lock}:e', '+info']) {
-      await allow(masters[4], rule.filter((each) => each !== part));
-      const refused = { code: 'LOCK_STORE', retryable: false, message: expect.stringContaining(`missing: ${part}.`) };
-      await expect(makeRedlock(urls, 'q').open()).rejects.toMatchObject(refused);
-    }
+    await allow(masters[4], rule.filter((each) => each !== '+info'));
+    const refused = { code: 'LOCK_STORE', retryable: false, message: expect.stringContaining('missing: +info.') };
+    await expect(makeRedlock(urls, 'q').open()).rejects.toMatchObject(refused);
   });
 });
 

@@ -1,13 +1,13 @@
 /** Redlock nodes that lose their memory: what they forgot is not given away, and fences go on rising. */
 import { afterEach, describe, expect, it } from '@jest/globals';
-import type { Finding } from '../../../lib/core/port/report.js';
+import type { Finding } from '../../../lib/core/port/lock-events.js';
 import { delay, systemClock, type Clock } from '../../../lib/core/port/clock.js';
 import type { AcquireOutcome, Grant, LockStore } from '../../../lib/core/port/lock-store.js';
 import type { RedlockStore, RedlockStoreOptions } from '../../../lib/stores/redlock/redlock-store.js';
 import { eventually } from '../../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
 import { startMasters, type RedisServer } from '../../support/redis-server.js';
-import { admitAll, closeRedlocks, makeRedlock, openRedlock, untilUsable } from '../../support/redlock-store.js';
+import { admitAll, closeRedlocks, makeRedlock, openRedlock, untilUsable, votes } from '../../support/redlock-store.js';
 
 let masters: RedisServer[] = [];
 let proxies: FlakyProxy[] = [];
@@ -120,7 +120,7 @@ describe('Fences of a Redlock', () => {
       expect(fence).toBeGreaterThan(last);
       last = fence;
       await master.restart({ keepData: false });
-      await eventually(async () => expect(await master.command('GET', '{lock}:e')).toMatch(/ 1$/));
+      await eventually(async () => expect(await votes(master)).toBe(true));
       await closeRedlocks();
     }
     const store = await openRedlock(masters, 'last', options);
@@ -137,7 +137,7 @@ describe('Fences of a Redlock', () => {
     const next = await openRedlock(masters, 'next', options);
     for (const forgetful of [a, b]) {
       await forgetful.restart({ keepData: false });
-      await eventually(async () => expect(await forgetful.command('GET', '{lock}:e')).toMatch(/ 1$/));
+      await eventually(async () => expect(await votes(forgetful)).toBe(true));
     }
     // Of those that granted it, only nodes are left that have forgotten it since.
     await c.kill();

@@ -1,9 +1,7 @@
 /** The log lines about nodes of a Redlock: which of them do not serve, forgot, or vote again, and what that means for the locks. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import type { Finding } from '../../../lib/core/port/report.js';
-import { KnownServers } from '../../../lib/stores/redlock/known-servers.js';
-import { MemoryLog } from '../../../lib/stores/redlock/memory-log.js';
-import { NodeOutages } from '../../../lib/stores/redlock/node-outages.js';
+import type { Finding } from '../../../lib/core/port/lock-events.js';
+import { NodeLog } from '../../../lib/stores/redlock/node-log.js';
 import { redlockSummary } from '../../../lib/stores/redlock/redlock-summary.js';
 import type { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';
 import { FakeClock } from '../../support/fake-clock.js';
@@ -18,15 +16,15 @@ beforeEach(() => {
 
 describe('Nodes that do not serve', () => {
   it('are told each, and the loss of the quorum and its end as such', async () => {
-    const outages = new NodeOutages(3, clock, (finding) => told.push(finding));
-    outages.away('a', 'timeout.');
+    const outages = new NodeLog(3, clock, (finding) => told.push(finding));
+    outages.lost('a', 'timeout.');
     expect(told[0]!.message).toBe('Locks: the Redlock node a does not serve: timeout. 2 of 3 nodes serve, which is a quorum: locks go on.');
     expect(kinds()).toEqual(['node lost, warning']);
-    outages.away('b', 'refused');
+    outages.lost('b', 'refused');
     expect(told[0]!.message).toMatch(/refused\. 1 of 3 nodes serve, which is no quorum: no lock can be granted/);
     expect(kinds()).toEqual(['store lost, warning']);
     await clock.advance(60_000);
-    outages.away('c', 'refused');
+    outages.lost('c', 'refused');
     expect(kinds()).toEqual(['store lost, warning']);
     await clock.advance(60_000);
     outages.back('c', 60_000);
@@ -40,17 +38,17 @@ describe('Nodes that do not serve', () => {
   });
 
   it('and were missing at boot count, without a line of their own', () => {
-    const outages = new NodeOutages(3, clock, (finding) => told.push(finding));
+    const outages = new NodeLog(3, clock, (finding) => told.push(finding));
     outages.missing('a');
     expect(told).toEqual([]);
-    outages.away('b', 'refused');
+    outages.lost('b', 'refused');
     expect(kinds()).toEqual(['store lost, warning']);
   });
 });
 
 describe('Nodes that forgot', () => {
   it('share a line, which says until when they grant nothing, and another one when they vote again', async () => {
-    const log = new MemoryLog(5, clock, (finding) => told.push(finding));
+    const log = new NodeLog(5, clock, (finding) => told.push(finding));
     log.forgot('a', 30_000);
     await clock.advance(100);
     log.forgot('b', 60_000);
@@ -78,7 +76,7 @@ describe('Nodes that forgot', () => {
   });
 
   it('and are no minority are told so, in both lines', async () => {
-    const log = new MemoryLog(3, clock, (finding) => told.push(finding));
+    const log = new NodeLog(3, clock, (finding) => told.push(finding));
     log.forgot('a', 0);
     log.forgot('b', 0);
     await clock.advance(500);
@@ -96,7 +94,7 @@ describe('Nodes that forgot', () => {
   });
 
   it('one after another leave a quorum each time', async () => {
-    const log = new MemoryLog(3, clock, (finding) => told.push(finding));
+    const log = new NodeLog(3, clock, (finding) => told.push(finding));
     for (const node of ['a', 'b', 'c']) {
       log.forgot(node, 60_000);
       await clock.advance(500);
@@ -108,7 +106,7 @@ describe('Nodes that forgot', () => {
   });
 
   it('are told until when they grant nothing, unless that is over when it is told', async () => {
-    const log = new MemoryLog(5, clock, (finding) => told.push(finding));
+    const log = new NodeLog(5, clock, (finding) => told.push(finding));
     for (const [leftMs, until] of [[501, 'for 1 ms'], [500, 'until the last fences are told to them']] as const) {
       log.forgot('a', leftMs);
       await clock.advance(500);
@@ -117,7 +115,7 @@ describe('Nodes that forgot', () => {
   });
 
   it('leave no timer when the log is closed', async () => {
-    const log = new MemoryLog(3, clock, (finding) => told.push(finding));
+    const log = new NodeLog(3, clock, (finding) => told.push(finding));
     log.close();
     log.forgot('a', 0);
     log.close();
@@ -126,20 +124,8 @@ describe('Nodes that forgot', () => {
   });
 });
 
-describe('A server at two addresses', () => {
-  it('belongs to the node that met it first, until the connection of that node ends or it meets another server', () => {
-    const servers = new KnownServers<string>();
-    expect([servers.claim('a', 'x'), servers.claim('a', 'x'), servers.claim('b', 'x'), servers.claim('b', 'y')]).toEqual([undefined, undefined, 'a', undefined]);
-    servers.leave('c');
-    expect(servers.claim('b', 'x')).toBe('a');
-    servers.leave('a');
-    expect([servers.claim('b', 'x'), servers.claim('a', 'y')]).toEqual([undefined, undefined]);
-    expect(servers.claim('c', 'y')).toBe('a');
-  });
-});
-
 describe('The line with which an application starts', () => {
-  const node = (name: string, passed: boolean, facts?: object): RedlockNode => ({ name, link: { check: { passed, facts } } }) as unknown as RedlockNode;
+  const node = (name: string, passed: boolean, facts?: object): RedlockNode => ({ name, store: { summary: passed ? {} : undefined, facts } }) as unknown as RedlockNode;
   it('names the nodes, how many decide, and how many did not respond', () => {
     expect(redlockSummary('lock', ['a', 'b', 'c'].map((name) => node(name, true, {})))).toEqual({ place: 'a Redlock of 3 nodes (a, b, c; 2 decide)', prefix: 'lock', off: [], unknown: undefined });
     expect(redlockSummary('lock', [node('a', true, {}), node('b', true, {}), node('c', false)]).place).toBe('a Redlock of 3 nodes (a, b, c; 2 decide, 1 did not respond)');

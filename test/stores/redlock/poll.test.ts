@@ -1,113 +1,81 @@
-/** One question to many nodes, on virtual time: when it is answered, and what a silent node costs. */
+/** One question to all nodes, for which a test speaks: when it is decided, who is heard later, and what the error says. */
 import { describe, expect, it } from '@jest/globals';
-import { delay } from '../../../lib/core/port/clock.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import { Deadlines } from '../../../lib/stores/redlock/deadlines.js';
-import { hearing, noQuorum, poll, type Asked, type Hear, type Reply } from '../../../lib/stores/redlock/poll.js';
-import { verdict } from '../../../lib/stores/redlock/quorum.js';
-import { FakeClock } from '../../support/fake-clock.js';
+import { agree, hearing, poll, type Hear } from '../../../lib/stores/redlock/poll.js';
 
-/** A node that answers after a time, or never. */
-interface Voter extends Asked {
-  silent: boolean;
-  heardAt: number;
-  readonly afterMs: number;
-  readonly word: string;
+const NODES = ['a', 'b', 'c', 'd', 'e'].map((name) => ({ name }));
+
+function ask(nodes = NODES, how: Parameters<typeof agree>[4] = {}) {
+  const hears = new Map<string, Hear<string>>();
+  const answer = (name: string, word: string): void => hears.get(name)!({ kind: 'answer', answer: word });
+  const fail = (name: string, retryable = true): void => hears.get(name)!({ kind: 'failure', error: new LockStoreError('out of order', { retryable, nodes: [{ node: name, reason: 'LOADING' }] }) });
+  let settled = 'no';
+  const outcome = agree('a trial', 'k', nodes, ({ name }, hear: Hear<string>) => void hears.set(name, hear), how);
+  outcome.then((word) => (settled = word), (error: Error) => (settled = error.message));
+  const said = async (): Promise<string> => (await new Promise((resolve) => setImmediate(resolve)), settled);
+  return { answer, fail, said, outcome };
 }
 
-function voter(name: string, afterMs: number, word = 'yes'): Voter {
-  const one: Voter = { name, silent: false, heardAt: -Infinity, afterMs, word, fellSilent: () => void (one.silent = true) };
-  return one;
-}
-
-async function answerOf(node: Voter, clock: FakeClock): Promise<string> {
-  await delay(clock, node.afterMs);
-  if (node.word === 'fails') throw new LockStoreError('it failed', { nodes: [{ node: node.name, reason: 'it failed' }] });
-  return node.word;
-}
-
-async function ask(clock: FakeClock, nodes: readonly Voter[], late: string[] = []): Promise<{ result: string; atMs: number }> {
-  const result = await poll({
-    nodes,
-    deadlines: new Deadlines(clock),
-    timeoutMs: 100,
-    ask: (node: Voter, hear: Hear<string>) => hearing(answerOf(node, clock), hear),
-    decide: (replies: ReadonlyMap<Voter, Reply<string>>) =>
-      verdict<string>(
-        nodes.map((node) => {
-          const reply = replies.get(node);
-          return reply === undefined ? undefined : reply.kind === 'answer' ? reply.answer : null;
-        }),
-      ),
-    late: (node) => late.push(node.name),
+describe('A word', () => {
+  it('is agreed on as soon as a quorum said it, and not before', async () => {
+    const { answer, said } = ask();
+    for (const name of ['a', 'c']) answer(name, 'yes');
+    answer('b', 'no');
+    expect(await said()).toBe('no');
+    answer('e', 'yes');
+    expect(await said()).toBe('yes');
   });
-  return { result, atMs: clock.now() };
-}
 
-describe('poll', () => {
-  it('is answered by the fastest quorum, and tells of the others later', async () => {
-    const clock = new FakeClock();
-    const start = clock.now();
+  it('is agreed on only when all have answered, where the caller waits for all', async () => {
+    const { answer, fail, said } = ask(NODES, { waitsForAll: true });
+    for (const name of ['a', 'b', 'c', 'd']) answer(name, 'yes');
+    expect(await said()).toBe('no');
+    fail('e');
+    expect(await said()).toBe('yes');
+  });
+
+  it('has no quorum as soon as the missing answers cannot give it one: the error names every node with its reason', async () => {
+    const { answer, fail, said, outcome } = ask();
+    answer('a', 'yes');
+    answer('b', 'no');
+    fail('c');
+    expect(await said()).toBe('no');
+    fail('d');
+    expect(await said()).toBe("Lock 'k': no quorum of 5 nodes for a trial (a: yes; b: no; c: LOADING; d: LOADING; e: had not answered when the others had decided). It is safe to try again.");
+    await expect(outcome).rejects.toMatchObject({ retryable: true, cause: { message: 'out of order' } });
+  });
+
+  it('that an operator has to help to is not worth another try, unless the others are a quorum', async () => {
+    const [helpless, one] = [ask(NODES.slice(0, 3)), ask(NODES.slice(0, 3))];
+    for (const name of ['a', 'b']) helpless.fail(name, false);
+    await expect(helpless.outcome).rejects.toMatchObject({ retryable: false, message: expect.stringContaining('Another try will not help before an operator has fixed these nodes.') });
+    one.fail('a', false);
+    one.fail('b');
+    await expect(one.outcome).rejects.toMatchObject({ retryable: true });
+  });
+
+  it('about whoever holds the lock is not asked for again without a look', async () => {
+    const { fail, outcome } = ask(NODES.slice(0, 3), { namesNobody: true });
+    for (const name of ['a', 'b']) fail(name);
+    await expect(outcome).rejects.toMatchObject({ retryable: false, message: expect.stringContaining('look with inspect()') });
+  });
+});
+
+describe('A poll', () => {
+  it('rejects with what its decision throws, and tells of later replies', async () => {
     const late: string[] = [];
-    const nodes = [voter('a', 1), voter('b', 2), voter('c', 3), voter('d', 60), voter('e', 1_000)];
-    await clock.runUntil(
-      (async () => {
-        const { result, atMs } = await ask(clock, nodes, late);
-        expect({ result, afterMs: atMs - start }).toEqual({ result: 'yes', afterMs: 3 });
-        await delay(clock, 2_000);
-        expect(late).toEqual(['d', 'e']);
-        expect(nodes.some(({ silent }) => silent)).toBe(false);
-      })(),
-    );
+    const hears: Hear<string>[] = [];
+    const asked = poll<{ name: string }, string, never>(NODES, (_, hear) => void hears.push(hear), () => { throw new Error('no'); }, ({ name }) => void late.push(name));
+    for (const hear of hears) hear({ kind: 'answer', answer: 'yes' });
+    await expect(asked).rejects.toThrow('no');
+    expect(late).toEqual(['b', 'c', 'd', 'e']);
   });
 
-  it('waits for a silent node no longer than its time, and remembers it as silent', async () => {
-    const clock = new FakeClock();
-    const start = clock.now();
-    const nodes = [voter('a', 1), voter('b', 1), voter('c', 1, 'no'), voter('d', 1, 'no'), voter('e', 100_000)];
-    await clock.runUntil(
-      (async () => {
-        const { result, atMs } = await ask(clock, nodes);
-        expect(result).toBe('split');
-        expect(atMs - start).toBeLessThanOrEqual(105);
-        expect(nodes.map(({ silent }) => silent)).toEqual([false, false, false, false, true]);
-      })(),
-    );
-  });
-
-  it('gives a node more time that answers others meanwhile', async () => {
-    const clock = new FakeClock();
-    const nodes = [voter('a', 1), voter('b', 1), voter('c', 1, 'no'), voter('d', 1, 'no'), voter('e', 250)];
-    await clock.runUntil(
-      (async () => {
-        const asked = ask(clock, nodes);
-        await delay(clock, 50);
-        nodes[4]!.heardAt = clock.now();
-        expect((await asked).result).toBe('yes');
-        expect(nodes[4]!.silent).toBe(false);
-      })(),
-    );
-  });
-
-  it('tells every node with its reason when no quorum agrees, and whether trying again can help', () => {
-    const nodes = ['a', 'b', 'c'].map((name) => voter(name, 0));
-    const failure = (node: string, retryable: boolean): Reply<string> => ({
-      kind: 'failure',
-      error: new LockStoreError('', { nodes: [{ node, reason: `${node} is down` }], retryable }),
-    });
-    const some = new Map<Voter, Reply<string>>([
-      [nodes[0]!, { kind: 'answer', answer: 'busy' }],
-      [nodes[1]!, failure('b', false)],
-      [nodes[2]!, failure('c', true)],
-    ]);
-    const error = noQuorum('a grant', 'k', nodes, some, String);
-    expect(error).toMatchObject({ code: 'LOCK_STORE', key: 'k', retryable: true });
-    expect(error.nodes).toEqual([{ node: 'a', reason: 'busy' }, { node: 'b', reason: 'b is down' }, { node: 'c', reason: 'c is down' }]);
-    some.delete(nodes[2]!);
-    expect(noQuorum('a grant', 'k', nodes, some, String).nodes[2]).toMatchObject({ node: 'c' });
-    some.set(nodes[2]!, failure('c', false));
-    expect(noQuorum('a grant', 'k', nodes, some, String).retryable).toBe(false);
-    const operator = 'Another try will not help before an operator has fixed these nodes.';
-    for (const namesNobody of [false, true]) expect(noQuorum('a forced release', 'k', nodes, some, String, namesNobody).message).toContain(operator);
+  it('hears promises', async () => {
+    const heard: string[] = [];
+    hearing(Promise.resolve('yes'), ({ kind }) => void heard.push(kind));
+    hearing(Promise.reject(new LockStoreError('no')), ({ kind }) => void heard.push(kind));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(heard.sort()).toEqual(['answer', 'failure']);
   });
 });

@@ -1,11 +1,11 @@
 /** What is taken back on which node, on simulated masters: at a release, a loss, a second request, and when an answer never came. */
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { RedlockStore } from '../../../lib/stores/redlock/redlock-store.js';
-import { giveBack, vote } from '../../../lib/stores/wire/lua.generated.js';
+import { release, vote } from '../../../lib/stores/wire/lua.generated.js';
 import { Random } from '../../simulation/random.js';
 import type { SimServer } from '../../simulation/sim-server.js';
 import { holdsUp, RedlockRequests } from '../../support/redlock-requests.js';
-import { SimulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
+import { remembers, SimulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
 
 let redlock: SimulatedRedlock;
 let requests: RedlockRequests;
@@ -84,6 +84,21 @@ describe('A release', () => {
   });
 });
 
+describe('The mark of a process that waits', () => {
+  it('goes from a node that refused it when a quorum of others has granted the lock: it is the mark of a wait that has ended', async () => {
+    const hasMarks = (): boolean => three.keys().some((name) => name.endsWith(':m:k'));
+    await requests.granted(theirs, 'q.1', { leaseMs: 30_000 });
+    const arrives = holdsUp(three, release);
+    await requests.release(theirs, 'q.1');
+    await requests.granted(mine, 'p.1', { queue: true, leaseMs: 30_000 });
+    await redlock.pass(5);
+    expect(hasMarks()).toBe(true);
+    arrives();
+    await redlock.pass(20);
+    expect(hasMarks()).toBe(false);
+  });
+});
+
 describe('A lease that is lost', () => {
   it('is taken back on the nodes that still have it', async () => {
     await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
@@ -112,12 +127,12 @@ describe('A lease that is lost', () => {
     two.stop();
     two.start(false);
     three.start(true);
-    three.put('{lock}:e', `${three.runId} ${three.nowMs()} 1`);
+    remembers(three);
     await redlock.pass(2_000);
     expect(await redlock.runUntil(mine.store.downgrade({ key: 'k', id: 'p.1' }))).toBe('lost');
     await requests.renew(mine, 'p.1', 30_000);
     await redlock.pass(50);
-    expect(requests.standing()).toEqual(['redis1', 'redis3']);
+    expect(requests.standing()).toEqual(['redis1', 'redis2', 'redis3']);
     expect((await requests.granted(mine, 'p.1')).mode).toBe('write');
     expect(three.text([...three.keys()].find((key) => key.endsWith(':l:k'))!)).toMatch(/^w/);
   });
@@ -156,7 +171,7 @@ describe('A request that is open', () => {
   it('and is refused is forgotten at once, though the lease that it replaces may not be released yet', async () => {
     await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
     await redlock.pass(20);
-    for (const server of redlock.servers) holdsUp(server, giveBack);
+    for (const server of redlock.servers) holdsUp(server, release);
     const outcome = mine.store.acquire(requests.request('p.2', { replaces: 'p.1' }));
     await redlock.pass(20);
     expect(sizes(mine.store)).toEqual([0, 0, 1]);
@@ -177,7 +192,7 @@ describe('A request that is made again', () => {
     await requests.granted(mine, 'p.1');
     await redlock.pass(20);
     const again = mine.store.acquire(requests.request('p.1'));
-    const arrives = redlock.servers.map((server) => holdsUp(server, giveBack));
+    const arrives = redlock.servers.map((server) => holdsUp(server, release));
     void mine.store.release({ key: 'k', id: 'p.1' }).catch(() => undefined);
     expect((await redlock.runUntil(again)).kind).toBe('busy');
     for (const arrive of arrives) arrive();

@@ -82,7 +82,7 @@ describe('A Redlock that boots', () => {
     const since = redlock.time.now;
     await redlock.runUntil(late.store.open());
     expect(late.store.summary!.place).toContain('1 did not respond');
-    expect(redlock.time.now - since).toBeLessThan(450);
+    expect(redlock.time.now - since).toBeLessThan(700);
     expect(redlock.time.now - since).toBeGreaterThanOrEqual(300);
   });
 
@@ -236,7 +236,7 @@ describe('A lease', () => {
     const wakes: Wake[] = [];
     other.store.onWake((wake) => wakes.push(wake));
     let overtaken = 0;
-    for (let n = 0; n < 40; n++) {
+    for (let n = 0; n < 200; n++) {
       const [mine, theirs] = [`p.${n}`, `q.${n}`];
       await ask(member.store, { id: mine });
       const request = { key: 'k', id: theirs, mode: 'write', leaseMs: 3_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;

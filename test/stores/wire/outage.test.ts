@@ -1,7 +1,7 @@
 /** What an operator reads of an outage, on servers that go away. */
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { LockStore } from '../../../lib/core/port/lock-store.js';
-import type { Finding, Report } from '../../../lib/core/port/report.js';
+import type { Finding, Report } from '../../../lib/core/port/lock-events.js';
 import { LockService } from '../../../lib/lock.service.js';
 import { Outage } from '../../../lib/stores/wire/outage.js';
 import { eventually } from '../../support/eventually.js';
@@ -136,16 +136,6 @@ describe('An outage', () => {
     return { clock, lines, outage: it };
   }
 
-  it('of a moment is not worth a word', async () => {
-    const { clock, lines, outage: store } = outage();
-    store.failed('not connected');
-    await clock.advance(40);
-    store.answered('time');
-    await clock.advance(5_000);
-    expect(lines).toEqual([]);
-    expect(clock.pendingTimers).toBe(0);
-  });
-
   it('is told once, and lasts from its first failure to the first answer after its last', async () => {
     const { clock, lines, outage: store } = outage();
     for (let n = 0; n < 20; n += 1) {
@@ -172,30 +162,6 @@ describe('An outage', () => {
     other.outage.answered('acquire');
     await other.clock.advance(1_000);
     expect(other.lines.at(-1)).toBe('back after 3600');
-  });
-
-  it('of some is told though others are answered in between', async () => {
-    const { clock, lines, outage: store } = outage();
-    for (let n = 0; n < 20; n += 1) {
-      store.failed('not connected');
-      await clock.advance(50);
-      store.answered('acquire');
-      await clock.advance(50);
-    }
-    expect(lines).toEqual(['away: not connected']);
-  });
-
-  it('is nobody\'s fault before the store is open and after it was closed', async () => {
-    const { clock, lines } = outage();
-    const unopened = new Outage(clock, { away: () => void lines.push('away'), back: () => void lines.push('back'), ask: () => void lines.push('asked') });
-    unopened.failed('not connected');
-    const { outage: closed, clock: other, lines: told } = outage();
-    closed.failed('not connected');
-    closed.close();
-    closed.failed('not connected');
-    await Promise.all([clock.advance(5_000), other.advance(5_000)]);
-    expect([...lines, ...told]).toEqual([]);
-    expect(other.pendingTimers).toBe(0);
   });
 
   it('is none when the server refuses a single key', async () => {

@@ -92,6 +92,8 @@ local function bringBack(lease)
   local holder = holderOf(lock, lease.id)
   if holder then
     holder.ending = math.max(holder.ending, now + lease.leaseMs + holder.graceMs, holder.minEnd + holder.graceMs)
+    -- Nodes of a Redlock may vote with different fences, and agree on the highest.
+    holder.fence = math.max(holder.fence, lease.fence)
     -- The record may be from before the downgrade of its hold, and other readers come back as well.
     if recoversForMs > 0 and lease.mode == 'r' and #lock.holders == 1 then lock.mode = 'r' end
   else

@@ -4,7 +4,7 @@
 --- KEYS[3] fenceKey  the slot group's last fence
 --- ARGV[1] id: text  of the holder
 --- ARGV[2] floor: number  the highest fence that the caller has seen in the slot group
---- ARGV[3] recoveryMs: number or nothing  how long nothing new is granted after the server forgot; nothing on a node of a Redlock
+--- ARGV[3] recoveryMs: number  how long nothing new is granted after the server forgot
 --- RETURNS 1 downgraded
 --- RETURNS 0 lost
 --- INVARIANT beside others of its owner, who still write, a hold stays stronger than it needs to be
@@ -25,12 +25,11 @@ if not text then return 0 end
 
 -- It asks the server which memory it has: a caller need not know it.
 local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, known = '-', recoveryMs = recoveryMs })
--- A node of a Redlock has no queue but marks (marks.lua), of which whoever gives the lock back has to know.
-if recoveryMs then settle(lock) end
+settle(lock)
 local holder = holderOf(lock, id)
 if holder and lock.mode == 'w' and #lock.holders == 1 then
   lock.mode = 'r'
-  if recoveryMs and lock.queued and recoveryOf(lock) == 0 then admitReaders(lock) end
+  if lock.queued and recoveryOf(lock) == 0 then admitReaders(lock) end
 end
 closeLock(lock)
 return holder and 1 or 0

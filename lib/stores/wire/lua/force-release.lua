@@ -5,7 +5,7 @@
 --- ARGV[1] fence: number or nothing  of the holder to take it from, any of those reserved for it, of one with a permit the first; or nothing for all holders
 --- ARGV[2] notAfter: number  server time in ms after which nothing is done
 --- ARGV[3] floor: number  the highest fence that the caller has seen in the slot group
---- ARGV[4] recoveryMs: number or nothing  how long nothing new is granted after the server forgot; nothing on a node of a Redlock
+--- ARGV[4] recoveryMs: number  how long nothing new is granted after the server forgot
 --- RETURNS 1 taken: now
 --- RETURNS 0 none: now  there is no such holder
 --- RETURNS 2 late: now  after notAfter: nothing was done
@@ -26,24 +26,27 @@ if not text then return { 0, now } end
 --- @include shared/queue
 --- @include shared/settle
 --- @include shared/close-lock
+--- @include shared/stand-in
 
 -- It asks the server which memory it has: a caller need not know it.
 local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, known = '-', recoveryMs = recoveryMs })
--- A node of a Redlock has no queue but marks (marks.lua), of which whoever gives the lock back has to know.
-if recoveryMs then settle(lock) end
+settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
   -- A process may hand a permit on under a fence that was reserved with another of its permits.
   local last = lock.mode == 'p' and holder.fence or holder.fence + holder.fences - 1
-  -- What keeps a lock that nobody holds has no fence: the time for leases to be brought back, and a turn on a node of a Redlock.
-  if holder.fence == 0 or fence and (fence < holder.fence or fence > last) then
+  local standsIn = isStandIn(holder) and holder.id ~= RECOVERY and string.sub(holder.id, 2, 2) ~= '>'
+  -- What else keeps a lock that nobody holds has no fence: the time for leases to be brought back, and a turn on a node of a Redlock.
+  if isStandIn(holder) and not standsIn or fence and (fence < holder.fence or fence > last) then
     kept[#kept + 1] = holder
   else
     taken = 1
+    -- Those who were told of the holder tell of it again, and it is nobody's any more.
+    if standsIn and recoveryOf(lock) >= 0 then heardOf(fenceKey, string.sub(holder.id, 2), lock.memory) end
     if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'l ' .. holder.id } end
   end
 end
 lock.holders, lock.frees = kept, true
-if recoveryMs then settle(lock) end
+settle(lock)
 closeLock(lock)
 return { taken, now }

@@ -45,6 +45,7 @@ if not uncommon then return count == 1 and replies[1] or replies end
 --- @include shared/leave
 --- @include shared/settle
 --- @include shared/close-lock
+--- @include shared/marks
 --- @include shared/stand-in
 --- @include shared/beside-others
 --- @include shared/refusal
@@ -57,6 +58,7 @@ local function release(request)
   local there = leave(lock, request.id, request.abandoned) or isOnlyForgotten(lock, request.id)
   if text then
     settle(lock)
+    passOn(lock, request.id, request.abandoned)
     closeLock(lock)
   end
   return there and 1 or 0

@@ -73,7 +73,7 @@ local function renew(lockKey, leases)
   if found then write(lockKey, formatLock(lock), keepMsOf(lock, lock.queued and WAITER_LEASE_MS)) end
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]
-    tell(lease.position, holder and holder.ending - now or -1, holder and lock.queued)
+    tell(lease.position, holder and holder.ending - now or -1, holder and (lock.queued or lock.marked))
   end
 end
 

@@ -8,7 +8,7 @@
 -- The second line shows the columns that scripts cut out by their numbers: mode 1, queued 2, odd 3, end 5 to 17, and the first id from 19.
 --
 -- mode    w or r: how it is held; p by several, each with a permit: then the owner's place says how many permits there are
--- queued  1 while somebody waits, else 0: only then the queue's key means anything
+-- queued  1 while somebody waits, else 0: only then the queue's key means anything; 2 on a node of a Redlock that has marks (marks.lua)
 -- odd     0 for one holder without minHoldMs, whose release may delete the key unread; 1 where one has to look closer
 -- graceMs is left out with the space before it when it is 0, and so is heardOf: the server time at which a process brought the hold of
 -- an owner back, or said that it has it, to a server that forgot. A further holder adds a line of the same fields. `end` is the last
@@ -44,7 +44,8 @@ local function parseLock(text, request)
     end
   end
   return {
-    text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', holders = holders,
+    text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', marked = string.sub(text, 2, 2) == '2',
+    holders = holders,
     lockKey = request.lockKey, queueKey = request.queueKey, fenceKey = request.fenceKey, floor = request.floor or 0,
     known = request.known, recoveryMs = request.recoveryMs, now = now, nowUs = nowUs, told = {}, asking = {},
   }
@@ -61,7 +62,7 @@ local function formatLock(lock)
   local lines = {}
   for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
   local odd = #lines > 1 or lock.holders[1].minEnd > 0
-  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\n')
+  return lock.mode .. (lock.queued and '1' or lock.marked and '2' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\n')
 end
 
 local function holderOf(lock, id)

@@ -11,8 +11,10 @@ local MARK_MS = 1500
 local MAX_MARKS = 32 -- who finds no room asks again, and has waited longer by then
 local TURN = '~>'
 
-local function openLine(lock, marksKey)
-  local line = { key = marksKey, marks = {}, text = redis.call('GET', marksKey) or '' }
+-- The marks stand beside their lock. Scripts are not given their key, because a node is a single server, never a Cluster.
+local function openLine(lock)
+  local key = string.gsub(lock.lockKey, '}:l:', '}:m:', 1)
+  local line = { key = key, marks = {}, text = redis.call('GET', key) or '' }
   local present = lock.holders[1]
   local past = string.match(lock.text, ' ~>(%S+) ')
   if present and string.sub(present.id, 1, 2) == TURN then
@@ -39,21 +41,26 @@ end
 
 local function addMark(line, added)
   if not added then return end
-  local marks, placed = {}, false
-  for _, mark in ipairs(line.marks) do
-    if not placed and added.since < mark.since then marks[#marks + 1], placed = added, true end
-    marks[#marks + 1] = mark
+  local marks = line.marks
+  local at = #marks + 1
+  while at > 1 and marks[at - 1].since > added.since do
+    marks[at] = marks[at - 1]
+    at = at - 1
   end
-  if not placed then marks[#marks + 1] = added end
-  if #marks > MAX_MARKS then table.remove(marks, #marks) end
-  line.marks = marks
+  marks[at] = added
+  marks[MAX_MARKS + 1] = nil
+end
+
+-- Puts a mark back of a process that has been served: it stands behind all others, whatever else it waits for.
+local function standBehind(line, mark)
+  if mark then mark.since = now end
+  addMark(line, mark)
 end
 
 -- Whether no process has waited longer for what this request would take away from it. Readers take nothing from readers. A turn that
 -- came to a process because of its mark in the other mode is not for a request that has only begun.
 local function goesFirst(line, process, mode, since, begun)
-  if line.turn and begun then return false end
-  if line.turn then return line.turn.id == TURN .. process end
+  if line.turn then return not begun and line.turn.id == TURN .. process end
   for _, mark in ipairs(line.marks) do
     if mark.since > since then return true end
     if mode == 'w' or mark.mode == 'w' then return false end
@@ -61,36 +68,32 @@ local function goesFirst(line, process, mode, since, begun)
   return true
 end
 
--- The process that has waited longest of those that a holder of this mode keeps out.
-local function nextInLine(line, mode)
+local function callTurn(lock, process)
+  lock.told[#lock.told + 1] = { process .. '.', 't ' .. process }
+end
+
+-- Notes whether somebody waits whom a holder that has just come in keeps out, and calls the readers who can come in beside it.
+local function markWaiting(lock, line)
+  lock.marked = false
   for _, mark in ipairs(line.marks) do
-    if mode == 'w' or mark.mode == 'w' then return mark.process end
+    if lock.mode == 'w' or mark.mode == 'w' then
+      lock.marked = true
+      return
+    end
+    callTurn(lock, mark.process)
   end
 end
 
--- Messages are hints: a user without the right to publish must not break what they tell of. Each ends with the lock's key.
-local function tellProcess(lock, process, text)
-  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
-  redis.pcall('PUBLISH', '{' .. prefix .. '}:c:' .. process, text .. ' ' .. key)
-end
-
-local function tellTurn(lock, process)
-  tellProcess(lock, process, 't ' .. process)
-end
-
--- Keeps a free lock for the process that is named, if it waits here, else for the one that has waited longest.
-local function giveTurn(lock, line, named)
+-- Keeps a free lock for the one that has waited longest.
+local function giveTurn(lock, line)
   local first = line.marks[1]
-  for _, mark in ipairs(line.marks) do
-    if mark.process == named then first = mark end
-  end
   local ending = lock.now + first.patience
-  lock.mode, lock.queued = 'w', true
+  lock.mode, lock.marked = 'w', true
   lock.holders = { { ending = ending, id = TURN .. first.process, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-', graceMs = 0 } }
-  tellTurn(lock, first.process)
+  callTurn(lock, first.process)
 end
 
--- A full server may refuse marks: who was refused asks again without one.
+-- A full server may refuse marks.
 local function writeLine(line)
   local lines = {}
   for i, mark in ipairs(line.marks) do
@@ -99,4 +102,24 @@ local function writeLine(line)
   local text = table.concat(lines, '\n')
   if text == line.text then return end
   if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', MARK_MS) end
+end
+
+-- Gives a lock on to whose turn it is, when an id has left it. The id `<process>.~` stands for the marks of a process, which go.
+local function passOn(lock, id, abandoned)
+  if not lock.marked then return end
+  local line, process, own = openLine(lock), string.match(id, '^(.*)%.(.*)$')
+  local isUnmarked = own == '~'
+  if isUnmarked or not abandoned then
+    local writer, reader = dropMarks(line, process, 'w')
+    if not isUnmarked then
+      standBehind(line, writer)
+      standBehind(line, reader)
+    end
+  end
+  if line.turn and not (isUnmarked and line.turn.id == TURN .. process) then
+    lock.holders = { line.turn }
+  elseif #lock.holders == 0 and line.marks[1] then
+    giveTurn(lock, line)
+  end
+  writeLine(line)
 end

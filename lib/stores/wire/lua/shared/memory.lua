@@ -82,7 +82,8 @@ local function beginRecovery(fenceKey, seen, recoveryMs, claim)
   local memory = thisServer() .. string.format(INSTANT, now)
   local claims = recoveryMs > 0 and claim and withClaim('', now, claim) or ''
   local closed = recoveryMs > 0 and ' ' .. string.format(INSTANT, now + recoveryMs) .. claims or ''
-  writeFence(fenceKey, math.max(seen, nowUs), ' ' .. memory .. closed)
+  -- The fences of a Redlock come from processes, and a node of it that never granted anything is known by having none.
+  writeFence(fenceKey, recoveryMs < UNTIL_TOLD_MS and math.max(seen, nowUs) or seen, ' ' .. memory .. closed)
   if not forgot then
     forgot = true
     local prefix, group = string.match(fenceKey, '^({[^}]*):(%d+)}')
@@ -110,22 +111,22 @@ local function readMemory(fenceKey, known, floor, recoveryMs, claim)
   local opensAt = hasForgotten and math.max(tonumber(openAt), since + recoveryMs) or 0
   local closedUntil = math.max(opensAt, tonumber(string.match(claims, '^ (%d+)')) or 0)
   local recovers = closedUntil > now
-  local putBack = floor > last and not recovers or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
+  -- To a node of a Redlock higher fences come from other nodes, and show nothing.
+  local putBack = floor > last and not recovers and recoveryMs < UNTIL_TOLD_MS or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
   local clockSetBack = hasForgotten and since > now
   if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs, claim) end
-  if not hasForgotten then return memory, 0, false end
+  if not hasForgotten and floor <= last then return memory, 0, false end
   -- Only a request that may let somebody in ends the recovery.
-  local rest = ' ' .. memory .. ((recovers or claim) and ' ' .. string.format(INSTANT, opensAt) .. claims or '')
+  local rest = ' ' .. memory .. (hasForgotten and (recovers or claim) and ' ' .. string.format(INSTANT, opensAt) .. claims or '')
   if rest ~= string.match(record, ' .*$') or floor > last then writeFence(fenceKey, math.max(last, floor), rest) end
-  return memory, recovers and closedUntil - now or 0, true
+  return memory, recovers and closedUntil - now or 0, hasForgotten
 end
 
 -- Stands in the place of a holder while a lock is kept for whoever may bring it back.
 local RECOVERY = '~recovery'
 
--- For how many ms more nobody new may be let into the lock. A node of a Redlock has no recoveryMs: it stays out of votes (epoch.lua).
+-- For how many ms more nobody new may be let into the lock.
 local function recoveryOf(lock)
-  if not lock.recoveryMs and not lock.recoversForMs then return 0 end
   if not lock.recoversForMs then
     lock.memory, lock.recoversForMs = readMemory(lock.fenceKey, lock.known, lock.floor, lock.recoveryMs)
   end

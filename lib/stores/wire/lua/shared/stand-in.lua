@@ -27,9 +27,10 @@ end
 
 -- A full server does not keep the note: then the lock stays taken for a while.
 local function heardOf(fenceKey, id, memory)
-  if now - tonumber(string.sub(memory, 18)) > HEARD_MS then return end
+  local leftMs = tonumber(string.sub(memory, 18)) + HEARD_MS - now
+  if leftMs <= 0 then return end
   redis.pcall('HSET', heardKey(fenceKey), id, memory)
-  redis.pcall('PEXPIRE', heardKey(fenceKey), HEARD_MS)
+  redis.pcall('PEXPIRE', heardKey(fenceKey), leftMs)
 end
 
 local function isStandIn(holder)
