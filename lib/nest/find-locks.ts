@@ -2,7 +2,7 @@
 import type { ModuleRef } from '@nestjs/core';
 import { LockUsageError } from '../core/port/errors.js';
 import type { LockService } from '../lock.service.js';
-import { locksToken } from './lock-names.js';
+import { interceptorToken, locksToken } from './lock-names.js';
 
 /**
  * The LockService of the lock module named `instance`, in whichever module of the application it is imported. `member` is what `who` needs
@@ -19,6 +19,19 @@ function find<Asked>(moduleRef: ModuleRef, instance: string, who: string): Asked
   try {
     return moduleRef.get<LockService, Asked>(locksToken(instance), { strict: false });
   } catch (cause) {
-    throw new LockUsageError(`${who} needs lock module '${instance}', but the application imports no such module.`, { cause });
+    const why = isOfAnotherCopy(moduleRef, instance)
+      ? 'which the application imports from another copy of nestjs-holdfast: its LockService is another class. Let both import one copy (npm ls nestjs-holdfast)'
+      : 'but the application imports no such module';
+    throw new LockUsageError(`${who} needs lock module '${instance}', ${why}.`, { cause });
+  }
+}
+
+/** Whether there is a lock module of this name all the same: the token of an interceptor is the same in all copies of this package, that of LockService is its class. */
+function isOfAnotherCopy(moduleRef: ModuleRef, instance: string): boolean {
+  try {
+    moduleRef.get(interceptorToken(instance), { strict: false });
+    return true;
+  } catch {
+    return false;
   }
 }

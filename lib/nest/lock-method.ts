@@ -78,18 +78,21 @@ export function needInterceptor(prototype: object, instance: string): void {
 
 function locked(method: CallableFunction, call: LockedCall): CallableFunction {
   const slot = interceptorSlot(call.instance);
+  const copied = Reflect.getOwnMetadataKeys(method);
   const proxy = new Proxy(method, {
     apply: (_method, self: unknown, args: unknown[]) => {
       const interceptor = typeof self === 'object' && self !== null ? (Reflect.get(self, slot) as LockInterceptor | undefined) : undefined;
       if (typeof interceptor?.around !== 'function') return withoutInterceptor(call, self, interceptor);
       return interceptor.around(call, args, () => Reflect.apply(method, self, args), self);
     },
-    // A frozen function must show its true prototype. Its metadata is found nevertheless, because it was copied.
-    getPrototypeOf: () => (Object.isExtensible(method) ? method : Object.getPrototypeOf(method)),
+    // Metadata that the method got later is inherited. Otherwise, and when it is frozen, its true prototype is shown: an agent that
+    // traces methods takes a function with another one for an object, and leaves it alone.
+    getPrototypeOf: () =>
+      Object.isExtensible(method) && Reflect.getOwnMetadataKeys(method).length > copied.length ? method : (Object.getPrototypeOf(method) as object | null),
     // Decorators above this one read names of parameters from the source, which a Proxy gives as `[native code]`.
     get: (_method, name, self) => (name === 'toString' && !Object.hasOwn(method, name) ? () => method.toString() : Reflect.get(method, name, self)),
   });
-  for (const key of Reflect.getOwnMetadataKeys(method)) {
+  for (const key of copied) {
     Reflect.defineMetadata(key, Reflect.getOwnMetadata(key, method), proxy);
   }
   return proxy;

@@ -1,6 +1,6 @@
 /** The Redis store keeps the contract on a simulated server too, with the real scripts and on virtual time: without a server. */
 import { RedisStore } from '../../lib/stores/redis/redis-store.js';
-import { byIoredis } from '../../lib/stores/wire/ioredis/ioredis-connections.js';
+import { byIoredis } from '../../lib/stores/wire/ioredis.js';
 import { SimClient } from '../simulation/sim-client.js';
 import { SimulatedRedlock } from '../support/simulated-redlock.js';
 import { USUAL_OPTIONS } from '../support/store-options.js';

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { ModuleRef } from '@nestjs/core';
 import { LockService, LockUsageError } from '../../lib/index.js';
 import { findLocks } from '../../lib/nest/find-locks.js';
-import { locksToken } from '../../lib/nest/lock-names.js';
+import { interceptorToken, locksToken } from '../../lib/nest/lock-names.js';
 
 /** An application in which these are found, wherever they are imported. */
 function application(found: Map<unknown, object>): ModuleRef {
@@ -29,6 +29,13 @@ describe('The LockService of a lock module', () => {
     const cause = new Error('Nest could not find it');
     expect(() => findLocks(modules, 'other', 'The board', 'events')).toThrow(
       new LockUsageError(`The board needs lock module 'other', but the application imports no such module.`, { cause }),
+    );
+  });
+
+  it('of another copy of the package is named as that', () => {
+    const foreign = application(new Map<unknown, object>([[class LockService {}, own], [interceptorToken('default'), {}]]));
+    expect(() => findLocks(foreign, 'default', 'The board', 'events')).toThrow(
+      "The board needs lock module 'default', which the application imports from another copy of nestjs-holdfast: its LockService is another class.",
     );
   });
 

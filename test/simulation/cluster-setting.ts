@@ -4,34 +4,33 @@
  *
  *     owned ──(it is migrating)──▶ ASK for what has left, TRYAGAIN for what is here in part ──(all is there)──▶ owned by the other
  */
-import type { Cluster as IoredisCluster } from 'ioredis';
+import type { Redis, RedisOptions } from 'ioredis';
+import type { Connect } from '../../lib/stores/wire/connections.js';
+import { byIoredis, type IoredisPackage } from '../../lib/stores/wire/ioredis.js';
+import { slotOf } from '../../lib/stores/wire/key-slot.js';
+import { SLOT_GROUPS } from '../../lib/stores/wire/redis-keys.js';
 import type { LuaReply } from './lua-interpreter.js';
 import { ServerError } from './lua-values.js';
 import type { Random } from './random.js';
 import { ReplicatedMaster } from './replicated-master.js';
 import { driftOf, lockKeyOf, pairOf, type Setting } from './setting.js';
-import { SimCluster } from './sim-cluster.js';
+import { SimClient } from './sim-client.js';
 import type { SimProcess } from './sim-process.js';
 import type { ClusterBus, SimServer } from './sim-server.js';
 import type { Way } from './sim-socket.js';
 import type { VirtualTime } from './virtual-time.js';
 
 const MASTERS = 3;
-/** A slot for each group of locks, and one for all other keys. */
-const SLOTS = 257;
+/** The slots that are used: those of the groups of locks, and that of the wire format. */
+const SLOTS: readonly number[] = [...new Set([...Array.from({ length: SLOT_GROUPS }, (_, group) => `{lock:${group}}`), '{lock}'].map(slotOf))];
 /** How long a message takes from node to node, in ms. */
 const BUS_MS: readonly [number, number] = [0.2, 3];
-
-/** The slot of a Redis key: that of its tag. */
-export function slotOf(redisKey: string): number {
-  const group = /^\{[^}]*:(\d+)\}/.exec(redisKey)?.[1];
-  return group === undefined ? SLOTS - 1 : Number(group);
-}
 
 export class ClusterSetting implements Setting, ClusterBus {
   readonly servers: readonly SimServer[];
   readonly replicated: readonly ReplicatedMaster[];
-  private readonly owners: ReplicatedMaster[];
+  /** By slot. */
+  private readonly owners: Map<number, ReplicatedMaster>;
   /** Slots that are being moved, and where to. */
   private readonly moving = new Map<number, ReplicatedMaster>();
 
@@ -46,7 +45,7 @@ export class ClusterSetting implements Setting, ClusterBus {
     for (const server of this.servers) server.cluster = this;
     // A master may have been added just now, and have no slot before one is moved to it.
     const owning = random.chance(0.3) ? this.replicated.slice(1) : this.replicated;
-    this.owners = Array.from({ length: SLOTS }, () => random.pick(owning));
+    this.owners = new Map(SLOTS.map((slot) => [slot, random.pick(owning)]));
   }
 
   homeOf(key: string): SimServer {
@@ -56,16 +55,21 @@ export class ClusterSetting implements Setting, ClusterBus {
   }
 
   ownerOf(key: string): ReplicatedMaster {
-    return this.owners[slotOf(lockKeyOf(key))]!;
+    return this.owners.get(slotOf(lockKeyOf(key)))!;
   }
 
-  clients(_process: SimProcess, ways: readonly Way[]): readonly IoredisCluster[] {
-    return [SimCluster.for(ways)];
+  connections(_process: SimProcess, ways: readonly Way[]): readonly Connect[] {
+    /** Makes the clients of the nodes. */
+    const Client = function ({ host, ...options }: RedisOptions): Redis {
+      return SimClient.for(() => ways.find(({ server }) => server.name === host)!, options);
+    };
+    const ioredis = { Redis: Client } as unknown as IoredisPackage;
+    return [byIoredis({ cluster: this.servers.map(({ name }) => ({ host: name, port: PORT })) }, ioredis)];
   }
 
   /** Whether a part of a slot has left this server, or has come to it. */
   moves(server: SimServer): boolean {
-    return [...this.moving].some(([slot, { master }]) => server === master || server === this.owners[slot]!.master);
+    return [...this.moving].some(([slot, { master }]) => server === master || server === this.owners.get(slot)!.master);
   }
 
   beginMove(slot: number, to: ReplicatedMaster): void {
@@ -74,7 +78,7 @@ export class ClusterSetting implements Setting, ClusterBus {
 
   /** Moves one key. False when none is left. */
   moveKey(slot: number): boolean {
-    const { master } = this.owners[slot]!;
+    const { master } = this.owners.get(slot)!;
     const left = master.keys().filter((key) => slotOf(key) === slot);
     if (left.length > 0) master.migrate(this.random.pick(left), this.moving.get(slot)!.master);
     return left.length > 1;
@@ -82,7 +86,7 @@ export class ClusterSetting implements Setting, ClusterBus {
 
   endMove(slot: number): void {
     while (this.moveKey(slot));
-    this.owners[slot] = this.moving.get(slot)!;
+    this.owners.set(slot, this.moving.get(slot)!);
     this.moving.delete(slot);
   }
 
@@ -91,7 +95,7 @@ export class ClusterSetting implements Setting, ClusterBus {
     const [slot, ...others] = new Set(all.map(slotOf));
     if (slot === undefined) return;
     if (others.length > 0) throw new ServerError("CROSSSLOT Keys in request don't hash to the same slot");
-    const owner = this.owners[slot]!;
+    const owner = this.owners.get(slot)!;
     const to = this.moving.get(slot);
     const isHere = server === owner.master || server === owner.former;
     if (!isHere && !(asking && server === to?.master)) throw new ServerError(`MOVED ${slot} ${addressOf(owner.master)}`);
@@ -102,7 +106,7 @@ export class ClusterSetting implements Setting, ClusterBus {
   }
 
   slots(server: SimServer): LuaReply {
-    return this.owners.map((pair, slot) => {
+    return [...this.owners].map(([slot, pair]) => {
       // A former master does not know that it is one.
       const master = pair.former === server ? server : pair.master;
       const replica = pair.replication?.replica;

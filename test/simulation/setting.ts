@@ -1,5 +1,6 @@
 /** The servers of a world: how many, how they belong together, and where a process is led that asks for one. */
-import type { Cluster, Redis } from 'ioredis';
+import type { Connect } from '../../lib/stores/wire/connections.js';
+import { byIoredis } from '../../lib/stores/wire/ioredis.js';
 import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import type { Plan } from './plan.js';
 import type { Random } from './random.js';
@@ -23,8 +24,8 @@ export interface Setting {
   homeOf(key: string): SimServer;
   /** Whether a slot is just being moved from or to this server. */
   moves?(server: SimServer): boolean;
-  /** What the application in a process gives to the library: one client, or one for each node of a Redlock. */
-  clients(process: SimProcess, ways: readonly Way[]): readonly (Redis | Cluster)[];
+  /** How a process connects: to one target, or to each node of a Redlock. */
+  connections(process: SimProcess, ways: readonly Way[]): readonly Connect[];
 }
 
 /** How far a clock drifts from the world's. */
@@ -46,8 +47,8 @@ export class Independent implements Setting {
     return this.servers[0]!;
   }
 
-  clients(_process: SimProcess, ways: readonly Way[]): readonly Redis[] {
-    return ways.map((way) => SimClient.for(() => way));
+  connections(_process: SimProcess, ways: readonly Way[]): readonly Connect[] {
+    return ways.map((way) => byIoredis(SimClient.for(() => way)));
   }
 }
 
@@ -77,9 +78,9 @@ export class SentinelSetting implements Setting {
     this.misled.delete(process);
   }
 
-  clients(process: SimProcess, ways: readonly Way[]): readonly Redis[] {
+  connections(process: SimProcess, ways: readonly Way[]): readonly Connect[] {
     const way = (): Way => ways.find(({ server }) => server === (this.misled.get(process) ?? this.homeOf()))!;
-    return [SimClient.for(way, { sentinels: [{ host: 'sentinel' }], name: 'locks' })];
+    return [byIoredis(SimClient.for(way))];
   }
 }
 

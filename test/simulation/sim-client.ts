@@ -2,15 +2,12 @@
  * What a simulated process has in place of an ioredis client: the part of its interface that the stores use, with the
  * same promises (nothing is queued offline, nothing is sent twice, whoever waits on a connection that ends is told).
  *
- *     wait ──▶ connecting ──▶ ready ──▶ close ──▶ reconnecting ──▶ connecting …
- *                                          └────▶ end
+ *     wait ──▶ connecting ──▶ ready ──▶ close ──▶ end
  */
 import { EventEmitter } from 'node:events';
 import type { Redis, RedisOptions } from 'ioredis';
-import type { Timer } from '../../lib/core/port/clock.js';
 import type { LuaReply } from './lua-interpreter.js';
 import { ServerError } from './lua-values.js';
-import { SimPipeline } from './sim-pipeline.js';
 import { SimSocket, type Way } from './sim-socket.js';
 
 interface Pending {
@@ -21,20 +18,14 @@ interface Pending {
 export type Argument = string | number;
 
 export class SimClient extends EventEmitter {
-  status: 'wait' | 'connecting' | 'ready' | 'close' | 'reconnecting' | 'end' = 'wait';
+  status: 'wait' | 'connecting' | 'ready' | 'close' | 'end' = 'wait';
   readonly stream = {
-    cork: (): void => {},
-    uncork: (): void => {},
     destroy: (): void => this.lose(),
   };
   private socket: SimSocket | undefined;
   private readonly pending = new Map<number, Pending>();
   private requests = 0;
-  /** Commands that wait for the connection. */
-  private unsent: (() => void)[] = [];
-  private patience: Timer | undefined;
   private attempts = 0;
-  private ended = false;
   /** The way to the server that it was led to last. */
   private way: Way;
 
@@ -76,9 +67,7 @@ export class SimClient extends EventEmitter {
   }
 
   disconnect(): void {
-    this.ended = true;
-    if (this.status === 'end') return;
-    if (this.status === 'wait' || this.status === 'reconnecting') this.end();
+    if (this.status === 'wait') this.end();
     else this.lose();
   }
 
@@ -94,82 +83,17 @@ export class SimClient extends EventEmitter {
     return this.ask(command, args);
   }
 
-  get(key: string): Promise<LuaReply> {
-    return this.ask('get', [key]);
-  }
-
-  set(...args: Argument[]): Promise<LuaReply> {
-    return this.ask('set', args);
-  }
-
-  scan(...args: Argument[]): Promise<LuaReply> {
-    return this.ask('scan', args);
-  }
-
-  time(): Promise<LuaReply> {
-    return this.ask('time', []);
-  }
-
-  info(section: string): Promise<LuaReply> {
-    return this.ask('info', [section]);
-  }
-
-  pubsub(...args: Argument[]): Promise<LuaReply> {
-    return this.ask('pubsub', args);
-  }
-
   subscribe(...channels: string[]): Promise<LuaReply> {
     return this.ask('subscribe', channels);
   }
 
-  asking(): Promise<LuaReply> {
-    return this.ask('asking', []);
-  }
-
-  /** Commands that are sent together, on one connection. */
-  pipeline(): SimPipeline {
-    return new SimPipeline((command, args) => this.ask(command, args));
-  }
-
-  /** Gives itself a name, for people who look at a server. */
-  client(): Promise<LuaReply> {
-    return Promise.resolve('OK');
-  }
-
-  /** Sends a command. One that keeps commands until it is connected, as the nodes of a Cluster do, begins to connect. */
-  ask(command: string, args: readonly Argument[]): Promise<LuaReply> {
-    if (this.status !== 'ready' && this.options.enableOfflineQueue !== true) {
-      return Promise.reject(new Error("Stream isn't writeable and enableOfflineQueue options is false"));
-    }
-    if (this.status === 'end') return Promise.reject(new Error('Connection is closed.'));
-    if (this.status === 'wait') this.connect().catch(() => {}); // whoever waits is told by the end of the connection
+  private ask(command: string, args: readonly Argument[]): Promise<LuaReply> {
+    if (this.status !== 'ready') return Promise.reject(new Error("Stream isn't writeable and enableOfflineQueue options is false"));
     return new Promise((resolve, reject) => {
       const request = ++this.requests;
       this.pending.set(request, { resolve, reject });
-      const send = (): void => this.sendNow(request, [command, ...args.map(String)]);
-      if (this.status === 'ready') send();
-      else this.unsent.push(send);
+      this.socket?.send(request, [command, ...args.map(String)]);
     });
-  }
-
-  private sendNow(request: number, command: readonly string[]): void {
-    if (!this.pending.has(request)) return;
-    this.socket?.send(request, command);
-    this.impatient();
-  }
-
-  /** With socketTimeout a connection ends that owes an answer and brings nothing for so long. */
-  private impatient(): void {
-    const { socketTimeout } = this.options;
-    const { clock } = this.way.process;
-    if (socketTimeout !== undefined) this.patience ??= clock.setTimer(() => this.lose(), socketTimeout);
-  }
-
-  private heard(): void {
-    if (this.patience === undefined) return;
-    this.way.process.clock.clearTimer(this.patience);
-    this.patience = undefined;
-    if (this.pending.size > 0) this.impatient();
   }
 
   /** Tries to connect: the handshake costs a way there and back, and may hang. */
@@ -199,8 +123,8 @@ export class SimClient extends EventEmitter {
     });
     this.socket = socket;
     this.status = 'ready';
+    this.emit('connect');
     this.emit('ready');
-    for (const send of this.unsent.splice(0)) send();
   }
 
   private failed(error: Error): void {
@@ -212,10 +136,8 @@ export class SimClient extends EventEmitter {
     const pending = this.pending.get(request);
     if (pending === undefined) return;
     this.pending.delete(request);
-    this.heard();
-    if (!(answer instanceof ServerError)) return pending.resolve(answer);
-    pending.reject(answer);
-    if (this.options.reconnectOnError?.(answer)) this.lose();
+    if (answer instanceof ServerError) pending.reject(answer);
+    else pending.resolve(answer);
   }
 
   /** The connection ends from our side; we hear of it in the next turn. */
@@ -229,25 +151,15 @@ export class SimClient extends EventEmitter {
   }
 
   private closed(): void {
-    if (this.status === 'close' || this.status === 'reconnecting' || this.status === 'end') return;
+    if (this.status === 'close' || this.status === 'end') return;
     this.status = 'close';
     this.socket = undefined;
     this.attempts++;
     const waiting = [...this.pending.values()];
     this.pending.clear();
-    this.unsent = [];
-    this.heard();
     for (const { reject } of waiting) reject(new Error('Connection is closed.'));
     this.emit('close');
-    const delayMs = this.ended ? null : this.options.retryStrategy?.(1);
-    if (typeof delayMs !== 'number') return this.end();
-    this.status = 'reconnecting';
-    this.emit('reconnecting');
-    this.way.process.clock.setTimer(() => {
-      if (this.status !== 'reconnecting') return;
-      this.status = 'connecting';
-      this.knock();
-    }, delayMs);
+    this.end();
   }
 
   private end(): void {

@@ -41,7 +41,7 @@ export interface ClusterBus {
 }
 
 /** Commands without a key. */
-const KEYLESS = new Set(['time', 'publish', 'pubsub', 'scan', 'info', 'subscribe', 'asking', 'cluster', 'CLIENT']);
+const KEYLESS = new Set(['time', 'publish', 'pubsub', 'scan', 'info', 'subscribe', 'asking', 'cluster', 'CLIENT', 'client']);
 
 export class SimServer {
   state: 'up' | 'down' | 'frozen' = 'up';
@@ -270,6 +270,8 @@ export class SimServer {
       case 'eval':
         this.scripts.set(sha1Of(args[0] ?? ''), args[0] ?? '');
         return this.script(args[0] ?? '', args);
+      case 'client':
+        return 'OK';
       case 'CLIENT':
         return args[0] === 'ID' ? 1 : this.track(args, socket);
       case 'subscribe':

@@ -5,7 +5,6 @@
 import { wholeNode } from './whole-node.js';
 import { LockService } from '../../lib/lock.service.js';
 import { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
-import { byIoredis } from '../../lib/stores/wire/ioredis/ioredis-connections.js';
 import { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { decodeKey, encodeKey } from '../../lib/stores/wire/key-encoding.js';
 import type { LockStoreError } from '../../lib/core/port/errors.js';
@@ -334,8 +333,8 @@ export class World implements Recorder {
       clock: process.clock,
       report: ({ message }: Finding) => this.note(`${process.name} reports: ${message}`),
     };
-    const clients = this.setting.clients(process, ways).map((client) => byIoredis(client));
-    return this.plan.topology === 'redlock' ? new RedlockStore({ ...common, nodes: clients }) : new RedisStore({ ...common, connection: clients[0]! });
+    const nodes = this.setting.connections(process, ways);
+    return this.plan.topology === 'redlock' ? new RedlockStore({ ...common, nodes }) : new RedisStore({ ...common, connection: nodes[0]! });
   }
 }
 

@@ -5,7 +5,7 @@
 import type { Clock } from '../../lib/core/port/clock.js';
 import { RedlockStore, type RedlockStoreOptions } from '../../lib/stores/redlock/redlock-store.js';
 import type { Finding } from '../../lib/core/port/lock-events.js';
-import { byIoredis } from '../../lib/stores/wire/ioredis/ioredis-connections.js';
+import { byIoredis } from '../../lib/stores/wire/ioredis.js';
 import { Random } from '../simulation/random.js';
 import { SimClient } from '../simulation/sim-client.js';
 import { SimProcess } from '../simulation/sim-process.js';

@@ -47,6 +47,6 @@ describe('a lock with permits in a test', () => {
   });
 
   it('takes no option that there is not', () => {
-    expect(() => new TestLocks({ permits: 3 } as never)).toThrow("TestLocks: unknown option 'permits'.");
+    expect(() => new TestLocks({ permits: 3 } as never)).toThrow("TestLocks: unknown option 'permits'");
   });
 });

@@ -12,11 +12,10 @@ import type { CallSite, HandOffOptions, ResolvedDefaults, ResolvedOptions, WithA
 import type { LockStore } from '../port/lock-store.js';
 import { checkPermitsOf, type OptionList, resolveOptions, withinMsOf } from '../port/options.js';
 import type { Report } from '../port/lock-events.js';
-import type { Ticket } from '../port/ticket.js';
 import { endedBy, hasAborted, reasonOf, throwIfAborted } from '../queue/abort-signals.js';
 import { Call, type CallHost, type WaitEnded } from '../queue/call.js';
 import { LocalQueue } from '../queue/local-queue.js';
-import { adopt, Tickets } from './tickets.js';
+import { Tickets } from './tickets.js';
 import { Announcer, type EventSink } from './announcer.js';
 import { Election } from './leading.js';
 import { abandon, Hold, isLost, type HoldHost, type Taken } from './hold.js';
@@ -68,7 +67,7 @@ export class LockCalls implements CallHost, HoldHost {
     this.schedule = this.watchdog.schedule;
     this.queue = new LocalQueue(store, clock, this.watchdog, process, defaults);
     this.shutdown = new ShutdownGate(this.queue, this.watchdog, clock, defaults, (holds) => announcer.overstayed(holds, defaults.shutdownGraceMs));
-    this.tickets = new Tickets({ store, clock, background: this.queue.background, defaults, process, instance });
+    this.tickets = new Tickets(this, this.queue, process, instance);
     this.here = new HoldersHere(this.queue);
     this.waiting = new WaitingCalls(clock);
     this.timeouts = new Timeouts(this, this.queue, this.here, this.waiting);
@@ -137,7 +136,7 @@ export class LockCalls implements CallHost, HoldHost {
    * the present instant, if it is known.
    */
   take(call: Call, now?: number): Promise<Taken | Taken[]> {
-    if (call.ticket) return this.adopted(call, call.ticket);
+    if (call.ticket) return this.tickets.adopt(call.ticket, call);
     return call.keys.length === 1 ? this.takeOne(call, now) : takeAll(call, this);
   }
 
@@ -160,12 +159,6 @@ export class LockCalls implements CallHost, HoldHost {
     if (part) return part;
     call.moved(this.context.surroundings());
     return this.takeOne(call);
-  }
-
-  private adopted(call: Call, ticket: Ticket): Promise<Taken[]> {
-    const { store, clock, watchdog, defaults, queue, shutdown } = this;
-    const refusal = (key: string): Error | undefined => shutdown.refusal(key, call.insideHold);
-    return adopt(ticket, call, { tickets: store.tickets!, server: store.server, clock, watchdog, queue, defaults, open: shutdown.adoptions, refusal });
   }
 
   private granted(call: Call, given: Taken | Taken[]): Hold {

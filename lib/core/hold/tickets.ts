@@ -3,17 +3,17 @@
  * has the lock, or that nobody has it; without an answer it is asked again under the same ticket, while the lease can still be there.
  */
 import { type BackgroundRelease, requestPauses } from '../lease/background-release.js';
-import { type Clock, delay, keptAlive } from '../port/clock.js';
+import { delay, keptAlive } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError, entangledHandOffError, foreignTicketError, forgottenTicketError, givenUpError, handOffError, lateTicketError, nestedHandOffError, noTicketsError, outageError, silenceError, slownessError, usedTicketError } from '../port/hold-errors.js';
-import type { HandOffOptions, ResolvedDefaults } from '../port/lock-options.js';
-import type { HeldLease, HolderRef, LockStore, RenewRequest } from '../port/lock-store.js';
+import type { HandOffOptions } from '../port/lock-options.js';
+import type { HeldLease, HolderRef, RenewRequest } from '../port/lock-store.js';
 import { type AdoptedHold, type AdoptOutcome, type HandedHold, type HandOffOutcome, type HandOffRequest, newSecret, readTicket, type Ticket, ticketIdOf, type TicketStore, ticketText } from '../port/ticket.js';
 import { withinMsOf } from '../port/options.js';
-import type { Hold } from './hold.js';
+import type { Hold, HoldHost } from './hold.js';
+import type { ShutdownGate } from './shutdown-gate.js';
 import { Alarm } from '../lease/schedule.js';
 import type { StoreLease } from '../lease/store-lease.js';
-import type { Watchdog } from '../lease/watchdog.js';
 import { type AbortListener, offAbort, onAbort, reasonOf } from '../queue/abort-signals.js';
 import { ANSWER_WITHIN_MS, type Call } from '../queue/call.js';
 import type { LocalQueue } from '../queue/local-queue.js';
@@ -38,14 +38,9 @@ export function handedLeaseOf(lease: StoreLease, now: number, stays: boolean): H
   return { key, id, renewal, trustedUntil, storeLengthMs, lateUntil, stays };
 }
 
-interface TicketsParts {
-  readonly store: LockStore;
-  readonly clock: Clock;
-  readonly background: BackgroundRelease;
-  readonly defaults: ResolvedDefaults;
-  /** The name of this process in holder ids, and that of the lock module. */
-  readonly process: string;
-  readonly instance: string;
+/** What hand-offs and adoptions need of the lock module. */
+interface TicketHost extends HoldHost {
+  readonly shutdown: ShutdownGate;
 }
 
 /** Each try has a time of its own after which the store does nothing. */
@@ -60,11 +55,21 @@ interface HandOff {
 }
 
 export class Tickets {
-  constructor(private readonly parts: TicketsParts) {}
+  private readonly background: BackgroundRelease;
+
+  constructor(
+    readonly host: TicketHost,
+    readonly queue: LocalQueue,
+    /** The name of this process in holder ids, and that of the lock module. */
+    private readonly process: string,
+    private readonly instance: string,
+  ) {
+    this.background = queue.background;
+  }
 
   /** Ends the hold and resolves with the ticket: a new one, or that from which the hold was adopted. @throws LockUsageError, LockLostError, LockStoreError */
   async handOff(hold: Hold, given: HandOffOptions | undefined, from?: Ticket): Promise<string> {
-    const { store, clock, background, defaults, instance } = this.parts;
+    const { host: { store, clock, defaults }, background, instance } = this;
     const { key, keys, options } = hold;
     const { tickets } = store;
     if (!tickets) throw noTicketsError(key);
@@ -72,7 +77,7 @@ export class Tickets {
     if (hold.parts.some(({ isNested }) => isNested)) throw nestedHandOffError(key);
     if (hold.hasNestedCalls) throw entangledHandOffError(key);
     hold.assertHeld();
-    const { process, secret } = from ?? { process: this.parts.process, secret: newSecret() };
+    const { process, secret } = from ?? { process: this.process, secret: newSecret() };
     const ticketId = ticketIdOf({ process, secret });
     const now = clock.now();
     const leases = hold.giveToTicket(now);
@@ -97,7 +102,7 @@ export class Tickets {
 
   /** Gives an adopted hold back to its ticket, which can be adopted once more. @throws as {@link handOff} does */
   async handBack(hold: Hold, ticket: Ticket, withinMs: number | undefined): Promise<void> {
-    const { clock } = this.parts;
+    const { clock } = this.host;
     // A copy of the adoption that got no answer would adopt the ticket for this hold, which has ended then.
     const lateMs = Math.max(...hold.parts.map(({ lease }) => lease.lateUntil)) - clock.now();
     if (lateMs >= 0) await delay(clock, lateMs + 1);
@@ -107,7 +112,7 @@ export class Tickets {
   /** Reads a ticket that is to be adopted here. @throws LockUsageError when it is damaged, or its locks are not in this store */
   read(text: string): Ticket {
     const ticket = readTicket(text);
-    const { store, instance } = this.parts;
+    const { host: { store }, instance } = this;
     const [key] = ticket.keys as [string];
     if (!store.tickets) throw noTicketsError(key);
     const { home } = store.tickets;
@@ -115,8 +120,13 @@ export class Tickets {
     return ticket;
   }
 
+  /** Resolves with the leases of the ticket's locks. Rejects with LockLostError, LockStoreError, LockClosedError, or the signal's reason. */
+  adopt(ticket: Ticket, call: Call): Promise<StoreLease[]> {
+    return new Promise((resolve, reject) => new Adoption(ticket, call, this, resolve, reject).begin());
+  }
+
   private async untilAnswered(tickets: TicketStore, handOff: HandOff, key: string): Promise<HandOffOutcome | LockStoreError> {
-    const { clock, defaults } = this.parts;
+    const { clock, defaults } = this.host;
     const { request, until } = handOff;
     const backoff = requestPauses();
     for (let wasBroughtBack = false; ; ) {
@@ -136,7 +146,7 @@ export class Tickets {
 
   /** A store that does not know a hold may have forgotten it. Whether it has all of them again: so they can be handed off after all. */
   private async bringBack({ leases, until }: HandOff): Promise<boolean> {
-    const { store, clock } = this.parts;
+    const { store, clock } = this.host;
     if (!store.onDoubt || clock.now() >= until) return false;
     const outcomes = await store.renew(leases.map(({ renewal }) => renewal));
     return outcomes.every(({ kind }) => kind === 'renewed');
@@ -144,7 +154,7 @@ export class Tickets {
 
   /** Frees the locks: nobody knows the ticket, and the hold has ended. */
   private giveBack({ ticketId, withinMs }: UntimedHandOff, leases: readonly HandedLease[]): void {
-    const { background, clock, defaults } = this.parts;
+    const { background, host: { clock, defaults } } = this;
     const lateUntil = clock.now() + defaults.commandTimeoutMs;
     for (const { key, id, stays, storeLengthMs } of leases) {
       if (!stays) background.release({ key, id, lateUntil }, storeLengthMs + defaults.commandTimeoutMs);
@@ -161,25 +171,6 @@ function lastCopyAt({ holds }: UntimedHandOff, notAfter: number): number {
   return holds.some(({ stays }) => stays) ? notAfter : -Infinity;
 }
 
-interface AdoptionParts {
-  readonly tickets: TicketStore;
-  /** What is asked, as messages name it. */
-  readonly server?: string | undefined;
-  readonly clock: Clock;
-  readonly watchdog: Watchdog;
-  readonly queue: LocalQueue;
-  readonly defaults: ResolvedDefaults;
-  /** The adoptions that ask the store. The shutdown tells them that it has begun. */
-  readonly open: Set<Adoption>;
-  /** The error of a call that is refused because of a shutdown; undefined when it is served. */
-  refusal(key: string): Error | undefined;
-}
-
-/** Resolves with the leases of the ticket's locks. Rejects with LockLostError, LockStoreError, LockClosedError, or the signal's reason. */
-export function adopt(ticket: Ticket, call: Call, parts: AdoptionParts): Promise<StoreLease[]> {
-  return new Promise((resolve, reject) => new Adoption(ticket, call, parts, resolve, reject).begin());
-}
-
 /**
  * One adoption of a ticket. It asks the store under the same holder ids until there is an answer, or until its waitMs is over: then
  * what it may have been granted is given back in the background.
@@ -190,6 +181,8 @@ export function adopt(ticket: Ticket, call: Call, parts: AdoptionParts): Promise
  *     waiting ──(end of waitMs, signal, shutdown)──▶ failed
  */
 export class Adoption implements AbortListener {
+  private readonly host: TicketHost;
+  private readonly queue: LocalQueue;
   private readonly ticketId: string;
   private readonly holds: readonly HolderRef[];
   private readonly key: string;
@@ -208,29 +201,36 @@ export class Adoption implements AbortListener {
   constructor(
     private readonly ticket: Ticket,
     private readonly call: Call,
-    private readonly parts: AdoptionParts,
+    { host, queue }: Tickets,
     private readonly resolve: (leases: StoreLease[]) => void,
     private readonly reject: (reason: unknown) => void,
   ) {
+    this.host = host;
+    this.queue = queue;
     this.ticketId = ticketIdOf(ticket);
     this.key = call.keys[0]!;
-    this.holds = call.keys.map((key) => ({ key, id: parts.queue.nextId() }));
+    this.holds = call.keys.map((key) => ({ key, id: queue.nextId() }));
   }
 
   begin(): void {
     const { signal, waitMs } = this.call.options;
-    const { schedule } = this.parts.watchdog;
+    const { watchdog: { schedule }, shutdown } = this.host;
     schedule.waitBegins();
     schedule.set(this.patience, this.call.since + Math.max(waitMs, ANSWER_WITHIN_MS));
-    this.parts.open.add(this);
+    shutdown.adoptions.add(this);
     if (signal) onAbort(signal, this);
     if (this.isOpen) this.ask();
   }
 
   /** The shutdown has begun, or its grace is over: an adoption that is refused from now on ends, and gives back what it may have been granted. */
   shutdownAdvanced(): void {
-    const closed = this.parts.refusal(this.key);
+    const closed = this.refusal;
     if (closed) this.fail(closed);
+  }
+
+  /** The error of a call that is refused because of a shutdown; undefined when it is served. */
+  private get refusal(): Error | undefined {
+    return this.host.shutdown.refusal(this.key, this.call.insideHold);
   }
 
   aborted(): void {
@@ -238,8 +238,8 @@ export class Adoption implements AbortListener {
   }
 
   private ask(): void {
-    const { tickets, clock, watchdog, defaults, refusal } = this.parts;
-    const closed = refusal(this.key);
+    const { store, clock, watchdog, defaults } = this.host;
+    const closed = this.refusal;
     if (closed) return this.fail(closed);
     const { leaseMs, maxHoldMs, graceMs, label, minReplicas } = this.call.options;
     this.sentAt = clock.now();
@@ -247,7 +247,7 @@ export class Adoption implements AbortListener {
     this.replacements = watchdog.replacements;
     const { ticketId, holds, notAfter, ticket } = this;
     const until = ticket.handsBack ? Number.MAX_SAFE_INTEGER : ticket.until;
-    tickets.adopt({ ticketId, until, holds, leaseMs: Math.min(leaseMs, maxHoldMs), graceMs, label, minReplicas, notAfter }).then(
+    store.tickets!.adopt({ ticketId, until, holds, leaseMs: Math.min(leaseMs, maxHoldMs), graceMs, label, minReplicas, notAfter }).then(
       (outcome) => this.heard(outcome),
       (error: unknown) => this.failed(asStoreError(error, this.key)),
     );
@@ -278,7 +278,7 @@ export class Adoption implements AbortListener {
   }
 
   private adopted(holds: readonly AdoptedHold[]): void {
-    const { clock, watchdog, queue } = this.parts;
+    const { host: { clock, watchdog }, queue } = this;
     const now = clock.now();
     // The answer may say more than is left of the leases. The same question tells what is left.
     if (watchdog.isOutdated(this.sentAt, this.replacements, now)) return this.ask();
@@ -302,12 +302,12 @@ export class Adoption implements AbortListener {
   /** Asks again after a pause, unless the call does not wait. */
   private askIn(pauseMs: number, error: LockStoreError): void {
     if (this.call.options.waitMs === 0) return this.fail(givenUpError(this.key, 0, error));
-    this.parts.watchdog.schedule.set(this.again, this.parts.clock.now() + pauseMs);
+    this.host.watchdog.schedule.set(this.again, this.host.clock.now() + pauseMs);
   }
 
   private timeOver(): LockStoreError {
     const { key, lastError, call: { options: { waitMs, minReplicas } } } = this;
-    return lastError ? outageError(key, waitMs, lastError) : silenceError(key, Math.max(waitMs, ANSWER_WITHIN_MS), { server: this.parts.server, minReplicas });
+    return lastError ? outageError(key, waitMs, lastError) : silenceError(key, Math.max(waitMs, ANSWER_WITHIN_MS), { server: this.host.store.server, minReplicas });
   }
 
   private fail(reason: unknown): void {
@@ -317,10 +317,10 @@ export class Adoption implements AbortListener {
   }
 
   private settle(tell: () => void): void {
-    const { schedule } = this.parts.watchdog;
+    const { watchdog: { schedule }, shutdown } = this.host;
     const { signal } = this.call.options;
     this.isOpen = false;
-    this.parts.open.delete(this);
+    shutdown.adoptions.delete(this);
     schedule.cancel(this.again);
     schedule.cancel(this.patience);
     schedule.waitEnds();
@@ -340,7 +340,7 @@ export class Adoption implements AbortListener {
   }
 
   private release(key: string, id: string, lateUntil?: number): void {
-    const { queue, defaults } = this.parts;
+    const { queue, host: { defaults } } = this;
     const { leaseMs, graceMs } = this.call.options;
     // Nothing is there to be released before the store was asked.
     if (this.notAfter !== -Infinity) queue.background.release({ key, id, lateUntil }, leaseMs + graceMs + defaults.commandTimeoutMs);

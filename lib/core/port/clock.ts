@@ -29,6 +29,8 @@ const LONGEST_DELAY_MS = 2 ** 31 - 1;
 
 /** The async context of all timers: none, because a timer serves many calls and must not keep alive the context of the one that set it. */
 const outside = new AsyncResource('nestjs-holdfast');
+// It can be used afterwards. What was not destroyed is taken for something that keeps the process open, by jest --detectOpenHandles for one.
+outside.emitDestroy();
 
 export const systemClock: Clock = {
   now: () => performance.now(),

@@ -162,11 +162,11 @@ class Bundle implements Errand {
   send(): Promise<unknown> {
     // A single list that is spread at the end is copied once, two lists are copied twice.
     const { redisKeys } = this;
-    return this.line.client.evalsha(this.script.sha1, redisKeys.length, ...NOTHING.concat(redisKeys, this.args));
+    return this.line.connection.sender.evalsha(this.script.sha1, redisKeys.length, ...NOTHING.concat(redisKeys, this.args));
   }
 
   sendSource(): Promise<unknown> {
-    return this.line.client.eval(this.script.source, this.redisKeys.length, ...this.redisKeys, ...this.args);
+    return this.line.connection.sender.eval(this.script.source, this.redisKeys.length, ...this.redisKeys, ...this.args);
   }
 
   answered(reply: unknown): void {

@@ -1,10 +1,8 @@
 /** Chooses the package by which a target is reached. A package is loaded only when it is used, because only one may be installed. */
 import { LockUsageError } from '../../core/port/errors.js';
 import type { Connect } from './connections.js';
-import { loadIoredis, loadNodeRedis } from './client-packages.js';
-import { byIoredis, isIoredis } from './ioredis/ioredis-connections.js';
-import { byNodeRedis } from './node-redis/node-redis-connections.js';
-import { isNodeRedis, targetOf, targetOfClient } from './node-redis/node-redis-target.js';
+import { byIoredis, isIoredis, type IoredisPackage } from './ioredis.js';
+import { byGivenNodeRedis, byNodeRedis, copying, isNodeRedis, type CreateClient, type NodeRedisPackage } from './node-redis.js';
 import type { ClientPackage, ExistingClient, RedisTarget } from './redis-target.js';
 
 /**
@@ -12,14 +10,42 @@ import type { ClientPackage, ExistingClient, RedisTarget } from './redis-target.
  * by node-redis. Rejects with LockUsageError.
  */
 export async function connectTo(target: RedisTarget, wanted?: ClientPackage): Promise<Connect> {
-  if (isIoredis(target)) return byIoredis(target);
-  if (isNodeRedis(target)) return byNodeRedis(targetOfClient(target, await loadNodeRedis()));
+  if (isIoredis(target)) return byIoredis(target, await loadIoredis());
+  if (isNodeRedis(target)) return byGivenNodeRedis(target, await loadNodeRedis());
   if (isClient(target)) throw new LockUsageError('Lock options: redis is a client that locks cannot use.');
   const ioredis = wanted === 'redis' ? undefined : await loadIoredis();
   if (ioredis !== undefined) return byIoredis(target, ioredis);
   const create = wanted === 'ioredis' ? undefined : await loadNodeRedis();
   if (create === undefined) throw notInstalled(wanted);
-  return byNodeRedis(targetOf(target, create));
+  return byNodeRedis(target, create);
+}
+
+// Each import stands inside a `try`, by which bundlers see that the package may be missing; in the CommonJS build it is a `require`
+// (scripts/build.mjs).
+
+/** Resolves with undefined when the package is not installed. */
+async function loadIoredis(): Promise<IoredisPackage | undefined> {
+  try {
+    return await import('ioredis');
+  } catch (error) {
+    return unlessMissing(error);
+  }
+}
+
+/** Resolves with what makes clients of node-redis, or undefined when the package is not installed. */
+async function loadNodeRedis(): Promise<CreateClient | undefined> {
+  try {
+    return copying((await import('redis')) as object as NodeRedisPackage);
+  } catch (error) {
+    return unlessMissing(error);
+  }
+}
+
+/** @throws the error of a package that is there and cannot be loaded */
+function unlessMissing(error: unknown): undefined {
+  const { code } = error as { code?: unknown };
+  if (code !== 'MODULE_NOT_FOUND' && code !== 'ERR_MODULE_NOT_FOUND') throw error;
+  return undefined;
 }
 
 function isClient(target: RedisTarget): target is ExistingClient {

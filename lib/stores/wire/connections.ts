@@ -1,6 +1,6 @@
 /**
- * The port to a package of Redis clients: what the stores need of the connections to one Redis, Sentinel or Cluster. Each package
- * has an adapter in a folder of its own, and nothing outside that folder knows the package.
+ * What the stores need of the connections to one Redis, Sentinel or Cluster (route.ts). The packages of clients are known only by
+ * ioredis.ts and node-redis.ts.
  *
  *     commands      for all scripts                  reconnects for ever; queues no commands while it is away
  *     replicated()  a new one for renewals with      the same; the runner has one for each number of replicas
@@ -12,7 +12,7 @@ import type { Clock } from '../../core/port/clock.js';
 /** Makes the connections to one target. A command of the store may take `timeoutMs`. @throws LockUsageError for a target that cannot be */
 export type Connect = (timeoutMs: number, clock: Clock) => Connections;
 
-/** Sends commands. A client of ioredis is a sender as it is, so that no further call is made for a command. */
+/** Sends commands. A client of ioredis is a sender as it is, so that no further call is made for a command on one server. */
 export interface Sender {
   /** Runs a script by its hash. The error of a server that does not know it begins with NOSCRIPT. */
   evalsha(sha1: string, numberOfKeys: number, ...keysAndArguments: (string | number)[]): Promise<unknown>;
@@ -25,12 +25,11 @@ export interface Sender {
 export interface ConnectionState {
   /** Whether commands can be sent: the client is connected, and the server has answered on the connection. */
   readonly isOpen: boolean;
-  /** Whether this connection is in another database than the configured one, so that its answers are worthless. */
-  readonly isAstray: boolean;
 }
 
 /** A connection that is made anew whenever it ends. That to a Cluster has one connection to each master. */
 export interface Connection {
+  /** Of the present connection: the next one has another. */
   readonly sender: Sender;
   readonly state: ConnectionState;
   /** Begins to connect, unless that has begun. Rejects when the first try fails; further tries follow. */
@@ -117,11 +116,6 @@ const LEAST_TO_CONNECT_MS = 500;
  */
 export function connectingMs(timeoutMs: number): number {
   return Math.max(LEAST_TO_CONNECT_MS, Math.min(timeoutMs, CONNECTS_WITHIN_MS));
-}
-
-/** How long connecting may take, in ms: {@link connectingMs}, or what the user gave where that is shorter. */
-export function connectTimeoutOf(timeoutMs: number, given: unknown): number {
-  return Math.min(Number(given) || Infinity, connectingMs(timeoutMs));
 }
 
 const FIRST_RECONNECT_MS = 40;

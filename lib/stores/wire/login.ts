@@ -2,7 +2,7 @@
 import type { Clock } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
 
-interface Login {
+export interface Login {
   readonly username?: string | undefined;
   readonly password: string;
 }

@@ -2,7 +2,7 @@
  * What a user may give as `redis`. The types are written here and not taken from a package of clients, because an application has
  * only the package that it uses.
  */
-import type { clusterNames, redisNames } from './ioredis/option-names.js';
+import type { clusterNames, redisNames } from './ioredis-options.js';
 import type { Credentials } from './login.js';
 
 /** A package of Redis clients. */

@@ -4,7 +4,7 @@
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
-import type { Connection, Connections, ConnectionState, Sender } from './connections.js';
+import { NO_MASTER, type Connection, type Connections, type ConnectionState, type Sender } from './connections.js';
 import type { BuiltCall } from './lua.generated.js';
 import type { Outage } from './outage.js';
 import { type Attempt, isNoScript, isReply, NOT_CONNECTED, reasonOf, reasonWith, storeFailure } from './store-failure.js';
@@ -50,9 +50,9 @@ export interface ScriptCall extends BuiltCall {
 type Sending = Pick<Errand, 'what' | 'key' | 'redisKeys' | 'namesNobody' | 'timeoutMs' | 'send' | 'sendSource'>;
 
 /** One call of a script, which is sent by its hash. */
-function scriptSending({ client }: Line, { script, keys, args, key, timeoutMs, namesNobody, inOrder }: ScriptCall): Sending {
-  const sendSource = (): Promise<unknown> => client.eval(script.source, keys.length, ...keys, ...args);
-  const send = inOrder ? sendSource : (): Promise<unknown> => client.evalsha(script.sha1, keys.length, ...keys, ...args);
+function scriptSending({ connection }: Line, { script, keys, args, key, timeoutMs, namesNobody, inOrder }: ScriptCall): Sending {
+  const sendSource = (): Promise<unknown> => connection.sender.eval(script.source, keys.length, ...keys, ...args);
+  const send = inOrder ? sendSource : (): Promise<unknown> => connection.sender.evalsha(script.sha1, keys.length, ...keys, ...args);
   return { what: script.name, key, redisKeys: keys, namesNobody, timeoutMs, send, sendSource };
 }
 
@@ -143,7 +143,7 @@ export class ScriptRunner {
   timed<R, T>(what: string, send: (client: Sender) => Promise<unknown>, decode: Decode<R, T>): Promise<T> {
     return new Promise<T>((resolve, failed) => {
       const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as R, sentAt, this.clock.now()));
-      this.perform(errandOf(this.line, { what, key: undefined, send: () => send(this.line.client) }, answered, failed));
+      this.perform(errandOf(this.line, { what, key: undefined, send: () => send(this.line.connection.sender) }, answered, failed));
     });
   }
 
@@ -167,7 +167,7 @@ export class ScriptRunner {
   private lineOf(connection: Connection, patienceMs: number): Line {
     // In a Cluster a late node is no sign that the others are silent.
     const hasteMs = patienceMs === Infinity ? Infinity : Math.min(this.timeoutMs, LEAST_SILENCE_MS);
-    return { client: connection.sender, connection, state: connection.state, patienceMs, hasteMs, owesSince: undefined, out: 0 };
+    return { connection, state: connection.state, patienceMs, hasteMs, owesSince: undefined, out: 0 };
   }
 
   /** Sends the errand, and calls its `answered` or `failed`. `askedAt`: a local instant not later than its sending. */
@@ -205,7 +205,6 @@ export class ScriptRunner {
 
   private answered(errand: Errand, reply: unknown): void {
     this.awaited.heard(errand);
-    if (errand.line.state.isAstray) return this.fail(errand, new Error('the connection is in another database than the configured one'));
     if (this.outage.since !== undefined) this.outage.answered(errand.what);
     // An answer after the deadline is passed on too, although its caller has got an error: it may say something about other calls.
     try {
@@ -234,7 +233,10 @@ export class ScriptRunner {
 
   private ended(errand: Errand, error: unknown): void {
     this.awaited.heard(errand);
-    if (isReply(error)) this.outage.refused(reasonOf(error));
+    const reason = reasonOf(error);
+    // The server is no master any more, so a new connection is made, which finds the new one.
+    if (NO_MASTER.test(reason)) errand.line.connection.drop();
+    if (isReply(error)) this.outage.refused(reason);
     else this.outage.failed(reasonWith(error, this.connections.lastError));
     if (!errand.isGivenUp) this.fail(errand, error);
   }
@@ -273,7 +275,6 @@ function closedError({ what, key, node }: Attempt): LockStoreError {
 
 /** A connection, with what is known of its silence. */
 export interface Line {
-  readonly client: Sender;
   readonly connection: Connection;
   readonly state: ConnectionState;
   /** The connection is given up after a silence of this length, in ms. */

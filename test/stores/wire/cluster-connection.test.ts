@@ -1,8 +1,8 @@
-/** The connections to a Cluster by node-redis, on virtual time, where a test speaks for the nodes: when they count as ended. */
+/** The connections to a Cluster, on virtual time, where a test speaks for the nodes: when they count as ended. */
 import { describe, expect, it } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
-import { ClusterConnection, type ClusterEntry } from '../../../lib/stores/wire/node-redis/cluster-connection.js';
-import type { ClientSource, NodeRedisClient } from '../../../lib/stores/wire/node-redis/node-redis-client.js';
+import { ClusterConnection, type ClusterEntry } from '../../../lib/stores/wire/cluster-connection.js';
+import { senderOf, type Client, type Source } from '../../../lib/stores/wire/server-connection.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
 /** A Cluster of one node, which has all slots. */
@@ -15,18 +15,24 @@ class OneNode {
   knowsHost = true;
   /** How many were made to it. */
   connections = 0;
+  /** Says nothing until this is resolved. */
+  silence: Promise<void> | undefined;
   private readonly listeners = new Set<(error: Error) => void>();
-  readonly source: ClientSource = { given: { socket: { host: '127.0.0.1', port: 7001 } }, make: () => this.client() };
+  readonly source: Source = {
+    address: { host: '127.0.0.1', port: 7001 },
+    make: ({ failed, ended }) => {
+      this.listeners.add((error) => {
+        failed(error);
+        ended();
+      });
+      return this.client();
+    },
+  };
 
-  private client(): NodeRedisClient {
+  private client(): Client {
     this.connections += 1;
-    return {
-      connect: () => Promise.resolve(),
-      destroy: () => {},
-      subscribe: () => Promise.resolve(),
-      on: (event, listener) => event === 'error' && this.listeners.add(listener),
-      sendCommand: ([command, what]) => this.answers(`${command} ${what}`),
-    };
+    const sender = senderOf(([command, what]) => this.answers(`${command!.toUpperCase()} ${what}`));
+    return { sender, connect: () => Promise.resolve(), destroy: () => {}, subscribe: () => Promise.resolve() };
   }
 
   /** Ends all connections. */
@@ -36,6 +42,7 @@ class OneNode {
   }
 
   private async answers(command: string): Promise<unknown> {
+    await this.silence;
     if (command === 'CLUSTER SLOTS') {
       if (this.saysSlots) return [[0, 16_383, ['127.0.0.1', 7001]]];
       throw new Error('ERR it is not known who has the slots');
@@ -53,21 +60,21 @@ class CutOff {
   isCutOff = false;
   readonly target: ClusterEntry = {
     roots: [this.source(7001)],
-    ofNodes: { given: {}, make: ({ socket }) => this.client(socket!.port!) },
+    ofNodes: { address: {}, make: ({ address }) => this.client(address.port!) },
     map: (address) => address,
   };
 
-  private source(port: number): ClientSource {
-    return { given: { socket: { host: '127.0.0.1', port } }, make: () => this.client(port) };
+  private source(port: number): Source {
+    return { address: { host: '127.0.0.1', port }, make: () => this.client(port) };
   }
 
-  private client(port: number): NodeRedisClient {
-    const sendCommand = async ([command]: string[]): Promise<unknown> => {
-      if (command === 'CLUSTER') return [[0, 8_191, ['127.0.0.1', this.isCutOff && port !== 7001 ? 7003 : 7001]], [8_192, 16_383, ['127.0.0.1', 7002]]];
+  private client(port: number): Client {
+    const sender = senderOf(async ([command]): Promise<unknown> => {
+      if (command === 'cluster') return [[0, 8_191, ['127.0.0.1', this.isCutOff && port !== 7001 ? 7003 : 7001]], [8_192, 16_383, ['127.0.0.1', 7002]]];
       if (this.isCutOff && port === 7001 && command === 'GET') throw new Error('CLUSTERDOWN The cluster is down');
       return port;
-    };
-    return { connect: () => Promise.resolve(), destroy: () => {}, subscribe: () => Promise.resolve(), on: () => {}, sendCommand };
+    });
+    return { sender, connect: () => Promise.resolve(), destroy: () => {}, subscribe: () => Promise.resolve() };
   }
 }
 
@@ -118,6 +125,26 @@ describe('The connection to a Cluster', () => {
     node.saysSlots = true;
     await delay(clock, 1_000);
     expect([told.at(-1), connection.state.isOpen]).toEqual(['open', true]);
+  }));
+
+  it('leaves a node that owes an answer and says nothing', onStage(async ({ node, connection, told, clock }) => {
+    await connection.start();
+    node.silence = new Promise(() => {});
+    connection.sender.call('GET', 'k').catch(() => {});
+    await delay(clock, 1_100);
+    expect(told).toContain('Connection is closed.');
+  }));
+
+  it('keeps a node whose answers wait to be read because this process alone was late', onStage(async ({ node, connection, told, clock }) => {
+    await connection.start();
+    let answer = (): void => {};
+    node.silence = new Promise((resolve) => (answer = resolve));
+    const sent = connection.sender.call('GET', 'k');
+    // What has come is read behind the timers of the same turn.
+    clock.setTimer(() => clock.nextTurn(answer), 999);
+    await delay(clock, 1_100);
+    expect(await sent).toBe('OK');
+    expect(told).toEqual(['open']);
   }));
 
   it('C3: follows the others where one master is cut off from them and says what was before', async () => {

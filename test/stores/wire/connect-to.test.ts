@@ -5,20 +5,28 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import { describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { systemClock } from '../../../lib/core/port/clock.js';
 import { connectTo } from '../../../lib/stores/wire/connect-to.js';
-import { IoredisConnections } from '../../../lib/stores/wire/ioredis/ioredis-connections.js';
 import type { ClientPackage, RedisTarget } from '../../../lib/stores/wire/redis-target.js';
 import { serverOfUrl } from '../../../lib/stores/wire/server-url.js';
 import { builtPackage } from '../../support/built-package.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+
+let server: RedisServer;
+beforeAll(async () => {
+  server = await startRedis();
+});
+afterAll(() => server.stop());
 
 async function packageFor(target: RedisTarget, wanted?: ClientPackage): Promise<ClientPackage> {
   const connections = (await connectTo(target, wanted))(2_000, systemClock);
+  await connections.commands.start();
+  const { sender } = connections.commands;
   connections.close();
-  return connections instanceof IoredisConnections ? 'ioredis' : 'redis';
+  return sender instanceof Redis ? 'ioredis' : 'redis';
 }
 
 describe('A URL or options', () => {
@@ -47,9 +55,9 @@ describe('A URL or options', () => {
   });
 
   it('use ioredis where both packages are installed, unless the option says otherwise', async () => {
-    expect(await packageFor('redis://redis.example')).toBe('ioredis');
-    expect(await packageFor('redis://redis.example', 'redis')).toBe('redis');
-    expect(await packageFor({ host: 'redis.example' }, 'redis')).toBe('redis');
+    expect(await packageFor(server.url)).toBe('ioredis');
+    expect(await packageFor(server.url, 'redis')).toBe('redis');
+    expect(await packageFor({ host: '127.0.0.1', port: server.port }, 'redis')).toBe('redis');
   });
 
   it('are refused with an option of ioredis that says how to connect and that node-redis does not have', async () => {
@@ -59,9 +67,9 @@ describe('A URL or options', () => {
 
 describe('A client', () => {
   it('decides itself which package is used', async () => {
-    const own = new Redis({ lazyConnect: true });
+    const own = new Redis(server.url, { lazyConnect: true });
     expect(await packageFor(own, 'redis')).toBe('ioredis');
-    expect(await packageFor(createClient() as unknown as RedisTarget, 'ioredis')).toBe('redis');
+    expect(await packageFor(createClient({ url: server.url }) as unknown as RedisTarget, 'ioredis')).toBe('redis');
     own.disconnect();
   });
 });

@@ -3,13 +3,11 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { inspect } from 'node:util';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
-import { systemClock } from '../../../lib/core/port/clock.js';
 import type { LockStore } from '../../../lib/core/port/lock-store.js';
 import { LockService } from '../../../lib/lock.service.js';
 import { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import { RedlockStore } from '../../../lib/stores/redlock/redlock-store.js';
 import { connectTo } from '../../../lib/stores/wire/connect-to.js';
-import { setsLogin } from '../../../lib/stores/wire/ioredis/connection-login.js';
 import type { Credentials } from '../../../lib/stores/wire/login.js';
 import type { ClientPackage, RedisTarget } from '../../../lib/stores/wire/redis-target.js';
 import { eventually } from '../../support/eventually.js';
@@ -227,16 +225,3 @@ describe('A client that is given', () => {
     expect(client.isOpen).toBe(false);
   }, 60_000);
 });
-
-it('A connection of ioredis that is closed while its login is asked for is not made', async () => {
-  const server = await startRedis();
-  stops.push(() => server.stop());
-  let answer = (): void => {};
-  const needs = { clock: systemClock, timeoutMs: COMMAND_TIMEOUT_MS, isClosed: () => false };
-  const client = setsLogin(new Redis({ host: '127.0.0.1', port: server.port, lazyConnect: true }), () => new Promise((resolve) => (answer = resolve)), needs, () => {});
-  const connecting = client.connect();
-  client.disconnect();
-  answer();
-  await expect(connecting).rejects.toThrow('Connection is closed.');
-  expect(client.status).toBe('end');
-}, 60_000);

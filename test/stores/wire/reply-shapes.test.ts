@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
 import { LockService } from '../../../lib/lock.service.js';
 import type { RedisTarget } from '../../../lib/stores/wire/redis-target.js';
-import { byIoredis } from '../../../lib/stores/wire/ioredis/ioredis-connections.js';
+import { byIoredis } from '../../../lib/stores/wire/ioredis.js';
 import { startCluster, type RedisCluster } from '../../support/redis-cluster.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { makeRedisStore } from '../../support/redis-store.js';
@@ -27,7 +27,7 @@ const targets: readonly (readonly [string, () => RedisTarget])[] = [
 describe.each(targets)("ioredis' replyMapping resp3 in %s", (_, target) => {
   it('does not keep a process from booting, from getting a lock, and from being woken for the next', async () => {
     const open = async (process: string): Promise<LockService> => {
-      const store = makeRedisStore('', process, { connection: byIoredis(target(), { Redis, Cluster }) });
+      const store = makeRedisStore('', process, { connection: byIoredis(target(), { Redis }) });
       const locks = new LockService({ store, process });
       await locks.open();
       return locks;

@@ -1,12 +1,12 @@
 /** The subscriber connection: what it hears, and how it is replaced when it hears nothing. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
 import { systemClock } from '../../../lib/core/port/clock.js';
-import { IoredisSubscriber } from '../../../lib/stores/wire/ioredis/ioredis-subscriber.js';
+import type { Subscriber } from '../../../lib/stores/wire/connections.js';
 import { WakeChannel, type PushedGrant } from '../../../lib/stores/wire/wake-channel.js';
 import { eventually } from '../../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { connectBy } from '../../support/test-client.js';
 
 let server: RedisServer;
 let proxy: FlakyProxy;
@@ -22,9 +22,10 @@ beforeEach(async () => {
   proxy = await startFlakyProxy(server.port);
   heard = [];
   connects = 0;
-  const connect = (): IoredisSubscriber => {
+  const connections = connectBy(proxy.url)(2_000, systemClock);
+  const connect = (): Subscriber => {
     connects++;
-    return new IoredisSubscriber(new Redis(proxy.port, { lazyConnect: true, retryStrategy: () => null, enableReadyCheck: false, disconnectTimeout: 50 }));
+    return connections.subscribe();
   };
   channel = new WakeChannel(connect, ['c'], systemClock, 300, {
     granted: (grant) => heard.push(grant),

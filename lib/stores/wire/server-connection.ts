@@ -1,19 +1,56 @@
 /**
- * A connection to one server, made anew whenever it ends: to an address that is fixed, or that a Sentinel names anew each time.
+ * A connection to one server, made anew whenever it ends: to an address that is fixed, or that a Sentinel names anew each time. Each
+ * has a client of its own, of ioredis or of node-redis, from connecting to its end. Such a client never reconnects: what it does then
+ * differs between packages and versions, and it cannot be told to leave a server that has stopped answering.
  *
  *     waiting ──start()──▶ connecting ──(the server has answered)──▶ open ──▶ pause ──▶ connecting …
  *                               └────────(refused, or too late)────────────────▲
  */
 import { EventEmitter } from 'node:events';
-import type { Clock, Timer } from '../../../core/port/clock.js';
-import { messageOf } from '../../../core/port/errors.js';
-import { CONNECTION_NAME, connectingMs, NO_MASTER, reconnectPause, type Connection, type EvalAndWait, type Sender, type Subscriber } from '../connections.js';
-import { askForFlushes, FLUSHES } from '../flush-news.js';
-import { isReply, NOT_CONNECTED } from '../store-failure.js';
-import { forcedOptions, type ClientSource, type NodeRedisClient } from './node-redis-client.js';
+import type { Clock, Timer } from '../../core/port/clock.js';
+import { messageOf } from '../../core/port/errors.js';
+import { CONNECTION_NAME, connectingMs, reconnectPause, type Address, type Connection, type EvalAndWait, type Sender, type Subscriber } from './connections.js';
+import { askForFlushes, FLUSHES } from './flush-news.js';
+import type { AskLogin, Login } from './login.js';
+import { isReply, NOT_CONNECTED } from './store-failure.js';
+
+/** A client of a package. */
+export interface Client {
+  readonly sender: Sender;
+  /** Connects. Rejects with what the client or the server says. */
+  connect(): Promise<unknown>;
+  subscribe(channels: readonly string[], hear: (message: string) => void): Promise<unknown>;
+  /** Ends the connection, or what connects, at once. */
+  destroy(): void;
+}
+
+/** What a client is made for. */
+export interface Making {
+  /** In place of the address that its options have. */
+  readonly address: Partial<Address>;
+  /** In place of the login that its options have. */
+  readonly login: Login | undefined;
+  /** How long connecting may take, in ms. */
+  readonly connectMs: number;
+  /** Called when the socket is connected. */
+  connected(): void;
+  /** Called with an error of the connection. */
+  failed(error: Error): void;
+  /** Called when the connection has ended. */
+  ended(): void;
+}
+
+/** Makes clients of one server. */
+export interface Source {
+  /** In place of the address that its options have. */
+  readonly address: Partial<Address>;
+  /** Asked for the login of each connection, if the user gave a function for it. */
+  readonly login?: AskLogin | undefined;
+  readonly make: (how: Making) => Client;
+}
 
 /** Gives the source of clients of the server that is to be connected to now. Rejects when it is not known. */
-export type Locate = () => Promise<ClientSource>;
+export type Locate = () => Promise<Source>;
 
 export interface Needs {
   readonly clock: Clock;
@@ -24,17 +61,16 @@ export interface Needs {
 /** The words of node-redis for a server that could not be reached in time. */
 const TIMEOUT = /^Connection timeout$/;
 
-/** One client of node-redis, from connecting to its end. */
+/** One client, from connecting to its end. */
 export class LiveConnection {
-  private client: NodeRedisClient | undefined;
-  private readonly socket = new AbortController();
+  private client: Client | undefined;
   private isOpen = false;
   private hasEnded = false;
-  /** What ended it while it was connecting. */
+  /** The last error of the connection, or what ended it while it was connecting. */
   private reason: Error | undefined;
 
   constructor(
-    private readonly source: ClientSource,
+    private readonly source: Source,
     private readonly needs: Needs,
     /** Called once, when the connection has ended after it was open. */
     private readonly ended: (error: Error) => void = () => {},
@@ -43,27 +79,28 @@ export class LiveConnection {
   ) {}
 
   /** Rejects with what the client or the server says. A server that accepts connections and answers nothing is given up. */
-  async open(): Promise<NodeRedisClient> {
+  async open(): Promise<Client> {
     const { source, stepMs, needs: { clock, timeoutMs } } = this;
-    const login = await source.login?.(clock, timeoutMs);
-    if (this.hasEnded) throw this.reason ?? new Error('the connection was closed');
-    const client = source.make(forcedOptions({ ...source.given, ...login }, stepMs, this.socket.signal));
-    this.client = client;
-    client.on('error', (error) => {
-      if (!this.isOpen) this.reason ??= error;
-      else this.finish(error);
-    });
-    const timers = new Set<Timer>();
-    client.on('connect', () => {
-      timers.add(clock.setTimer(() => this.end(new Error('connect ETIMEDOUT')), stepMs));
-    });
+    const timers: Timer[] = [];
     try {
+      const login = await source.login?.(clock, timeoutMs);
+      if (this.hasEnded) throw new Error('the connection was closed');
+      const client = (this.client = source.make({
+        address: source.address,
+        login,
+        connectMs: stepMs,
+        connected: () => timers.push(clock.setTimer(() => this.end(new Error('connect ETIMEDOUT')), stepMs)),
+        failed: (error) => (this.reason = error),
+        ended: () => this.isOpen && this.finish(this.reason ?? new Error('Connection is closed.')),
+      }));
       await client.connect();
-      // Operators find the connection in CLIENT LIST by its name. An error reply is an answer too.
-      await client.sendCommand(['CLIENT', 'SETNAME', CONNECTION_NAME]).catch((error: unknown) => {
+      // Operators find the connection in CLIENT LIST by its name. Some versions of ioredis are connected before the server has answered
+      // to the password and the database; answers come in order, so both are known with this one. An error reply is an answer too.
+      await client.sender.call('client', 'SETNAME', CONNECTION_NAME).catch((error: unknown) => {
         if (!isReply(error)) throw error;
       });
-      if (this.hasEnded) throw new Error('the connection was closed');
+      // ioredis goes on in database 0, where the locks are not, when a server refuses another one.
+      if (this.reason !== undefined || this.hasEnded) throw new Error('the connection was closed');
       this.isOpen = true;
       return client;
     } catch (error) {
@@ -86,40 +123,28 @@ export class LiveConnection {
     this.hasEnded = true;
     // The owner is told before the commands on the way fail, so that no command follows them into this connection.
     if (this.isOpen) this.ended(error);
-    this.socket.abort();
-    try {
-      this.client?.destroy();
-    } catch {
-      // Version 5 throws when the socket has ended already.
-    }
+    this.client?.destroy();
   }
 }
 
-/** Sends each command as the list of its words. */
-export class WordSender implements Sender {
-  constructor(private readonly send: (words: string[]) => Promise<unknown>) {}
-
-  evalsha(sha1: string, numberOfKeys: number, ...rest: (string | number)[]): Promise<unknown> {
-    return this.call('EVALSHA', sha1, numberOfKeys, ...rest);
-  }
-
-  eval(source: string, numberOfKeys: number, ...rest: (string | number)[]): Promise<unknown> {
-    return this.call('EVAL', source, numberOfKeys, ...rest);
-  }
-
-  call(...words: (string | number)[]): Promise<unknown> {
-    return this.send(words.map(String));
-  }
+/** Sends each command as the list of its words, for a client that has no methods of the same names. */
+export function senderOf(send: (words: string[]) => Promise<unknown>): Sender {
+  const call = (...words: (string | number)[]): Promise<unknown> => send(words.map(String));
+  return {
+    call,
+    evalsha: (sha1, numberOfKeys, ...rest) => call('EVALSHA', sha1, numberOfKeys, ...rest),
+    eval: (source, numberOfKeys, ...rest) => call('EVAL', source, numberOfKeys, ...rest),
+  };
 }
 
-export class NodeRedisConnection implements Connection {
-  readonly state = { isOpen: false, isAstray: false };
-  readonly sender: Sender = new WordSender((words) => this.send(words));
+const UNCONNECTED = senderOf(() => Promise.reject(new Error(NOT_CONNECTED)));
+
+export class ServerConnection implements Connection {
+  readonly state = { isOpen: false };
+  sender = UNCONNECTED;
   /** The source of the server that the present connection leads to. */
-  source: ClientSource | undefined;
+  source: Source | undefined;
   private live: LiveConnection | undefined;
-  /** The client of a connection that is open. */
-  private client: NodeRedisClient | undefined;
   private readonly events = new EventEmitter().setMaxListeners(0);
   private starting: Promise<void> | undefined;
   private pause: Timer | undefined;
@@ -130,8 +155,6 @@ export class NodeRedisConnection implements Connection {
   constructor(
     private readonly locate: Locate,
     private readonly needs: Needs,
-    /** The silence of a node of a Cluster, which nobody else notices. */
-    private readonly silence?: Silence,
   ) {}
 
   start(): Promise<void> {
@@ -139,17 +162,9 @@ export class NodeRedisConnection implements Connection {
   }
 
   /** Commands that are sent in one turn of the event loop follow each other without another in between. */
-  send(words: string[]): Promise<unknown> {
-    const { client, silence } = this;
-    if (client === undefined) return Promise.reject(new Error(NOT_CONNECTED));
-    silence?.asked();
-    const sent = client.sendCommand(words);
-    sent.then(silence?.heard, this.refused);
-    return sent;
-  }
-
   evalAndWait({ source, keys, args, replicas, waitMs }: EvalAndWait): Promise<readonly [unknown, unknown]> {
-    return Promise.all([this.sender.eval(source, keys.length, ...keys, ...args), this.sender.call('WAIT', replicas, waitMs)]);
+    const { sender } = this;
+    return Promise.all([sender.eval(source, keys.length, ...keys, ...args), sender.call('WAIT', replicas, waitMs)]);
   }
 
   /** Leads to the server of the present connection, which a Sentinel might name differently by now. */
@@ -179,7 +194,6 @@ export class NodeRedisConnection implements Connection {
   close(): void {
     this.closed = true;
     if (this.pause !== undefined) this.needs.clock.clearTimer(this.pause);
-    this.silence?.close();
     this.live?.end();
     this.needsNoProcess();
   }
@@ -191,13 +205,14 @@ export class NodeRedisConnection implements Connection {
 
   private async connect(): Promise<void> {
     if (this.closed) return;
+    this.letGo ??= this.needs.clock.keepAlive();
     try {
       const source = await this.locate();
       if (this.closed) return;
       const live = new LiveConnection(source, this.needs, (error) => this.live === live && this.lost(error, reconnectPause(true)));
       this.live = live;
       this.source = source;
-      this.client = await live.open();
+      this.sender = (await live.open()).sender;
       this.state.isOpen = true;
       this.needsNoProcess();
       this.events.emit('open');
@@ -210,9 +225,8 @@ export class NodeRedisConnection implements Connection {
   private lost(error: Error, retryMs: number): void {
     const { clock } = this.needs;
     this.live = undefined;
-    this.client = undefined;
+    this.sender = UNCONNECTED;
     this.state.isOpen = false;
-    this.silence?.reset();
     if (!this.closed) {
       this.events.emit('problem', error);
       if (this.pause !== undefined) clock.clearTimer(this.pause);
@@ -222,63 +236,10 @@ export class NodeRedisConnection implements Connection {
     }
     this.events.emit('end');
   }
-
-  /** The server became a replica, so a new connection is made, which finds the new master. */
-  private readonly refused = (error: unknown): void => {
-    this.silence?.heard();
-    if (NO_MASTER.test(String((error as { message?: unknown }).message))) this.drop();
-  };
 }
 
-/** Notices that a node of a Cluster owes answers and says nothing: the connection to it is given up then, and the others serve on. */
-export class Silence {
-  private owed = 0;
-  private since = 0;
-  private timer: Timer | undefined;
-
-  constructor(
-    private readonly clock: Clock,
-    /** The connection is given up after a silence of this length, in ms. */
-    private readonly patienceMs: number,
-    private readonly giveUp: () => void,
-  ) {}
-
-  asked(): void {
-    if (this.owed++ === 0) this.since = this.clock.now();
-    if (this.timer === undefined) this.look(this.patienceMs);
-  }
-
-  readonly heard = (): void => {
-    if (this.owed > 0) this.owed -= 1;
-    this.since = this.clock.now();
-  };
-
-  /** The connection has ended: it owes nothing any more. */
-  reset(): void {
-    this.owed = 0;
-  }
-
-  close(): void {
-    if (this.timer !== undefined) this.clock.clearTimer(this.timer);
-    this.timer = undefined;
-  }
-
-  /** The look comes one turn after the timer, so that replies which came while this process was busy are read first. */
-  private look(afterMs: number): void {
-    this.timer = this.clock.setTimer(() => this.clock.nextTurn(() => this.judge()), afterMs);
-  }
-
-  private judge(): void {
-    this.timer = undefined;
-    if (this.owed === 0) return;
-    const leftMs = this.since + this.patienceMs - this.clock.now();
-    if (leftMs > 0) this.look(leftMs);
-    else this.giveUp();
-  }
-}
-
-/** A connection for messages by node-redis. */
-export class NodeRedisSubscriber implements Subscriber {
+/** A connection for messages. */
+export class MessageConnection implements Subscriber {
   private live: LiveConnection | undefined;
   private closed = false;
   private ended: () => void = () => {};
@@ -295,10 +256,10 @@ export class NodeRedisSubscriber implements Subscriber {
       const live = new LiveConnection(source, this.needs, () => this.ended());
       this.live = live;
       const client = await live.open();
-      const isTold = flushed !== undefined && (await askForFlushes((...command) => client.sendCommand(command)));
+      const isTold = flushed !== undefined && (await askForFlushes((command, ...args) => client.sender.call(command, ...args)));
       // It is a subscription of its own, because a user may lack the right to this channel only.
       if (isTold) client.subscribe([FLUSHES], flushed).catch(() => undefined);
-      await client.subscribe([...channels], hear);
+      await client.subscribe(channels, hear);
     } catch (error) {
       this.ended();
       throw error;

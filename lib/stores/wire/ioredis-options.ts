@@ -1,6 +1,6 @@
 /** The names of the options of ioredis, in every version of it that this package may be used with. */
 import type { ClusterOptions, RedisOptions } from 'ioredis';
-import type { NamesOf } from '../../../core/port/options.js';
+import type { NamesOf } from '../../core/port/options.js';
 
 /** The options that single connections and clusters share. */
 const ofBoth = {

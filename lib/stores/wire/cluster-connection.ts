@@ -5,24 +5,23 @@
  * A command that was not sent, because its node is only being connected, waits for it for a short time. One that was sent fails with
  * its connection, and is not sent again.
  *
- * createCluster() of node-redis is not used: up to version 5.12 it never follows a failover, it waits without end for a master that is
- * frozen, and it does not notice that a node has stopped answering (docs/maintainers/decisions.md).
+ * The Clusters of the packages are not used, so that a Cluster is the same with both (docs/maintainers/decisions.md). That of node-redis
+ * never follows a failover up to version 5.12, waits without end for a master that is frozen, and does not notice that a node has stopped
+ * answering; that of ioredis cannot use nodes that do not name their hosts, and does not say which of its nodes was away.
  */
 import { EventEmitter } from 'node:events';
-import { delay } from '../../../core/port/clock.js';
-import type { Address, Connection, EvalAndWait, Sender } from '../connections.js';
-import { redirectionOf } from '../redirection.js';
-import { NOT_CONNECTED, reasonOf } from '../store-failure.js';
-import { slotOf } from '../key-slot.js';
-import { at, type ClientSource, type SocketOptions } from './node-redis-client.js';
-import { LiveConnection, NodeRedisConnection, Silence, WordSender, type Locate, type Needs } from './node-redis-connection.js';
+import { delay, type Clock, type Timer } from '../../core/port/clock.js';
+import type { Address, Connection, EvalAndWait, Sender } from './connections.js';
+import { slotOf } from './key-slot.js';
+import { LiveConnection, ServerConnection, type Locate, type Needs, type Source } from './server-connection.js';
+import { NOT_CONNECTED, reasonOf } from './store-failure.js';
 
 export interface ClusterEntry {
   /** Makes clients of the nodes that are asked first, one source for each. */
-  readonly roots: readonly ClientSource[];
-  readonly ofNodes: ClientSource;
+  readonly roots: readonly Source[];
+  readonly ofNodes: Source;
   /** The address at which a node of the Cluster can be reached from here. */
-  map(address: Address): SocketOptions;
+  map(address: Address): Address;
 }
 
 /** How often a command is redirected, or tried again because its node could not serve it, at most. */
@@ -32,6 +31,8 @@ const TRY_AGAIN_MS = 10;
 const REFRESH_AGAIN_MS = 100;
 /** How long a node may take to name the slots, in ms. */
 const NAMES_SLOTS_WITHIN_MS = 1_000;
+/** ASK: the slot is still being moved there. MOVED: it is there for good. A node that does not know its own host names only the port. */
+const REDIRECTION = /^(ASK|MOVED) \d+ (\S+)$/;
 /** Commands without a key. All others have it first, but for EVAL and EVALSHA. */
 const KEYLESS = new Set(['cluster', 'client', 'info', 'ping', 'publish', 'pubsub', 'scan', 'time']);
 
@@ -43,19 +44,25 @@ interface Range {
 }
 
 interface Target {
-  readonly node: NodeRedisConnection;
+  readonly node: ClusterNode;
   /** Whether the slot is still being moved to the node, so that the command ASKING must come first. */
   readonly asking: boolean;
 }
 
+type Deliver<T> = (to: Sender, connection: ServerConnection) => Promise<T>;
+
 export class ClusterConnection implements Connection {
-  readonly state = { isOpen: false, isAstray: false };
-  readonly sender: Sender = new WordSender((words) => this.routed(keyOf(words), (node) => node.send(words)));
+  readonly state = { isOpen: false };
+  readonly sender: Sender = {
+    evalsha: (sha1, count, ...rest) => this.routed(String(rest[0]), (to) => to.evalsha(sha1, count, ...rest)),
+    eval: (source, count, ...rest) => this.routed(count === 0 ? undefined : String(rest[0]), (to) => to.eval(source, count, ...rest)),
+    call: (command, ...args) => this.routed(keyOf(command, args), (to) => to.call(command, ...args)),
+  };
   /** Which master has which slots, as a node said last. */
   private ranges: readonly Range[] = [];
   /** The node that said so. */
-  private told: NodeRedisConnection | undefined;
-  private readonly nodes = new Map<string, NodeRedisConnection>();
+  private told: ClusterNode | undefined;
+  private readonly nodes = new Map<string, ClusterNode>();
   private readonly events = new EventEmitter().setMaxListeners(0);
   private starting: Promise<void> | undefined;
   private refreshing: Promise<void> | undefined;
@@ -72,7 +79,7 @@ export class ClusterConnection implements Connection {
   }
 
   evalAndWait(run: EvalAndWait): Promise<readonly [unknown, unknown]> {
-    return this.routed(run.keys[0], (node) => node.evalAndWait(run));
+    return this.routed(run.keys[0], (_, connection) => connection.evalAndWait(run));
   }
 
   /** Each node is given up by itself, after a silence. */
@@ -97,15 +104,15 @@ export class ClusterConnection implements Connection {
     this.events.on('change', listener);
   }
 
-  masters(): readonly NodeRedisConnection[] {
-    return [...this.masterNames()].flatMap((name) => this.nodes.get(name) ?? []);
+  masters(): readonly Sender[] {
+    return [...this.masterNames()].flatMap((name) => this.nodes.get(name)?.connection.sender ?? []);
   }
 
   /** Leads to a node that is connected. */
   here(): Locate {
-    const node = this.anyOpen();
+    const node = this.nodeFor(undefined);
     if (node === undefined) throw new Error('no node of the Cluster is connected');
-    return node.here();
+    return node.connection.here();
   }
 
   close(): void {
@@ -113,107 +120,89 @@ export class ClusterConnection implements Connection {
     for (const node of this.nodes.values()) node.close();
   }
 
-  private async routed<T>(key: string | undefined, deliver: (node: NodeRedisConnection) => Promise<T>): Promise<T> {
-    const tries = { left: MAX_REDIRECTIONS };
-    let next: Target | undefined = this.targetOf(key);
-    for (;;) {
-      // Nothing is awaited where the node is connected, so that commands of one turn of the event loop leave in it.
-      const target: Target = next?.node.state.isOpen ? next : await this.openTarget(key, tries);
-      try {
-        // If ASKING fails, the command behind it fails too.
-        if (target.asking) target.node.send(['ASKING']).catch(() => {});
-        return await deliver(target.node);
-      } catch (error) {
-        const reason = reasonOf(error);
-        const redirected = await this.redirected(reason, key, target.node);
-        if (redirected === undefined) throw error;
-        if (tries.left === 0) throw new Error(`Too many Cluster redirections. Last error: ${reason}`, { cause: error });
-        tries.left -= 1;
-        next = redirected.target;
-      }
-    }
+  /** Nothing is awaited where the node is connected, so that commands of one turn of the event loop leave in it. */
+  private routed<T>(key: string | undefined, deliver: Deliver<T>): Promise<T> {
+    const node = this.nodeFor(key);
+    if (node === undefined || !node.isOpen) return this.tried(key, deliver, undefined, MAX_REDIRECTIONS);
+    return node.send(deliver, false).catch((error: unknown) => this.again(error, key, deliver, node, MAX_REDIRECTIONS));
   }
 
-  /** Waits until the node of this key is connected, if it is while there are tries left. */
-  private async openTarget(key: string | undefined, tries: { left: number }): Promise<Target> {
-    while (tries.left > 0 && this.state.isOpen && !this.closed) {
-      tries.left -= 1;
+  /** Sends it to this target, or where it belongs once the node of that is connected, if it is while there are tries left. */
+  private async tried<T>(key: string | undefined, deliver: Deliver<T>, target: Target | undefined, left: number): Promise<T> {
+    let node = target?.node ?? this.nodeFor(key);
+    while (node === undefined || !node.isOpen) {
+      if (left === 0 || !this.state.isOpen || this.closed) throw new Error(NOT_CONNECTED);
+      left -= 1;
       void this.refresh();
       await delay(this.needs.clock, NEXT_TRY_MS);
-      const target = this.targetOf(key);
-      if (target?.node.state.isOpen) return target;
+      [target, node] = [undefined, this.nodeFor(key)];
     }
-    throw new Error(NOT_CONNECTED);
-  }
-
-  /** Where a command goes that was answered with this error; undefined when it is no matter of the Cluster. */
-  private async redirected(reason: string, key: string | undefined, asked: NodeRedisConnection): Promise<{ target: Target | undefined } | undefined> {
-    const redirection = redirectionOf(reason);
-    if (redirection !== undefined) {
-      const { kind, address } = redirection;
-      if (kind === 'MOVED') void this.refresh();
-      const node = this.nodeAt(addressOf(address, asked));
-      if (!node.state.isOpen) await node.start().catch(() => {});
-      return { target: { node, asking: kind === 'ASK' } };
+    try {
+      return await node.send(deliver, target?.asking === true);
+    } catch (error) {
+      return this.again(error, key, deliver, node, left);
     }
-    if (!/^(TRYAGAIN|CLUSTERDOWN)\b/.test(reason)) return undefined;
-    await delay(this.needs.clock, reason.startsWith('TRYAGAIN') ? TRY_AGAIN_MS : NEXT_TRY_MS);
-    if (reason.startsWith('CLUSTERDOWN')) void this.refresh();
-    return { target: this.targetOf(key) };
   }
 
-  private targetOf(key: string | undefined): Target | undefined {
-    const node = key === undefined ? this.anyOpen() : this.masterOf(slotOf(key));
-    return node && { node, asking: false };
+  /** Tries it once more where the Cluster refused it, and says so; else passes the error on. */
+  private async again<T>(error: unknown, key: string | undefined, deliver: Deliver<T>, asked: ClusterNode, left: number): Promise<T> {
+    const reason = reasonOf(error);
+    const [, kind, address = ''] = REDIRECTION.exec(reason) ?? [];
+    const waits = kind === undefined ? /^(TRYAGAIN|CLUSTERDOWN)\b/.exec(reason)?.[1] : undefined;
+    if (kind === undefined && waits === undefined) throw error;
+    if (kind === 'MOVED') void this.refresh();
+    const node = kind === undefined ? undefined : this.nodeAt(addressOf(address, asked));
+    if (node?.isOpen === false) await node.connection.start().catch(() => {});
+    if (waits !== undefined) await delay(this.needs.clock, waits === 'TRYAGAIN' ? TRY_AGAIN_MS : NEXT_TRY_MS);
+    if (waits === 'CLUSTERDOWN') void this.refresh();
+    if (left === 0) throw new Error(`Too many Cluster redirections. Last error: ${reason}`, { cause: error });
+    return this.tried(key, deliver, node && { node, asking: kind === 'ASK' }, left - 1);
   }
 
-  private masterOf(slot: number): NodeRedisConnection | undefined {
-    return this.nodes.get(masterOf(this.ranges, slot) ?? '');
+  /** The node for a key; any that is connected where there is no key. */
+  private nodeFor(key: string | undefined): ClusterNode | undefined {
+    if (key !== undefined) return this.nodes.get(masterOf(this.ranges, slotOf(key)) ?? '');
+    const open = this.open();
+    return open[Math.floor(Math.random() * open.length)];
   }
 
   private masterNames(): Set<string> {
     return new Set(this.ranges.map(({ master }) => nameOf(master)));
   }
 
-  private open(): NodeRedisConnection[] {
-    return [...this.nodes.values()].filter(({ state }) => state.isOpen);
-  }
-
-  private anyOpen(): NodeRedisConnection | undefined {
-    const open = this.open();
-    return open[Math.floor(Math.random() * open.length)];
+  private open(): ClusterNode[] {
+    return [...this.nodes.values()].filter(({ isOpen }) => isOpen);
   }
 
   /** The connection to a node, which is made when there is none. */
-  private nodeAt(address: Address): NodeRedisConnection {
+  private nodeAt(address: Address): ClusterNode {
     const name = nameOf(address);
     const present = this.nodes.get(name);
     if (present !== undefined) return present;
-    const source = at(this.entry.ofNodes, this.entry.map(address));
-    const silence = new Silence(this.needs.clock, this.patienceMs, () => node.drop());
-    const node: NodeRedisConnection = new NodeRedisConnection(() => Promise.resolve(source), this.needs, silence);
+    const { entry, needs, patienceMs } = this;
+    const node = new ClusterNode({ ...entry.ofNodes, address: entry.map(address) }, needs, patienceMs);
     this.nodes.set(name, node);
     const isOfNode = (redisKey: string): boolean => masterOf(this.ranges, slotOf(redisKey)) === name;
     let wasOpen = false;
-    node.onOpen(() => {
+    node.connection.onOpen(() => {
       wasOpen = true;
       this.changed(isOfNode);
     });
-    node.onEnd(() => {
+    node.connection.onEnd(() => {
       // It may have been taken off the map meanwhile, or its master may have changed.
       if (this.nodes.get(name) === node && !this.closed) void this.refresh();
       const isNews = wasOpen;
       wasOpen = false;
       this.changed(isNews ? isOfNode : undefined);
     });
-    node.onError((error) => this.events.emit('problem', error));
+    node.connection.onError((error) => this.events.emit('problem', error));
     return node;
   }
 
   /** `isConcerned`: for which keys another server may answer from now on. A further try to connect that fails is no news. */
   private changed(isConcerned?: (redisKey: string) => boolean): void {
     const wasOpen = this.state.isOpen;
-    this.state.isOpen = this.ranges.length > 0 && this.anyOpen() !== undefined && !this.closed;
+    this.state.isOpen = this.ranges.length > 0 && this.nodeFor(undefined) !== undefined && !this.closed;
     if (wasOpen && !this.state.isOpen) this.events.emit('end');
     if (isConcerned) this.events.emit('change', isConcerned);
     if (!wasOpen && this.state.isOpen) this.events.emit('open');
@@ -249,9 +238,9 @@ export class ClusterConnection implements Connection {
     const connected = this.open().sort((a, b) => Number(a === this.told) - Number(b === this.told));
     for (const node of [...connected, ...this.entry.roots]) {
       try {
-        const ranges = node instanceof NodeRedisConnection ? await this.ask(node.source, node) : await this.askRoot(node);
+        const ranges = node instanceof ClusterNode ? await this.ask(node.source, node.connection.sender) : await this.askRoot(node);
         if (ranges.length === 0) throw new Error('CLUSTERDOWN no node has slots');
-        if (node instanceof NodeRedisConnection) this.told = node;
+        if (node instanceof ClusterNode) this.told = node;
         return ranges;
       } catch (error) {
         last = error;
@@ -260,22 +249,21 @@ export class ClusterConnection implements Connection {
     throw last;
   }
 
-  private async askRoot(root: ClientSource): Promise<readonly Range[]> {
+  private async askRoot(root: Source): Promise<readonly Range[]> {
     const live = new LiveConnection(root, this.needs);
     try {
-      const client = await live.open();
-      return await this.ask(root, { send: (words) => client.sendCommand(words) });
+      return await this.ask(root, (await live.open()).sender);
     } finally {
       live.end();
     }
   }
 
-  private async ask(source: ClientSource | undefined, node: Pick<NodeRedisConnection, 'send'>): Promise<readonly Range[]> {
+  private async ask(source: Source, sender: Sender): Promise<readonly Range[]> {
     const late = delay(this.needs.clock, NAMES_SLOTS_WITHIN_MS).then(() => Promise.reject(new Error('connect ETIMEDOUT')));
     // It rejects also after the answer has come, when nobody waits for it any more.
     late.catch(() => {});
-    const reply = await Promise.race([node.send(['CLUSTER', 'SLOTS']), late]);
-    return Array.isArray(reply) ? reply.map((range: unknown) => rangeOf(range, hostOf(source))) : [];
+    const reply = await Promise.race([sender.call('cluster', 'SLOTS'), late]);
+    return Array.isArray(reply) ? reply.map((range: unknown) => rangeOf(range, source.address.host ?? 'localhost')) : [];
   }
 
   private async follow(ranges: readonly Range[]): Promise<void> {
@@ -288,9 +276,66 @@ export class ClusterConnection implements Connection {
       this.nodes.delete(name);
       node.close();
     }
-    await Promise.allSettled(ranges.map(({ master }) => this.nodeAt(master).start()));
+    await Promise.allSettled(ranges.map(({ master }) => this.nodeAt(master).connection.start()));
     const hasMoved = (redisKey: string): boolean => masterOf(before, slotOf(redisKey)) !== masterOf(ranges, slotOf(redisKey));
     this.changed(haveMoved ? hasMoved : undefined);
+  }
+}
+
+/** A node, which is given up when it owes an answer and says nothing for so long, so that the others serve on: nobody else notices that. */
+class ClusterNode {
+  readonly connection: ServerConnection;
+  private owed = 0;
+  private since = 0;
+  private timer: Timer | undefined;
+  private readonly clock: Clock;
+
+  constructor(
+    readonly source: Source,
+    needs: Needs,
+    private readonly patienceMs: number,
+  ) {
+    this.clock = needs.clock;
+    this.connection = new ServerConnection(() => Promise.resolve(source), needs);
+    this.connection.onEnd(() => (this.owed = 0));
+  }
+
+  get isOpen(): boolean {
+    return this.connection.state.isOpen;
+  }
+
+  send<T>(deliver: Deliver<T>, asking: boolean): Promise<T> {
+    const { connection, clock } = this;
+    if (this.owed++ === 0) this.since = clock.now();
+    if (this.timer === undefined) this.look(this.patienceMs);
+    // If ASKING fails, the command behind it fails too.
+    if (asking) connection.sender.call('asking').catch(() => {});
+    const sent = deliver(connection.sender, connection);
+    sent.then(this.heard, this.heard);
+    return sent;
+  }
+
+  close(): void {
+    if (this.timer !== undefined) this.clock.clearTimer(this.timer);
+    this.connection.close();
+  }
+
+  private readonly heard = (): void => {
+    if (this.owed > 0) this.owed -= 1;
+    this.since = this.clock.now();
+  };
+
+  /** The look comes one turn after the timer, so that replies which came while this process was busy are read first. */
+  private look(afterMs: number): void {
+    this.timer = this.clock.setTimer(() => this.clock.nextTurn(() => this.judge()), afterMs);
+  }
+
+  private judge(): void {
+    this.timer = undefined;
+    if (this.owed === 0) return;
+    const leftMs = this.since + this.patienceMs - this.clock.now();
+    if (leftMs > 0) this.look(leftMs);
+    else this.connection.drop();
   }
 }
 
@@ -312,14 +357,9 @@ function textOf(ranges: readonly Range[]): string {
 }
 
 /** The address in a redirection. A server that does not know its own host names only the port: then it is on the host of the node that was asked. */
-function addressOf(text: string, asked: NodeRedisConnection): Address {
+function addressOf(text: string, { source: { address } }: ClusterNode): Address {
   const colon = text.lastIndexOf(':');
-  return { host: text.slice(0, colon) || hostOf(asked.source), port: Number(text.slice(colon + 1)) };
-}
-
-/** The host at which a node was asked. */
-function hostOf(node: ClientSource | undefined): string {
-  return node?.given.socket?.host ?? 'localhost';
+  return { host: text.slice(0, colon) || (address.host ?? 'localhost'), port: Number(text.slice(colon + 1)) };
 }
 
 function nameOf({ host, port }: Address): string {
@@ -327,8 +367,8 @@ function nameOf({ host, port }: Address): string {
 }
 
 /** The first Redis key of a command; undefined when it has none, so that any node may serve it. */
-function keyOf([command = '', ...args]: readonly string[]): string | undefined {
+function keyOf(command: string, args: readonly (string | number)[]): string | undefined {
   const name = command.toLowerCase();
-  if (name === 'eval' || name === 'evalsha') return args[2];
-  return KEYLESS.has(name) ? undefined : args[0];
+  if (name === 'eval' || name === 'evalsha') return String(args[2]);
+  return KEYLESS.has(name) || args.length === 0 ? undefined : String(args[0]);
 }

@@ -1,0 +1,123 @@
+/** Connections by ioredis, made from a URL, options, or a client of the application, which is only copied. */
+import type { Cluster, Redis, RedisOptions } from 'ioredis';
+import { LockUsageError, messageOf } from '../../core/port/errors.js';
+import type { Connect } from './connections.js';
+import type { ClusterTarget, RedisTarget, ServerOptions } from './redis-target.js';
+import { connectingBy, routeOf, routeToCluster, routeToServer, type SourceOf } from './route.js';
+import type { Client, Making } from './server-connection.js';
+
+/** What is used of the package. */
+export interface IoredisPackage {
+  readonly Redis: typeof Redis;
+}
+
+/** `ioredis` may be left out for a client of the application that is no Cluster. */
+export function byIoredis(target: RedisTarget, ioredis?: IoredisPackage): Connect {
+  const made: SourceOf = (read, login) => ({
+    address: {},
+    login,
+    make: (how) => new IoredisClient(new (ioredis ?? missing()).Redis(optionsFor(read(), how)), how),
+  });
+  if (!isIoredis(target)) return connectingBy(routeOf(target as string | ServerOptions | ClusterTarget, made));
+  // The options of a given client are read at each connection: an application may set another password in them.
+  if (isCluster(target)) {
+    if (ioredis === undefined) missing();
+    const nodes = { cluster: Reflect.get(target, 'startupNodes') as ClusterTarget['cluster'], options: target.options as object };
+    return connectingBy(routeToCluster(nodes, () => (target.options.redisOptions ?? {}), made));
+  }
+  const copied: SourceOf = (read) => ({ address: {}, make: (how) => new IoredisClient(target.duplicate(optionsFor(read(), how)), how, target) });
+  return connectingBy(routeToServer(() => target.options, copied));
+}
+
+class IoredisClient implements Client {
+  constructor(
+    readonly sender: Redis,
+    how: Making,
+    /** The client of the application of which this is a copy. */
+    private readonly given?: Redis,
+  ) {
+    sender.on('connect', how.connected).on('error', how.failed).on('close', how.ended);
+  }
+
+  async connect(): Promise<void> {
+    const { sender, given } = this;
+    if (given !== undefined && given.connect !== sender.connect) await askedByConnect(given, sender.options);
+    await sender.connect();
+  }
+
+  async subscribe(channels: readonly string[], hear: (message: string) => void): Promise<void> {
+    this.sender.on('message', (channel: string, message: string) => channels.includes(channel) && hear(message));
+    await this.sender.subscribe(...channels);
+  }
+
+  destroy(): void {
+    this.sender.disconnect();
+    this.sender.stream?.destroy();
+  }
+}
+
+/**
+ * The options of a client of one connection: what no URL, option or copied client may change comes last.
+ *
+ * ioredis must send no command of its own between the connecting of a socket and `ready`, as it does with CLIENT SETNAME for
+ * `connectionName`, and with CLIENT SETINFO without `disableClientInfo`. ioredis 5.8 to 5.11 waits for the answers to both, and takes
+ * the end of the connection for an answer.
+ */
+function optionsFor(given: ServerOptions, { address, login, connectMs }: Making): RedisOptions {
+  const options = given as RedisOptions;
+  return {
+    ...options,
+    ...address,
+    ...login,
+    keyPrefix: '',
+    // The application's own commands are dropped, because they may have names of commands that are used here.
+    scripts: undefined,
+    stringNumbers: false,
+    // The replies have the same shapes in all versions, and the news of a flush are a message of a channel.
+    protocol: 2,
+    replyMapping: 'legacy',
+    enableAutoPipelining: false,
+    readOnly: false,
+    monitor: false,
+    lazyConnect: true,
+    connectionName: undefined,
+    disableClientInfo: true,
+    // A command fails at once when its connection ends, and the core asks again. Nothing is kept and sent later.
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    autoResendUnfulfilledCommands: false,
+    autoResubscribe: false,
+    enableReadyCheck: false,
+    commandTimeout: undefined,
+    socketTimeout: undefined,
+    disconnectTimeout: 50,
+    connectTimeout: Math.min(Number(options.connectTimeout) || Infinity, connectMs),
+    sentinels: undefined,
+    retryStrategy: null,
+    reconnectOnError: null,
+  };
+}
+
+/**
+ * A client of a subclass may ask for its login in `connect`, and its copies are of the class of ioredis. So that method is called for a
+ * stand-in, which has the options of the copy and seems to be connecting already: then ioredis refuses to connect it.
+ */
+async function askedByConnect(given: Redis, options: RedisOptions): Promise<void> {
+  const standIn = Object.create(given, { options: { value: options }, status: { value: 'connecting', writable: true } }) as Redis;
+  await given.connect.call(standIn).catch((error: unknown) => {
+    if (!/already connecting/.test(messageOf(error))) throw error;
+  });
+}
+
+/** Whether this is a client of ioredis, perhaps of another copy of the package. Clients of other packages have no defineCommand. */
+export function isIoredis(target: unknown): target is Redis | Cluster {
+  return typeof target === 'object' && target !== null && 'duplicate' in target && 'defineCommand' in target && typeof target.defineCommand === 'function';
+}
+
+function isCluster(client: Redis | Cluster): client is Cluster {
+  return 'isCluster' in client && client.isCluster === true;
+}
+
+function missing(): never {
+  throw new LockUsageError('Lock options: redis is a Cluster client of ioredis, but the package cannot be loaded from here. Install it beside nestjs-holdfast.');
+}
