@@ -1,7 +1,6 @@
 /** The servers that a command line names, as a store takes them. */
 import { readFile } from 'node:fs/promises';
-import type { RedisTarget, ServerOptions } from '../stores/wire/redis-target.js';
-import { serverOfUrl } from '../stores/wire/server-url.js';
+import { type RedisTarget, type ServerOptions, serverOfUrl } from '../stores/wire/redis-target.js';
 import { UsageError, type Target } from './arguments.js';
 
 /** One target for each master of a Redlock, or one. Rejects with UsageError when a file of certificates cannot be read. */

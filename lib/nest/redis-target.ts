@@ -6,8 +6,7 @@ import { type NamesOf, type OptionList, optionsProblem, show } from '../core/por
 import { clusterNames, redisNames } from '../stores/wire/ioredis-options.js';
 import { isIoredis } from '../stores/wire/ioredis.js';
 import { isNodeRedis } from '../stores/wire/node-redis.js';
-import type { ClusterTarget } from '../stores/wire/redis-target.js';
-import { urlProblem } from '../stores/wire/server-url.js';
+import { type ClusterTarget, urlProblem } from '../stores/wire/redis-target.js';
 
 const targetNames: NamesOf<ClusterTarget> = { cluster: true, options: true, credentials: true };
 

@@ -7,7 +7,7 @@
 import type { Redis, RedisOptions } from 'ioredis';
 import type { Connect } from '../../lib/stores/wire/connections.js';
 import { byIoredis, type IoredisPackage } from '../../lib/stores/wire/ioredis.js';
-import { slotOf } from '../../lib/stores/wire/key-slot.js';
+import { slotOf } from '../../lib/stores/wire/cluster-connection.js';
 import { SLOT_GROUPS } from '../../lib/stores/wire/redis-keys.js';
 import type { LuaReply } from './lua-interpreter.js';
 import { ServerError } from './lua-values.js';

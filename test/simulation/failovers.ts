@@ -4,7 +4,7 @@
  *
  *     replication is cut ──▶ the master is gone ──▶ the replica is promoted ──▶ the master is back ──▶ it becomes the replica
  */
-import { slotOf } from '../../lib/stores/wire/key-slot.js';
+import { slotOf } from '../../lib/stores/wire/cluster-connection.js';
 import { ClusterSetting } from './cluster-setting.js';
 import { PERMIT_KEY, type FailoverFault } from './plan.js';
 import type { Random } from './random.js';

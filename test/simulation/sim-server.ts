@@ -6,7 +6,7 @@
  *      └───▶ frozen ──▶ up        connections stand, nothing is answered until it goes on
  */
 import { createHash } from 'node:crypto';
-import { FLUSHES } from '../../lib/stores/wire/flush-news.js';
+import { FLUSHES } from '../../lib/stores/wire/server-connection.js';
 import { LuaInterpreter, type LuaReply } from './lua-interpreter.js';
 import { ServerError } from './lua-values.js';
 import { RedisData, type Changes, type CommandContext, type Entry, type Undo } from './redis-data.js';

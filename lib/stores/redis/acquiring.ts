@@ -15,16 +15,15 @@ import type { AcquireOutcome, AcquireRequest, Grant, TakenHold } from '../../cor
 import type { BundledRequest, Bundles } from '../wire/bundles.js';
 import { listOf, recoveringError, type ServerGrant, sharing } from '../wire/lock-reply.js';
 import { acquire, type AcquireReply, addAcquire, readAcquire, type ScriptArgument } from '../wire/lua.generated.js';
-import { UNKNOWN_MEMORY } from '../wire/redis-keys.js';
+import { UNKNOWN_MEMORY, type Spot, type Spots } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { type Exchange, LONG_AGO } from '../wire/server-clock.js';
-import { unexpected } from '../wire/unexpected-reply.js';
+import { unexpected } from '../wire/store-failure.js';
 import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
 import type { Memories } from './memories.js';
 import type { Place, Places } from './places.js';
 import type { Recovery } from './recovery.js';
 import type { Renewals } from './renewals.js';
-import type { Spot, Spots } from './spots.js';
 import type { ToldHolds } from './told-holds.js';
 import type { Trust } from './trust.js';
 

@@ -12,8 +12,7 @@ import {
 } from '../wire/lua.generated.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import { LONG_AGO, trustOf } from '../wire/server-clock.js';
-import { isTryAgain, storeFailure } from '../wire/store-failure.js';
-import { failedLock } from './failed-lock.js';
+import { isTryAgain, storeFailure, failedLock } from '../wire/store-failure.js';
 import { FewAtATime, type Renewals } from './renewals.js';
 import type { Memories } from './memories.js';
 import type { Recovery } from './recovery.js';

@@ -2,7 +2,7 @@
 import type { Clock } from '../../core/port/clock.js';
 import { forcedRelease } from '../wire/forced-release.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
-import type { Spots } from './spots.js';
+import type { Spots } from '../wire/redis-keys.js';
 import type { Trust } from './trust.js';
 
 interface ForceReleaseParts {

@@ -8,14 +8,13 @@ import { listOf } from '../wire/lock-reply.js';
 import {
   addHeartbeat, heartbeat, heartbeatHeadSize, heartbeatSize, readHeartbeat, readHeartbeatHead, type HeartbeatReply, type ScriptArgument,
 } from '../wire/lua.generated.js';
-import { failedLock } from './failed-lock.js';
+import { failedLock, storeFailure } from '../wire/store-failure.js';
 import type { Memories } from './memories.js';
 import type { Places } from './places.js';
 import type { ToldHolds } from './told-holds.js';
 import type { LockSpot, RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import type { Exchange } from '../wire/server-clock.js';
-import { storeFailure } from '../wire/store-failure.js';
 import type { Trust } from './trust.js';
 
 /** How many waiters one command has at most. Each costs the server about 5 µs. */

@@ -4,11 +4,10 @@ import type { ReleaseRequest } from '../../core/port/lock-store.js';
 import type { BundledRequest, Bundles } from '../wire/bundles.js';
 import { releaseOutcome } from '../wire/lock-reply.js';
 import { addRelease, release, type ReleaseArgs, type ScriptArgument } from '../wire/lua.generated.js';
-import { UNKNOWN_MEMORY } from '../wire/redis-keys.js';
+import { UNKNOWN_MEMORY, type Spot, type Spots } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import type { Memories } from './memories.js';
 import type { Places } from './places.js';
-import type { Spot, Spots } from './spots.js';
 import type { Trust } from './trust.js';
 
 export interface ReleasesParts {

@@ -11,8 +11,7 @@ import { readRenewHead, renewCall } from '../wire/lua.generated.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptCall, ScriptReply, ScriptRunner } from '../wire/script-runner.js';
 import { trustOf } from '../wire/server-clock.js';
-import { isTryAgain, storeFailure } from '../wire/store-failure.js';
-import { failedLock } from './failed-lock.js';
+import { isTryAgain, storeFailure, failedLock } from '../wire/store-failure.js';
 import type { Memories } from './memories.js';
 import type { Trust } from './trust.js';
 

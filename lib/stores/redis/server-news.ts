@@ -3,6 +3,11 @@ import type { Clock, Timer } from '../../core/port/clock.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import { lasted, type OutageListener } from '../wire/outage.js';
 import type { Memories } from './memories.js';
+import type { Connections } from '../wire/connections.js';
+import type { ScriptRunner } from '../wire/script-runner.js';
+import { reasonOf } from '../wire/store-failure.js';
+import type { StoreSummary } from '../../core/port/lock-store.js';
+import type { ServerFacts } from '../wire/boot-probe.js';
 
 /** Reports the beginning and the end of an outage. */
 export function outageNews(node: string, report: Report): Pick<OutageListener, 'away' | 'back'> {
@@ -55,7 +60,7 @@ export class RecoveryNews {
   forgot(before: string, memory: string): void {
     if (this.timer !== undefined) return;
     const { node: store, clock, recovery } = this;
-    const [reason, forMs] = [reasonOf(before, memory), recovery.recoversForMs];
+    const [reason, forMs] = [whatHappened(before, memory), recovery.recoversForMs];
     const closed = forMs > 0 ? `It grants nothing new for ${lasted(forMs)}; leases that are held are brought back meanwhile.` : 'It grants again by now.';
     this.report({ kind: `recovery of ${store}`, level: 'warning', message: `Locks: ${store} ${REASONS[reason]}, and may have forgotten who holds what. ${closed}` });
     this.recovers(reason, clock.now(), recovery.broughtBack);
@@ -80,8 +85,60 @@ export class RecoveryNews {
 }
 
 /** In a Cluster the second half of a server's name is that of the node, which a restart does not change. */
-function reasonOf(before: string, memory: string): ForgotReason {
+function whatHappened(before: string, memory: string): ForgotReason {
   if (before.slice(0, SERVER_LENGTH) === memory.slice(0, SERVER_LENGTH)) return 'flushed';
   if (memory[SERVER_LENGTH - 1] !== '@') return 'restarted-or-replaced';
   return before.slice(8, SERVER_LENGTH) === memory.slice(8, SERVER_LENGTH) ? 'restarted' : 'replaced';
+}
+
+const COMMAND = 'pubsub|numsub';
+
+/**
+ * Whether the server can tell the scripts who listens, so that a waiter whose process is gone is passed over at once: it is asked about this
+ * process's own channel, which it has subscribed to. Never rejects; without an answer no waiter is passed over. On a
+ * Cluster a node knows only its own subscribers, and behind some proxies the subscriptions are on another server than the scripts.
+ */
+export async function canTellWhoListens(runner: ScriptRunner, connections: Connections, channel: string, report: Report): Promise<boolean> {
+  if (connections.isCluster) return false;
+  try {
+    const [, count] = await runner.command<[string, number]>(COMMAND, (client) => client.call('pubsub', 'NUMSUB', channel));
+    return count > 0;
+  } catch (error) {
+    report({ kind: `${COMMAND} on ${connections.node}`, level: 'warning', message: refusedText(connections.node, reasonOf(error)) });
+    return false;
+  }
+}
+
+function refusedText(node: string, reason: string): string {
+  return (
+    `Locks: ${node} does not tell who listens, so waiters whose processes died delay the next by up to 5 s, not by some milliseconds. ` +
+    `Allow its user +${COMMAND} (the server said: ${reason}).`
+  );
+}
+
+export interface Summarized {
+  /** The prefix of every Redis key and channel. */
+  readonly prefix: string;
+  /** How long the server grants nothing new after it forgot, in ms; 0 for no recovery at all. */
+  readonly recoveryMs: number;
+  /** The default of calls. */
+  readonly minReplicas?: number | undefined;
+}
+
+/** What one Redis, a Sentinel or a Cluster is, in the line with which an application starts. */
+export function redisSummary({ prefix, recoveryMs, minReplicas = 0 }: Summarized, { node, isCluster }: Connections, facts: ServerFacts | undefined): StoreSummary {
+  const off = recoveryMs === 0 ? ['recovery (recoveryMs is 0: after a restart or a failover without the grant two may hold one lock)'] : [];
+  if (facts === undefined) {
+    return { place: isCluster ? 'a Cluster' : placeOf(node, ''), prefix, off, unknown: `replicas, eviction and persistence, because the user may not run INFO` };
+  }
+  const { masters, replicas, evicting, withoutFile } = facts;
+  const more = replicas === 0 ? '' : `, ${replicas === 1 ? '1 replica' : `${replicas} replicas`}`;
+  if (minReplicas === 0) off.push(replicas === 0 ? 'replicas (none is connected)' : 'grants that wait for a replica (minReplicas is 0: an old master may go on granting in a partition)');
+  if (evicting !== undefined) off.push(`safety from eviction (maxmemory-policy is ${evicting}: a lock that is held may be evicted)`);
+  if (withoutFile > 0) off.push(`the append-only file${masters > 1 ? ` of ${withoutFile} masters` : ''} (a restart forgets what was granted since the last snapshot)`);
+  return { place: isCluster ? `a Cluster (${masters} masters${more})` : placeOf(node, more), prefix, off };
+}
+
+function placeOf(node: string, more: string): string {
+  return node.includes('Sentinel') ? `${node}${more === '' ? '' : ` (${more.slice(2)})`}` : `one Redis (${node}${more})`;
 }

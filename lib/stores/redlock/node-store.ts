@@ -14,7 +14,7 @@ import {
 import { SLOT_GROUPS, UNKNOWN_MEMORY, type LockSpot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO, trustOf } from '../wire/server-clock.js';
-import { unexpected } from '../wire/unexpected-reply.js';
+import { unexpected } from '../wire/store-failure.js';
 import type { Hear, Reply } from './poll.js';
 import type { Vote } from './quorum.js';
 

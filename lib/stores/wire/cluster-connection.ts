@@ -12,7 +12,6 @@
 import { EventEmitter } from 'node:events';
 import { delay, type Clock, type Timer } from '../../core/port/clock.js';
 import type { Address, Connection, EvalAndWait, Sender } from './connections.js';
-import { slotOf } from './key-slot.js';
 import { LiveConnection, ServerConnection, type Locate, type Needs, type Source } from './server-connection.js';
 import { NOT_CONNECTED, reasonOf } from './store-failure.js';
 
@@ -371,4 +370,20 @@ function keyOf(command: string, args: readonly (string | number)[]): string | un
   const name = command.toLowerCase();
   if (name === 'eval' || name === 'evalsha') return String(args[2]);
   return KEYLESS.has(name) || args.length === 0 ? undefined : String(args[0]);
+}
+
+const SLOTS = 16_384;
+
+/** The slot of a Redis key in a Cluster: CRC16 (XMODEM) of its hash tag, or of the whole key, modulo 16,384. */
+export function slotOf(redisKey: string): number {
+  const from = redisKey.indexOf('{') + 1;
+  const to = redisKey.indexOf('}', from);
+  const tag = from > 0 && to > from ? redisKey.slice(from, to) : redisKey;
+  let crc = 0;
+  for (const byte of Buffer.from(tag)) {
+    crc ^= byte << 8;
+    for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
+    crc &= 0xffff;
+  }
+  return crc % SLOTS;
 }

@@ -59,7 +59,7 @@ export interface EvalAndWait {
 export interface Subscriber {
   /**
    * Connects and subscribes. Rejects with the error of the client or the server. `flushed` is called whenever the data of the server were
-   * emptied or replaced, if the server tells (flush-news.ts).
+   * emptied or replaced, if the server tells (server-connection.ts).
    */
   open(channels: readonly string[], hear: (message: string) => void, flushed?: () => void): Promise<void>;
   onEnd(listener: () => void): void;

@@ -4,8 +4,8 @@
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Connections } from './connections.js';
-import { speaksPlain } from './speaks-plain.js';
 import { causeOf, reasonOf } from './store-failure.js';
+import { connect } from 'node:net';
 
 /** Errors about the user, the password or the database. */
 const REFUSED = /\b(WRONGPASS|NOAUTH|ERR AUTH|invalid password|DB index is out of range|NOPERM)\b/i;
@@ -89,4 +89,25 @@ function withoutTls(node: string, error: Error): LockStoreError {
   const what = `${node} answers without TLS, and the 'redis' option asks for TLS (rediss:// or tls)`;
   const message = `Locks: ${what}. Give a redis:// URL, or the port on which the server speaks TLS.`;
   return new LockStoreError(message, { cause: causeOf(error), nodes: [{ node, reason: 'it answers without TLS' }], retryable: false });
+}
+
+const ANSWERS_WITHIN_MS = 500;
+
+/**
+ * Finds out whether a server answers without TLS. A Redis without TLS says nothing to a client that begins with TLS, as a firewall
+ * does. Only a question in plain text, a PING without any secret, tells the two apart.
+ */
+function speaksPlain(host: string, port: number, clock: Clock): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port }, () => socket.write('PING\r\n'));
+    const settle = (plain: boolean): void => {
+      clock.clearTimer(timer);
+      socket.destroy();
+      resolve(plain);
+    };
+    const timer = clock.setTimer(() => settle(false), ANSWERS_WITHIN_MS);
+    // An error reply is an answer too.
+    socket.on('data', (reply) => settle(/^[+-]/.test(reply.toString('latin1'))));
+    socket.on('error', () => settle(false)).on('close', () => settle(false));
+  });
 }

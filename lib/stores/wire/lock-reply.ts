@@ -11,7 +11,7 @@ import {
   type AcquireArgs, type RenewArgs, type ReplyItems,
 } from './lua.generated.js';
 import type { ScriptReply } from './script-runner.js';
-import { unexpected } from './unexpected-reply.js';
+import { unexpected } from './store-failure.js';
 
 /** A grant whose end is in the server's time. */
 export interface ServerGrant {

@@ -1,7 +1,7 @@
 // Made by scripts/build-lua.mjs from lua/*.lua; never edited.
 import type { LockMode } from '../../core/port/lock-options.js';
 import { fromField, toField } from './record-field.js';
-import { unexpected } from './unexpected-reply.js';
+import { unexpected } from './store-failure.js';
 
 /** A script as it is sent. */
 export interface LuaScript {

@@ -4,10 +4,9 @@
  */
 import { LockUsageError } from '../../core/port/errors.js';
 import type { Address, Connect, Sender } from './connections.js';
-import type { ClusterTarget, ServerOptions } from './redis-target.js';
+import { type ClusterTarget, type ServerOptions, serverOfUrl } from './redis-target.js';
 import { connectingBy, mapped, routeBySentinels, routeOf, routeTo, type AddressMap, type Route } from './route.js';
 import { senderOf, type Client, type Making, type Source } from './server-connection.js';
-import { serverOfUrl } from './server-url.js';
 
 /** Options of createClient. Those that are not named here are passed on. */
 interface ClientOptions {

@@ -6,12 +6,12 @@
  *     {prefix}:c:<process> messages to a process                  {prefix}:format     the wire format
  *     {prefix:b}:m:<key>   on a Redlock node: marks of who waits for the lock
  *
- * The key of a lock is encoded in them (key-encoding.ts), and b is the hash of the key as its caller wrote it. The hash and the
+ * The key of a lock is encoded in them (encodeKey), and b is the hash of the key as its caller wrote it. The hash and the
  * number of groups are part of the wire format: processes that disagree about them would not exclude each other.
  */
 import { LockUsageError } from '../../core/port/errors.js';
 import { show } from '../../core/port/options.js';
-import { decodeKey, encodeKey } from './key-encoding.js';
+import { percent } from '../../core/key/lock-key.js';
 
 export const SLOT_GROUPS = 256;
 /** The version of the wire format. It rises with every change of a Redis key, record or script that older processes do not understand. */
@@ -144,4 +144,54 @@ function hashByte(hash: number, byte: number): number {
 
 function fold(hash: number): number {
   return (hash ^ (hash >>> 8) ^ (hash >>> 16) ^ (hash >>> 24)) & (SLOT_GROUPS - 1);
+}
+
+const ENCODED = /[%{}\u0000-\u001f\u007f-\u009f]/;
+const EVERY_ENCODED = new RegExp(ENCODED, 'g');
+/** The escapes that {@link encodeKey} writes. Other text that looks like an escape is not decoded. */
+const EVERY_ESCAPE = /%(?:25|7B|7D|7F|[01][0-9A-F]|C2%[89][0-9A-F])/g;
+
+/**
+ * Encodes the key of a lock for its Redis keys. Braces, which could choose a slot, and control characters, which could break a line
+ * or steer a terminal, are written as `%XX` for each of their bytes in UTF-8. So is `%`, so that each text decodes to the key it was
+ * made from. Other characters stay as they are.
+ */
+export function encodeKey(key: string): string {
+  return ENCODED.test(key) ? key.replace(EVERY_ENCODED, percent) : key;
+}
+
+/** The key of an encoded text. For a text that encodeKey cannot have written, it returns a key that encodes to another text. */
+export function decodeKey(text: string): string {
+  return text.includes('%') ? text.replace(EVERY_ESCAPE, decodeURIComponent) : text;
+}
+
+export interface Spot extends LockSpot {
+  /** Locks of one source are on one server, so that they can share a command, and its clock counts for all of them. */
+  readonly source: number;
+}
+
+/** How many spots are remembered: enough for the locks that most processes hold at one time. */
+const MAX_REMEMBERED = 256;
+
+/** Where locks stand in Redis. A lock is looked up for its acquire and again for its release, which mostly follows in a moment. */
+export class Spots {
+  private remembered = new Map<string, Spot>();
+
+  constructor(
+    private readonly keys: RedisKeys,
+    private readonly sourceOf: (group: number) => number,
+  ) {}
+
+  of(key: string): Spot {
+    return this.remembered.get(key) ?? this.found(key);
+  }
+
+  private found(key: string): Spot {
+    const found = this.keys.spotOf(key);
+    const spot: Spot = { ...found, source: this.sourceOf(found.group) };
+    // All are forgotten at once, because to keep them in the order of their use would cost more than to find them again.
+    if (this.remembered.size === MAX_REMEMBERED) this.remembered = new Map();
+    this.remembered.set(key, spot);
+    return spot;
+  }
 }

@@ -6,10 +6,8 @@ import type { Timer } from '../../core/port/clock.js';
 import { LockUsageError, messageOf } from '../../core/port/errors.js';
 import { ClusterConnection, type ClusterEntry } from './cluster-connection.js';
 import { patienceOf, type Address, type Connect, type Connection, type Connections, type Sender, type Subscriber } from './connections.js';
-import { loginFrom, type AskLogin } from './login.js';
-import type { ClusterTarget, ServerOptions } from './redis-target.js';
+import { loginFrom, type AskLogin, type ClusterTarget, type ServerOptions, said, serverOf, serverOfUrl } from './redis-target.js';
 import { LiveConnection, MessageConnection, ServerConnection, type Locate, type Needs, type Source } from './server-connection.js';
-import { said, serverOf, serverOfUrl } from './server-url.js';
 
 /** One server, perhaps the master that Sentinels name, or a Cluster. */
 export type Route = ServerRoute | { readonly cluster: ClusterEntry };

@@ -7,8 +7,7 @@ import { LockStoreError } from '../../core/port/errors.js';
 import { NO_MASTER, type Connection, type Connections, type ConnectionState, type Sender } from './connections.js';
 import type { BuiltCall } from './lua.generated.js';
 import type { Outage } from './outage.js';
-import { type Attempt, isNoScript, isReply, NOT_CONNECTED, reasonOf, reasonWith, storeFailure } from './store-failure.js';
-import { UnexpectedReplyError } from './unexpected-reply.js';
+import { type Attempt, isNoScript, isReply, NOT_CONNECTED, reasonOf, reasonWith, storeFailure, UnexpectedReplyError } from './store-failure.js';
 
 /**
  * A command to send over one connection, and what is called with its reply or its failure. Until it is answered, the errand

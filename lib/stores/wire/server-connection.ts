@@ -10,8 +10,7 @@ import { EventEmitter } from 'node:events';
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
 import { CONNECTION_NAME, connectingMs, reconnectPause, type Address, type Connection, type EvalAndWait, type Sender, type Subscriber } from './connections.js';
-import { askForFlushes, FLUSHES } from './flush-news.js';
-import type { AskLogin, Login } from './login.js';
+import type { AskLogin, Login } from './redis-target.js';
 import { isReply, NOT_CONNECTED } from './store-failure.js';
 
 /** A client of a package. */
@@ -280,5 +279,25 @@ export class MessageConnection implements Subscriber {
   close(): void {
     this.closed = true;
     this.live?.end();
+  }
+}
+
+/**
+ * The channel of the news that the data of a server were emptied or replaced while it ran (FLUSHALL, a snapshot that is loaded). A server sends it to
+ * every connection that wants to be told of changes to the keys that it reads, and to one that reads no key it sends nothing else.
+ */
+export const FLUSHES = '__redis__:invalidate';
+
+/**
+ * Asks for the news on a connection that will subscribe, with a function that sends a command on it. Returns whether the server agrees: a
+ * user without the right, or a proxy that does not know the command, goes without the news.
+ */
+export async function askForFlushes(send: (command: string, ...args: string[]) => Promise<unknown>): Promise<boolean> {
+  try {
+    const id = await send('CLIENT', 'ID');
+    await send('CLIENT', 'TRACKING', 'ON', 'REDIRECT', String(id));
+    return true;
+  } catch {
+    return false;
   }
 }

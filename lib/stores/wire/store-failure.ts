@@ -3,6 +3,7 @@
  * trying again can help.
  */
 import { LockStoreError, messageOf } from '../../core/port/errors.js';
+import type { LockSpot } from './redis-keys.js';
 
 /** Error replies after which trying again does not help before an operator has acted. */
 const FOR_THE_OPERATOR = /\b(NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|DAMAGED|DENIED|can't run this command|ERR unknown command|ERR AUTH)\b/;
@@ -121,4 +122,27 @@ export function isReply(error: unknown): boolean {
 
 export function isNoScript(error: unknown): boolean {
   return /^NOSCRIPT\b/.test(reasonOf(error));
+}
+
+/** `queueKey` and `fenceKey` are left out where the command does not have them. */
+type KeysInCommand = Pick<LockSpot, 'key' | 'lockKey'> & Partial<LockSpot>;
+
+/** The outcome for one lock of several in a command `what`, for which alone the server did nothing, and said why (`words`). */
+export function failedLock(words: string, what: string, node: string, { key, lockKey, queueKey, fenceKey }: KeysInCommand): { readonly kind: 'unknown'; readonly cause: LockStoreError } {
+  const redisKeys = [lockKey, queueKey, fenceKey].filter((redisKey) => redisKey !== undefined);
+  return { kind: 'unknown', cause: storeFailure(new Error(words), { what, key, node, redisKeys }) };
+}
+
+/**
+ * The error for a reply that no script of this version gives: something else between this process and the server has answered, or an
+ * answer got lost on the way, so that every later one is taken for the answer to the command before.
+ */
+export class UnexpectedReplyError extends Error {
+  constructor(reply: unknown) {
+    super(`the server gave an answer that no script of this library gives: ${JSON.stringify(reply)}`);
+  }
+}
+
+export function unexpected(reply: unknown): UnexpectedReplyError {
+  return new UnexpectedReplyError(reply);
 }

@@ -8,7 +8,7 @@
 import type { Clock, Timer } from '../../core/port/clock.js';
 import type { LockMode } from '../../core/port/lock-options.js';
 import type { Subscriber } from './connections.js';
-import { decodeKey } from './key-encoding.js';
+import { decodeKey } from './redis-keys.js';
 
 /** A grant as a script published it. Its end is in the server's time. */
 export interface PushedGrant {

@@ -3,10 +3,9 @@ import { describe, expect, it } from '@jest/globals';
 import type { ReleaseRequest } from '../../../lib/core/port/lock-store.js';
 import { type BundledRelease, Releases, type ReleasesParts } from '../../../lib/stores/redis/releases.js';
 import { Places } from '../../../lib/stores/redis/places.js';
-import { Spots } from '../../../lib/stores/redis/spots.js';
+import { Spots, RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { Trust } from '../../../lib/stores/redis/trust.js';
 import { release } from '../../../lib/stores/wire/lua.generated.js';
-import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 
 const keys = new RedisKeys('lock');

@@ -2,8 +2,7 @@
 import { FakeClock } from '../../support/fake-clock.js';
 import { describe, expect, it } from '@jest/globals';
 import type { Finding, StoreEvent } from '../../../lib/core/port/lock-events.js';
-import { outageNews, RecoveryNews, warnOfBlindness } from '../../../lib/stores/redis/server-news.js';
-import { canTellWhoListens } from '../../../lib/stores/redis/who-listens.js';
+import { outageNews, RecoveryNews, warnOfBlindness, canTellWhoListens } from '../../../lib/stores/redis/server-news.js';
 import type { Memories } from '../../../lib/stores/redis/memories.js';
 import type { Connections, Sender } from '../../../lib/stores/wire/connections.js';
 import type { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';

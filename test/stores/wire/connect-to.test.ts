@@ -10,8 +10,7 @@ import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { systemClock } from '../../../lib/core/port/clock.js';
 import { connectTo } from '../../../lib/stores/wire/connect-to.js';
-import type { ClientPackage, RedisTarget } from '../../../lib/stores/wire/redis-target.js';
-import { serverOfUrl } from '../../../lib/stores/wire/server-url.js';
+import { type ClientPackage, type RedisTarget, serverOfUrl } from '../../../lib/stores/wire/redis-target.js';
 import { builtPackage } from '../../support/built-package.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 

@@ -2,8 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { lockHome } from '../../../lib/nest/lock-module-options.js';
-import { decodeKey, encodeKey } from '../../../lib/stores/wire/key-encoding.js';
-import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
+import { decodeKey, encodeKey, RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 
 describe('redis keys', () => {
   const keys = new RedisKeys('lock');
