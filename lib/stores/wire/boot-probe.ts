@@ -164,7 +164,7 @@ export interface ServerFacts {
 }
 
 /** Asks every master. Undefined when the user may not run INFO. */
-export async function factsOf(runner: ScriptRunner, connections: Connections): Promise<ServerFacts | undefined> {
+async function factsOf(runner: ScriptRunner, connections: Connections): Promise<ServerFacts | undefined> {
   let told: readonly string[];
   try {
     told = await runner.command<string[]>('info', () => Promise.all(connections.masters().map((node) => node.call('info', 'default'))));

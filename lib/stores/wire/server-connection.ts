@@ -292,7 +292,7 @@ export const FLUSHES = '__redis__:invalidate';
  * Asks for the news on a connection that will subscribe, with a function that sends a command on it. Returns whether the server agrees: a
  * user without the right, or a proxy that does not know the command, goes without the news.
  */
-export async function askForFlushes(send: (command: string, ...args: string[]) => Promise<unknown>): Promise<boolean> {
+async function askForFlushes(send: (command: string, ...args: string[]) => Promise<unknown>): Promise<boolean> {
   try {
     const id = await send('CLIENT', 'ID');
     await send('CLIENT', 'TRACKING', 'ON', 'REDIRECT', String(id));
