@@ -209,19 +209,6 @@ describe('A method with @Leader', () => {
     expect(places()).toEqual(['IndexService', 'Other']);
   });
 
-  it('leads once for an object that two features provide, each with locks of its own that have one name', async () => {
-    const shared = new IndexService(null as never);
-    const features = [1, 2].map(() => {
-      @Module({ imports: [LockModule.forRoot({ embedded: true, isGlobal: false })], providers: [{ provide: 'shared', useValue: shared }] })
-      class Feature {}
-      return Feature;
-    });
-    await startAlone({ imports: features });
-    await until(() => terms.length > 0, 'the term');
-    await new Promise(setImmediate);
-    expect(terms).toHaveLength(1);
-  });
-
   it('leads on an object that is frozen, with the lock module of its own feature', async () => {
     class Frozen {
       @Leader('frozen')

@@ -132,15 +132,6 @@ describe('A lock decorator', () => {
     for (const provider of [Slow, Slower]) await expect(startApp({ providers: [provider] })).rejects.toThrow(/^Slow\.run: Lock options: expected leaseMs/);
   });
 
-  it('asks in vain for replicas of an embedded store: the boot says so', async () => {
-    @Injectable()
-    class Replicated {
-      @Locked('replicated', { minReplicas: 1 })
-      async run(): Promise<void> {}
-    }
-    await expect(startApp({ providers: [Replicated] })).rejects.toThrow('Replicated.run asks for minReplicas: 1, but its store has no replicas to count.');
-  });
-
   it('may stand twice above one method, and @Leader as well: all of them count', async () => {
     const led: string[] = [];
     const serve = async ({ key, signal }: Lease): Promise<void> => {

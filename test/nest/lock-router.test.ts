@@ -163,16 +163,6 @@ describe('a route', () => {
     await expect(app.get(Replicated).run('eu')).rejects.toThrow(/minReplicas/);
   });
 
-  it('is no reason to refuse at boot what one of its modules may allow', async () => {
-    @Injectable()
-    class Slow {
-      @Locked('slow', { leaseMs: 90_000 })
-      async run(): Promise<void> {}
-    }
-    const app = await startAlone({ imports: [LockModule.forRoot({ route })], providers: [Slow] });
-    await expect(app.get(Slow).run()).rejects.toThrow(/lock module 'mars' that does not exist/);
-  });
-
   it('whose decorators no module could obey is refused at boot', async () => {
     @Injectable()
     class Hasty {

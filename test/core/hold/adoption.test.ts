@@ -85,17 +85,6 @@ describe('An adoption', () => {
     }
   });
 
-  it('says that the ticket came too late only after its end on the clock of the store', async () => {
-    let now = 0;
-    const { fleet, locks, ticketOf } = setUp(async () => gone({ now }));
-    const ticket = await ticketOf('k');
-    const until = fleet.clock.now() + 30_000;
-    now = until;
-    await expect(locks.adopt(ticket)).rejects.toThrow('adopted already');
-    now = until + 7;
-    await expect(locks.adopt(ticket)).rejects.toThrow('too late, 7 ms after its end');
-  });
-
   it.each([
     { memories: ['m', 'n'], key: 'a', says: 'restarted, replaced or flushed' },
     { memories: ['m', 'm'], key: 'a', says: 'adopted already' },
@@ -107,17 +96,6 @@ describe('An adoption', () => {
     const handOff = fleet.store.tickets.handOff.bind(fleet.store.tickets);
     fleet.store.tickets.handOff = async (request) => ({ ...(await handOff(request)), memory: before }) as Awaited<ReturnType<typeof handOff>>;
     await expect(locks.adopt(await ticketOf('a', 'b'))).rejects.toThrow(says);
-  });
-
-  it('of several locks on several servers gives back what it was granted on one when the ticket is gone on another', async () => {
-    const worker: Worker = setUp(async (request) => {
-      const [first] = request.holds;
-      expect((await worker.fleet.store.tickets.adopt({ ...request, holds: [first!] })).kind).toBe('adopted');
-      return gone({ key: 'b' });
-    });
-    await expect(worker.locks.adopt(await worker.ticketOf('a', 'b'))).rejects.toMatchObject({ code: 'LOCK_LOST' });
-    await worker.fleet.clock.advance(10);
-    expect(await worker.other.tryAcquire('a')).not.toBeNull();
   });
 
   it('of several locks of which one is gone gives the ticket back with the others, and one whose first is gone leaves them to who has them', async () => {
@@ -143,19 +121,6 @@ describe('An adoption', () => {
     const lease = await fleet.clock.runUntil(adopting);
     expect(asked).toHaveLength(2);
     await lease.release();
-  });
-
-  it('whose answer comes when nothing is left of its lease is given back, whichever lock that is of', async () => {
-    for (const late of [0, 1]) {
-      const { fleet, locks, other, ticketOf } = setUp(async (_, ask) => {
-        const outcome = await ask();
-        if (outcome.kind !== 'adopted') return outcome;
-        return { ...outcome, holds: outcome.holds.map((hold, n) => (n === late ? { ...hold, grant: { ...hold.grant, trustedUntil: fleet.clock.now() } } : hold)) };
-      });
-      await expect(locks.adopt(await ticketOf('a', 'b'))).rejects.toBeInstanceOf(LockStoreError);
-      await fleet.clock.advance(100);
-      expect([await other.isLocked('a'), await other.isLocked('b')]).toEqual([false, false]);
-    }
   });
 
   it('that was given up is given back when its answer comes after all, as often as the answer may act behind the release', async () => {
@@ -224,24 +189,9 @@ describe('What an adoption gives back', () => {
     return { worker, after: releases.map(({ id }) => id), ticket };
   };
 
-  it('is its own holds alone when the answer came, once each', async () => {
-    const worker = setUp(async (_, ask) => {
-      const outcome = await ask();
-      return outcome.kind === 'adopted' ? { ...outcome, holds: outcome.holds.map((hold) => ({ ...hold, grant: { ...hold.grant, trustedUntil: 0 } })) } : outcome;
-    });
-    const releases = releasesOf(worker);
-    await expect(worker.locks.adopt(await worker.ticketOf('a', 'b'))).rejects.toBeInstanceOf(LockStoreError);
-    await worker.fleet.clock.advance(20_000);
-    expect(releases.map(({ id }) => id)).toEqual(worker.asked[0]!.holds.map(({ id }) => id));
-  });
-
   it('is its own hold alone when it was given up and adopted after all', async () => {
     const { worker, after } = await givenUp((ask) => ask());
     expect(after).toEqual([worker.asked[0]!.holds[0]!.id]);
-  });
-
-  it('is nothing more when it was given up and the ticket was gone', async () => {
-    expect((await givenUp(async () => gone())).after).toEqual([]);
   });
 
   it('leaves the ticket to be adopted when it was given up and its request never reached the store', async () => {

@@ -83,20 +83,6 @@ describe('A signal that only has aborted, reason and listeners', () => {
     await expectNothingLeft(fleet);
   });
 
-  it('lets a call through, and stops one before it asks', async () => {
-    const { fleet, locks, wire } = alone();
-    const { signal, abort, listeners } = plainSignal();
-    expect(await locks.withLock('k', { signal }, () => 'done')).toBe('done');
-    expect(await locks.withLock(['k', 'l'], { signal }, () => 'both')).toBe('both');
-    expect(listeners.size).toBe(0);
-    const before = wire.commands;
-    abort('too late');
-    await expect(locks.withLock('k', { signal }, () => 'done')).rejects.toBe('too late');
-    await expect(locks.acquire(['k', 'l'], { signal })).rejects.toBe('too late');
-    expect(wire.commands).toBe(before);
-    await expectNothingLeft(fleet);
-  });
-
   it('may make a new reason whenever it is asked: a busy lock and a signal are not taken for each other', async () => {
     const { fleet, locks } = alone();
     const held = await fleet.process().locks.acquire('k');

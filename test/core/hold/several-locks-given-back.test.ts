@@ -17,19 +17,6 @@ describe('A request for several locks', () => {
     await other.release();
   });
 
-  it('that is aborted while its fixed leases begin gives all of them back, and ends with the reason', async () => {
-    const { fleet, locks, wire } = alone();
-    wire.renew = () => new Promise<never>(() => {});
-    const stop = new AbortController();
-    const request = locks.acquire(['a', 'b'], { renew: false, signal: stop.signal });
-    request.catch(() => {});
-    await fleet.clock.advance(100);
-    stop.abort(new Error('enough'));
-    await expect(fleet.clock.runUntil(request)).rejects.toThrow('enough');
-    await fleet.clock.settle();
-    expect([await locks.isLocked('a'), await locks.isLocked('b')]).toEqual([false, false]);
-  });
-
   it.each([['while its fixed leases begin', { renew: false }], ['while it waits for one', {}]])('that a shutdown meets %s is refused by the name of the first', async (when, options) => {
     const { fleet, locks, wire } = alone();
     wire.renew = () => new Promise<never>(() => {});

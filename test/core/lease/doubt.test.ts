@@ -72,16 +72,6 @@ describe('A store that may have forgotten what it granted', () => {
     expect(kept.remainingMs).toBeLessThan(5_000);
   });
 
-  it('gets one batch of 250 in each turn of the event loop', async () => {
-    const { clock, store } = watchdogOf(750);
-    const sent: number[] = [];
-    const nextTurn = clock.nextTurn.bind(clock);
-    clock.nextTurn = (callback) => nextTurn(() => (callback(), sent.push(store.batches.length)));
-    store.doubt('all');
-    await clock.settle();
-    expect(sent).toEqual([1, 2, 3]);
-  });
-
   it('is asked for those of one slot group together', async () => {
     const { clock, store } = watchdogOf(1_000, 4);
     store.doubt('all');

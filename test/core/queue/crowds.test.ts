@@ -1,6 +1,5 @@
 /** Many callers of one process that wait for one lock: who comes in with whom, in bursts of which size, and who has a queue of its own. */
 import { describe, expect, it } from '@jest/globals';
-import { LockClosedError } from '../../../lib/core/port/errors.js';
 import { alone, gate } from '../../support/locks.js';
 
 describe('Readers of one process that waited together', () => {
@@ -99,18 +98,5 @@ describe('Calls that do not wait for each other in their process', () => {
     const leases = await fleet.clock.runUntil(Promise.all(readers));
     expect(fleet.clock.now()).toBe(since);
     for (const lease of leases) await lease.release();
-  });
-
-  it('are all refused when the process shuts down: those of an owner and those for a permit too', async () => {
-    const { fleet, locks } = alone();
-    const other = fleet.process().locks;
-    const held = [await other.acquire('k'), await other.acquire('permits', { permits: 1 })];
-    const waiting = [locks.acquire('k'), locks.acquire('k', { owner: 'a' }), locks.acquire('permits', { permits: 1 })].map((call) => expect(call).rejects.toBeInstanceOf(LockClosedError));
-    await fleet.clock.settle();
-    const since = fleet.clock.now();
-    locks.prepareShutdown();
-    await Promise.all(waiting);
-    expect(fleet.clock.now()).toBe(since);
-    await Promise.all(held.map((lease) => lease.release()));
   });
 });

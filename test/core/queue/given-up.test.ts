@@ -130,16 +130,6 @@ describe('A grant of fixed length that could not be made longer', () => {
 });
 
 describe('A try without an answer that comes to the store late', () => {
-  it('does not take the lock for nobody when a later try was refused, and owes no minHoldMs', async () => {
-    const { fleet, locks, wire } = alone();
-    const other = await fleet.process().locks.acquire('k', { permits: 2 });
-    answering(wire, (n, ask) => (n > 0 ? ask() : (late(fleet, ask, 1_000), Promise.reject(failure()))));
-    expect(await fleet.clock.runUntil(rejected(locks.acquire('k', { minHoldMs: 20_000 })))).toMatchObject({ code: 'LOCK_USAGE' });
-    await other.release();
-    const taken = await takenMs(fleet);
-    expect(taken).toBeLessThanOrEqual(300);
-  });
-
   it('does not take the lock for nobody when its grant had come by a message and the hold has ended', async () => {
     const { fleet, locks, wire } = alone();
     const other = await fleet.process().locks.acquire('k');
