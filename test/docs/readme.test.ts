@@ -10,7 +10,7 @@ import { startRedis, type RedisServer } from '../support/redis-server.js';
 /** The code of these pages stands in files, so that it is compiled with the tests and run below. */
 const SHOWN: [page: string, files: readonly string[]][] = [
   ['README.md', ['first-lock', 'fence-and-signal', 'testing-your-application']],
-  ['docs/options.md', ['configuration', 'configured-by-class']],
+  ['docs/options.md', ['configuration', 'configured-by-class', 'profiles']],
 ];
 
 describe('The README', () => {

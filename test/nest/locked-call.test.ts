@@ -61,10 +61,10 @@ describe('The names of the options of decorators', () => {
 
   it.each<[string, typeof ROUTE_OPTIONS, object, string | undefined]>([
     ['a route', ROUTE_OPTIONS, { ...common, mode: 'read', onLost: 'ignore', instance: 'a' }, undefined],
-    ['a route', ROUTE_OPTIONS, { onBusy: 'skip' }, `unknown option 'onBusy', which belongs to decorators`],
+    ['a route', ROUTE_OPTIONS, { onBusy: 'skip' }, `unknown option 'onBusy'`],
     ['@Locked', LOCKED_OPTIONS, { ...common, mode: 'read', onLost: 'ignore', instance: 'a', onBusy: 'skip', returns: 'promise' }, undefined],
     ['@ReadLock', SIDED_OPTIONS, { ...common, onLost: 'ignore', instance: 'a', onBusy: 'skip', returns: 'promise' }, undefined],
-    ['@ReadLock', SIDED_OPTIONS, { mode: 'read' }, `unknown option 'mode', which belongs to @Locked`],
+    ['@ReadLock', SIDED_OPTIONS, { mode: 'read' }, `unknown option 'mode'`],
     ['@Leader', LEADER_OPTIONS, { leaseMs: 1, graceMs: 1, minReplicas: 1, label: 'a', restMs: 1, instance: 'a' }, undefined],
     ['@Leader', LEADER_OPTIONS, { waitMs: 1 }, `unknown option 'waitMs'`],
   ])('of %s are taken or refused: %#', (_name, list, options, words) => {
