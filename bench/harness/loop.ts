@@ -7,6 +7,8 @@ import { nothing, oneTurn, type LockUnderTest } from '../contenders/contender.js
 export interface Loop {
   readonly callers: number;
   readonly durationMs: number;
+  /** Ends the loop sooner, after so many cycles of all callers together. */
+  readonly cycles?: number;
   /** Each caller has a key of its own, or all share one. */
   readonly keys: 'own' | 'shared';
   /** What is done under the lock: nothing, or one turn of the event loop. */
@@ -30,7 +32,7 @@ export interface LoopResult {
 /** Some peers lose a wake-up now and then and sleep until a lease ends; a run does not wait for those callers. */
 export const STUCK_MS = 3_000;
 
-export async function runLoop(lock: LockUnderTest, { callers, durationMs, keys, work, reads }: Loop): Promise<LoopResult> {
+export async function runLoop(lock: LockUnderTest, { callers, durationMs, cycles: most = Infinity, keys, work, reads }: Loop): Promise<LoopResult> {
   const doWork = work === 'turn' ? oneTurn : nothing;
   const cycle = (caller: number, turn: number): Promise<void> => {
     const key = keys === 'own' ? `order:${caller}` : 'order:hot';
@@ -45,7 +47,7 @@ export async function runLoop(lock: LockUnderTest, { callers, durationMs, keys, 
   let last = began;
   const took: number[] = [];
   const calling = Array.from({ length: callers }, async (_, caller) => {
-    for (let turn = 0, start = began; start < until; turn++, start = last) {
+    for (let turn = 0, start = began; start < until && turn * callers < most; turn++, start = last) {
       await cycle(caller, turn);
       cycles[caller]!++;
       last = performance.now();

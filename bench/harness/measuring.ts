@@ -1,6 +1,7 @@
 /**
  * Side by side: the same work for every contender, in many short rounds, so that a busy machine slows all of them alike.
  */
+import { contenderNamed } from '../contenders/all.js';
 import { withCrew, type Member } from './crew.js';
 import { quantile, type Loop, type LoopResult } from './loop.js';
 import { sent, type Measured } from './redis.js';
@@ -58,11 +59,14 @@ const WARM_UP_MS = 2_500;
 const WARM_UP_CYCLES = 80_000;
 const LONGEST_WARM_UP_MS = 15_000;
 
-/** Starts a process for each, warms them up, and measures one after another, each round in another order. */
-export function sideBySide(server: Measured, entries: readonly string[], rounds: number, loop: Loop): Promise<Rounds> {
+/**
+ * Starts a process for each, warms them up, and measures one after another, each round in another order. `warmUpCycles`: fewer where a
+ * cycle takes long.
+ */
+export function sideBySide(server: Measured, entries: readonly string[], rounds: number, loop: Loop, warmUpCycles = WARM_UP_CYCLES): Promise<Rounds> {
   return withCrew(entries, server.ports, async (crew) => {
     const samples = new Map(crew.map(({ contender }) => [contender.name, [] as Sample[]]));
-    for (const member of crew) await warmUp(member, { ...loop, durationMs: Math.max(WARM_UP_MS, loop.durationMs) });
+    for (const member of crew) await warmUp(member, { ...loop, durationMs: Math.max(WARM_UP_MS, loop.durationMs) }, warmUpCycles);
     for (let round = 0; round < rounds; round++) {
       for (const member of shuffled(crew)) samples.get(member.contender.name)!.push(await measure(server, member, loop));
     }
@@ -71,11 +75,35 @@ export function sideBySide(server: Measured, entries: readonly string[], rounds:
 }
 
 /** Time alone is no measure of it: a process that gets a tenth of a core does a tenth of its cycles. Those that wait for each other do few. */
-async function warmUp({ order }: Member, loop: Loop): Promise<void> {
+async function warmUp({ order }: Member, loop: Loop, least: number): Promise<void> {
   const until = performance.now() + LONGEST_WARM_UP_MS;
   let cycles = 0;
   do cycles += (await order<LoopResult>({ kind: 'loop', loop })).cycles;
-  while (loop.keys === 'own' && cycles < WARM_UP_CYCLES && performance.now() < until);
+  while (loop.keys === 'own' && cycles < least && performance.now() < until);
+}
+
+/** How many cycles are measured of a young process. Soon after that it is another one, because V8 compiles what it sees often. */
+const CYCLES_OF_THE_YOUNG = 1_000;
+
+/** Starts the processes anew for each round, and measures each when it has had so many cycles; by that number. */
+export async function whenYoung(server: Measured, entries: readonly string[], rounds: number, loop: Loop, ages: readonly number[]): Promise<ReadonlyMap<number, Rounds>> {
+  const samples = new Map(ages.map((age) => [age, new Map<string, Sample[]>()]));
+  for (let round = 0; round < rounds; round++) {
+    await withCrew(entries, server.ports, async (crew) => {
+      let had = 0;
+      for (const age of ages) {
+        const measured = Math.min(age, CYCLES_OF_THE_YOUNG);
+        for (const member of shuffled(crew)) {
+          await member.order({ kind: 'loop', loop: { ...loop, cycles: age - had } });
+          const sample = await measure(server, member, { ...loop, cycles: measured });
+          const { name } = member.contender;
+          samples.get(age)!.set(name, [...(samples.get(age)!.get(name) ?? []), sample]);
+        }
+        had = age + measured;
+      }
+    });
+  }
+  return new Map([...samples].map(([age, of]) => [age, new Rounds(new Map(entries.map((entry) => contenderNamed(entry).name).map((name) => [name, of.get(name)!])))]));
 }
 
 export async function measure(server: Measured, { contender, order }: Member, loop: Loop): Promise<Sample> {

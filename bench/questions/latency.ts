@@ -9,8 +9,9 @@ import { sideBySide } from '../harness/measuring.js';
 import { startServer } from '../harness/redis.js';
 import { startRelay } from '../harness/relay.js';
 
-const ROUNDS = 9;
+const ROUNDS = 7;
 const DURATION_MS = 500;
+const WARM_UP_CYCLES = 1_000;
 /** Half of a round trip. */
 const DELAYS_MS = [0.125, 0.5] as const;
 
@@ -32,7 +33,7 @@ async function ask(delayMs: number): Promise<Answer> {
       durationMs: DURATION_MS,
       keys: 'own',
       work: 'nothing',
-    });
+    }, WARM_UP_CYCLES);
     const ours = 'Holdfast';
     return {
       title: `One uncontended call over a round trip of ${2 * delayMs} ms`,

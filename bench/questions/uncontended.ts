@@ -5,7 +5,7 @@ import { peerNames } from '../contenders/all.js';
 import { bare } from '../contenders/bare.js';
 import { floor } from '../contenders/floor.js';
 import { digits, type Answer, type Question } from '../harness/answer.js';
-import { sideBySide } from '../harness/measuring.js';
+import { sideBySide, whenYoung } from '../harness/measuring.js';
 import { startServer } from '../harness/redis.js';
 
 const ROUNDS = 11;
@@ -13,8 +13,37 @@ const DURATION_MS = 250;
 
 export const uncontended: Question = {
   name: 'uncontended',
-  answer: async () => [await ask(1), await ask(64)],
+  answer: async () => [await ask(1), await ask(64), await askTheYoung(1), await askTheYoung(64)],
 };
+
+/** After so many cycles of a process it is measured: most processes never get as far as those that are warmed up. */
+const AGES = [500, 3_000] as const;
+const STARTS = 7;
+
+async function askTheYoung(callers: number): Promise<Answer> {
+  const server = await startServer();
+  try {
+    const entries = ['floor', 'bare', 'holdfast', ...peerNames];
+    const byAge = await whenYoung(server, entries, STARTS, { callers, durationMs: 10_000, keys: 'own', work: 'nothing' }, AGES);
+    const tails = callers === 1 ? ['p99Ms' as const] : [];
+    return {
+      title: `Uncontended, young processes, ${callers === 1 ? 'one after another' : `${callers} callers on ${callers} keys`}`,
+      method: `As above, but each contender's process is started anew ${STARTS} times, and measured for 500 cycles after 500 and for 1,000 after 3,000; medians of rates and tails in terms of the floor's of the same age.`,
+      columns: ['', ...AGES.flatMap((age) => [`cycles/s after ${digits(age)}`, 'of the floor', ...tails.map(() => 'p99, of the floor')])],
+      rows: byAge.get(AGES[0])!.names.map((name) => [
+        name,
+        ...AGES.map((age) => byAge.get(age)!).flatMap((rounds) => [
+          digits(rounds.median(name, 'cyclesPerSecond')),
+          digits(rounds.rateRatio(name, floor.name)),
+          ...tails.map((figure) => digits(rounds.ratio(name, floor.name, figure))),
+        ]),
+      ]),
+      figures: AGES.map((age) => ({ what: `rate after ${digits(age)} cycles, of the floor`, measured: byAge.get(age)!.rateRatio('Holdfast', floor.name), goal: { atLeast: callers === 1 ? 0.85 : 1.1 } })),
+    };
+  } finally {
+    await server.stop();
+  }
+}
 
 async function ask(callers: number): Promise<Answer> {
   const server = await startServer();
@@ -22,16 +51,18 @@ async function ask(callers: number): Promise<Answer> {
     const entries = ['floor', 'bare', 'holdfast', ...peerNames];
     const rounds = await sideBySide(server, entries, ROUNDS, { callers, durationMs: DURATION_MS, keys: 'own', work: 'nothing' });
     const ours = 'Holdfast';
+    const tails = callers === 1 ? ['p99Ms' as const] : [];
     return {
       title: callers === 1 ? 'Uncontended, one after another' : `Uncontended, ${callers} callers on ${callers} keys`,
       method: `Acquire and release around nothing. ${ROUNDS} rounds of ${DURATION_MS} ms each, each contender in a process of its own, one after another, in another order each round; medians, ratios round by round.`,
-      columns: ['', 'cycles/s', 'of the floor', 'middle half', 'of bare', 'commands a cycle', 'client CPU, µs', 'Redis CPU, µs'],
+      columns: ['', 'cycles/s', 'of the floor', 'middle half', 'of bare', ...tails.map(() => 'p99, of the floor'), 'commands a cycle', 'client CPU, µs', 'Redis CPU, µs'],
       rows: rounds.names.map((name) => [
         name,
         digits(rounds.median(name, 'cyclesPerSecond')),
         digits(rounds.rateRatio(name, floor.name)),
         rounds.rateQuartiles(name, floor.name).map(digits).join(' to '),
         digits(rounds.rateRatio(name, bare.name)),
+        ...tails.map((figure) => digits(rounds.ratio(name, floor.name, figure))),
         digits(rounds.median(name, 'commands')),
         digits(rounds.median(name, 'clientCpuUs')),
         digits(rounds.median(name, 'serverCpuUs')),
@@ -39,6 +70,7 @@ async function ask(callers: number): Promise<Answer> {
       figures: [
         { what: 'rate, of the floor', measured: rounds.rateRatio(ours, floor.name), goal: { atLeast: callers === 1 ? 0.9 : 1.2 } },
         { what: 'rate, of our bare scripts', measured: rounds.rateRatio(ours, bare.name), goal: { atLeast: 0.95 } },
+        ...tails.map((figure) => ({ what: 'p99, of the floor', measured: rounds.ratio(ours, floor.name, figure), goal: { atMost: 1.5 } })),
         { what: 'commands a cycle', measured: rounds.median(ours, 'commands'), goal: { atMost: 2.01 } },
       ],
     };
