@@ -17,6 +17,8 @@ const contenders: Readonly<Record<string, (setting?: number) => Contender>> = {
   bare: () => bare,
   /** With a number: its `handOn`. */
   holdfast: (handOn) => (handOn === undefined ? holdfast() : holdfast(`Holdfast, handOn ${handOn}`, { handOn })),
+  /** Passes its results on as soon as the release was sent. */
+  holdfastUnawaited: () => holdfast('Holdfast, awaitRelease: false', { awaitRelease: false }),
   holdfastOnCluster,
   /** With the number of permits. */
   holdfastPermits: (permits) => holdfastPermits(permits ?? 1),

@@ -2,7 +2,7 @@
  * What does a lock add to a call over a network? One caller, and a relay that delays each packet: a loopback flatters whoever makes
  * many round trips.
  */
-import { peerNames } from '../contenders/all.js';
+import { contenderNamed, peerNames } from '../contenders/all.js';
 import { floor } from '../contenders/floor.js';
 import { digits, type Answer, type Question } from '../harness/answer.js';
 import { sideBySide } from '../harness/measuring.js';
@@ -12,29 +12,34 @@ import { startRelay } from '../harness/relay.js';
 const ROUNDS = 7;
 const DURATION_MS = 500;
 const WARM_UP_CYCLES = 1_000;
-/** Half of a round trip. */
-const DELAYS_MS = [0.125, 0.5] as const;
+/** Half of a round trip, and what is to be reached without waiting for the release. */
+const LINKS = [
+  { delayMs: 0.125, unawaited: { rate: 1.6, median: 0.6 } },
+  { delayMs: 0.5, unawaited: { rate: 1.8, median: 0.54 } },
+] as const;
+const UNAWAITED = 'holdfastUnawaited';
 
 export const latency: Question = {
   name: 'latency',
   answer: async () => {
     const answers: Answer[] = [];
-    for (const delayMs of DELAYS_MS) answers.push(await ask(delayMs));
+    for (const link of LINKS) answers.push(await ask(link));
     return answers;
   },
 };
 
-async function ask(delayMs: number): Promise<Answer> {
+async function ask({ delayMs, unawaited }: (typeof LINKS)[number]): Promise<Answer> {
   const server = await startServer();
   const relay = await startRelay({ port: server.port, delayMs });
   try {
-    const rounds = await sideBySide({ ...server, ports: [relay.port] }, ['floor', 'holdfast', ...peerNames], ROUNDS, {
+    const rounds = await sideBySide({ ...server, ports: [relay.port] }, ['floor', 'holdfast', UNAWAITED, ...peerNames], ROUNDS, {
       callers: 1,
       durationMs: DURATION_MS,
       keys: 'own',
       work: 'nothing',
     }, WARM_UP_CYCLES);
     const ours = 'Holdfast';
+    const sooner = contenderNamed(UNAWAITED).name;
     return {
       title: `One uncontended call over a round trip of ${2 * delayMs} ms`,
       method:
@@ -53,6 +58,8 @@ async function ask(delayMs: number): Promise<Answer> {
       figures: [
         { what: 'median, of the floor', measured: rounds.ratio(ours, floor.name, 'medianMs'), goal: { atMost: 1.05 } },
         { what: 'p99, of the floor', measured: rounds.ratio(ours, floor.name, 'p99Ms'), goal: { atMost: 1.1 } },
+        { what: 'rate, of the floor, with awaitRelease: false', measured: rounds.rateRatio(sooner, floor.name), goal: { atLeast: unawaited.rate } },
+        { what: 'median, of the floor, with awaitRelease: false', measured: rounds.ratio(sooner, floor.name, 'medianMs'), goal: { atMost: unawaited.median } },
       ],
     };
   } finally {
