@@ -191,8 +191,8 @@ async function recover(run: string, setting: Setting, client: string, { leases, 
   await holder.ask('hold', { keys });
   await waiter.ask('wait', { keys: keys.slice(0, waiters) });
   const redisKeys = new RedisKeys('lock');
-  const forgotten: string[] = [];
-  for (const key of keys) if (await setting.isForgotten(redisKeys.lock(key))) forgotten.push(key);
+  const areForgotten = await Promise.all(keys.map((key) => setting.isForgotten(redisKeys.lock(key))));
+  const forgotten = keys.filter((_, n) => areForgotten[n]);
   beBusy(busy);
   await sleep(300);
   await setting.forget();
