@@ -46,7 +46,8 @@ export function storeFailure(error: unknown, attempt: Attempt, complaint?: Error
 /** The reason of an error. When there was no connection, the last error of the connection says why. */
 export function reasonWith(error: unknown, complaint: Error | undefined): string {
   const known = reasonOf(error);
-  return known === NOT_CONNECTED && complaint !== undefined ? `${known} (${reasonOf(complaint)})` : known;
+  const why = complaint === undefined ? known : reasonOf(complaint);
+  return known === NOT_CONNECTED && why !== known ? `${known} (${why})` : known;
 }
 
 /** Whether the failure is about one lock only: one of its Redis keys holds something else. */

@@ -20,6 +20,13 @@ async function refusedTwice(): Promise<Error> {
   return new Promise((resolve) => socket.once('error', resolve));
 }
 
+describe('a connection that is not there', () => {
+  it('is told once, when its last error says no more than that', () => {
+    const failure = storeFailure(new Error('not connected'), { what: 'acquire', key: 'k', node: 'redis.example:6379' }, new Error('Connection is closed.'));
+    expect(failure.nodes[0]!.reason).toBe('not connected');
+  });
+});
+
 describe('a connection that both addresses of a name refuse', () => {
   const both = /^connect ECONNREFUSED 127\.0\.0\.1:\d+; connect ECONNREFUSED 127\.0\.0\.2:\d+$/;
 
