@@ -39,6 +39,8 @@ const verbs = {
   },
   /** Locks each key once, all at the same time, and exits behind the last result, while the answers to the releases are on their way. */
   async exits({ keys }) {
+    // From now on the server knows the script of a release: before that a call waits for the answer.
+    for (const key of keys) await locks.withLock(key, () => {});
     await Promise.all(keys.map((key) => locks.withLock(key, { awaitRelease: false, leaseMs: 60_000 }, () => {})));
     process.exit(0);
   },

@@ -15,11 +15,11 @@ function stage() {
   const sent: BundledRelease[] = [];
   const to: unknown[] = [];
   const [places, trust] = [new Places(), new Trust(() => 9)];
-  const bundles = { add: (script: unknown, source: number, one: BundledRelease) => (to.push([script, source]), void sent.push(one)) };
+  const bundles = { add: (script: unknown, source: number, one: BundledRelease) => (to.push([script, source]), void sent.push(one)), whenSent: (done: () => void) => done() };
   const memories = { of: (group: number) => `memory ${group}` };
   const releases = new Releases({ bundles, spots: new Spots(keys, () => 9), places, trust, memories, recoveryMs: 400 } as unknown as ReleasesParts);
   const give = (more: Partial<ReleaseRequest> = {}) => releases.release({ key: 'k', id: 'p.1', ...more });
-  return { sent, to, places, trust, give };
+  return { sent, to, places, trust, give, releases };
 }
 
 /** What this release says to the server, at the time at which it is sent. */
@@ -54,6 +54,18 @@ describe('A release', () => {
     const { sent, give } = stage();
     void give(how);
     expect(said(sent[0]!)).toEqual([expect.anything(), [`${told}0 p.1 0 400 memory ${spot.group}`]]);
+  });
+
+  it('is vouched for only where the server has run the script on the present connection: another one runs it when it comes again as source', () => {
+    const { sent, give, releases } = stage();
+    let vouched = 0;
+    const look = (): number => (releases.whenSent(['k'], () => (vouched += 1)), vouched);
+    void give();
+    expect(look()).toBe(0);
+    sent[0]!.answered(1);
+    expect(look()).toBe(1);
+    releases.reset();
+    expect(look()).toBe(1);
   });
 
   it('drops the place of its id, and no other', () => {
