@@ -72,6 +72,13 @@ describe('A Redlock that boots', () => {
     expect(error).toMatchObject({ retryable: false, nodes: [{ reason: expect.stringMatching(/^the same server as redis[13]:6379$/) }] });
   });
 
+  it('does not begin beside processes that use an earlier wire format, and says which and what to do', async () => {
+    redlock.servers[1]!.put('{lock}:format', 'version=3 groups=256 maxLeaseMs=60000');
+    const error = await failure(redlock.runUntil(redlock.member('p').store.open()));
+    expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false });
+    expect(error.message).toMatch(/found 'version=3 groups=256 maxLeaseMs=60000', this process has 'version=4 .*when no other process runs any more, delete the key \{lock\}:format/);
+  });
+
   it('waits a moment for a node that is slow, and no longer', async () => {
     const { store, ways } = redlock.member('p');
     ways[2]!.faults.shortestMs = ways[2]!.faults.longestMs = 5;
