@@ -134,6 +134,15 @@ describe('The line of those who wait', () => {
     expect(await asks(next, { mode: next === 'q' ? 'r' : 'w', waitedMs: 0 })).toBe(1);
   });
 
+  it('has a process where it says so before its vote is taken back: where it was granted it had no mark', async () => {
+    await node.vote('a', 'p.1/1');
+    await asks('q', { waitedMs: 100 });
+    await node.release('a', 'p.~w,5000,5000');
+    await node.release('a', 'p.1/1', { abandoned: true });
+    expect((await marks())!.split('\n').map((line) => line.split(' ')[4])).toEqual(['p', 'q']);
+    expect(await asks('p', { waitedMs: 5_000 })).toBe(1);
+  });
+
   it('is told to the holder in its vote', async () => {
     await node.vote('a', 'p.1/1');
     await asks('q');

@@ -23,8 +23,8 @@ export interface QuorumContext {
   readonly clock: Clock;
   readonly commandTimeoutMs: number;
   readonly floors: FenceFloors;
-  /** Removes the marks of this process from a node. */
-  unmark(node: RedlockNode, key: string): void;
+  /** Removes the marks of this process from a node, or gives it the one that is written in `mark`. */
+  mark(node: RedlockNode, key: string, mark?: string): void;
   /** Releases an id on a node until it has answered a release of later than `lateUntil`, or until the lease has ended by itself. */
   withdraw(node: RedlockNode, release: ReleaseRequest, until: number, lateUntil: number): void;
 }
@@ -66,6 +66,8 @@ export class Ballot implements HeldLease {
   readonly takenOn = new Set<RedlockNode>();
   private overAt = Infinity;
   private isWanted = false;
+  /** Whether others come first, and its process goes on waiting. */
+  private goesOn = false;
   /** Whether nobody has worked under this ballot, so that no minHoldMs is owed where it is taken back. */
   private abandoned = true;
   private readonly terms: VoteTerms;
@@ -166,7 +168,7 @@ export class Ballot implements HeldLease {
 
   /** Notes a node that keeps a mark of this process. Once a quorum of others has granted the lock, that would be a wait that has ended. */
   private refusedBy(node: RedlockNode): void {
-    if (this.state === 'held') this.context.unmark(node, this.key);
+    if (this.state === 'held') this.context.mark(node, this.key);
     else this.marked.add(node);
   }
 
@@ -218,7 +220,12 @@ export class Ballot implements HeldLease {
   /** Ends the ballot and takes it back from all nodes on which it may stand. */
   takeBack(): void {
     this.end(false);
-    for (const node of this.asked) this.withdraw(node);
+    const { terms: { mode, patienceMs }, waitedMs, tookMs } = this;
+    for (const node of this.asked) {
+      // Where it was granted there is no mark of it, and two who split the votes would be called by less than a quorum for ever.
+      if (this.goesOn) this.context.mark(node, this.key, `${mode[0]},${Math.floor(waitedMs + tookMs)},${patienceMs}`);
+      this.withdraw(node);
+    }
   }
 
   withdraw(node: RedlockNode): void {
@@ -325,6 +332,7 @@ export class Ballot implements HeldLease {
   }
 
   private busy(votes: readonly NodeVote[]): AcquireOutcome {
+    this.goesOn = this.state === 'open' && this.waitedMs >= 0;
     const leftMs = Math.max(0, ...votes.map((vote) => (vote.kind === 'busy' && vote.leftMs >= 0 ? vote.leftMs : Infinity)));
     return { kind: 'busy', retryInMs: retryPause({ waitedMs: Math.max(0, this.waitedMs), tookMs: this.tookMs, leftMs }, Math.random()) };
   }

@@ -86,7 +86,7 @@ export class RedlockStore implements LockStore {
     const log = (this.log = new NodeLog(connects.length, clock, report));
     this.context = {
       nodes, quorum, clock, commandTimeoutMs, floors,
-      unmark: (node, key) => this.unmark(node, key),
+      mark: (node, key, mark) => this.mark(node, key, mark),
       withdraw: (...how) => void this.withdraw(...how),
     };
     const makeStore = (at: number): NodeStore => this.storeOf(connects[at]!, () => nodes[at]!);
@@ -146,7 +146,7 @@ export class RedlockStore implements LockStore {
 
   release(request: ReleaseRequest): Promise<'released' | 'lost'> {
     const { key, id } = request;
-    if (this.waiters.leave(id, key)) for (const node of this.nodes) this.unmark(node, key);
+    if (this.waiters.leave(id, key)) for (const node of this.nodes) this.mark(node, key);
     const ballot = this.ballots.get(id);
     if (ballot === undefined) return Promise.resolve('lost');
     this.ballots.delete(id);
@@ -307,8 +307,8 @@ export class RedlockStore implements LockStore {
   }
 
   /** Removes the marks of this process, so that the node keeps the lock for nobody who does not wait. Sent once: marks also end by themselves. */
-  private unmark({ isUsable, store }: RedlockNode, key: string): void {
-    if (isUsable) store.release({ key, id: `${this.options.process}.~` }).catch(() => undefined);
+  private mark({ isUsable, store }: RedlockNode, key: string, mark = ''): void {
+    if (isUsable) store.release({ key, id: `${this.options.process}.~${mark}` }).catch(() => undefined);
   }
 
   private async withdraw(node: RedlockNode, release: ReleaseRequest, until: number, lateUntil: number): Promise<void> {

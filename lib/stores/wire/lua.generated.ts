@@ -400,10 +400,16 @@ local function writeLine(line)
   if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', MARK_MS) end
 end
 local function passOn(lock, id, abandoned)
-  if not lock.marked then return end
-  local line, process, own = openLine(lock), string.match(id, '^(.*)%.(.*)$')
-  local isUnmarked = own == '~'
-  if isUnmarked or not abandoned then
+  local process, own = string.match(id, '^(.*)%.(.*)$')
+  local mode, waitedMs, patience = string.match(own, '^~(%a),(%d+),(%d+)$')
+  if not lock.marked and not mode then return end
+  local line, isUnmarked = openLine(lock), own == '~'
+  if mode then
+    local _, other = dropMarks(line, process, mode)
+    addMark(line, other)
+    addMark(line, { ending = now + MARK_MS, since = now - tonumber(waitedMs), patience = tonumber(patience), mode = mode, process = process })
+    lock.marked = true
+  elseif isUnmarked or not abandoned then
     local writer, reader = dropMarks(line, process, 'w')
     if not isUnmarked then
       standBehind(line, writer)
@@ -1781,7 +1787,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '21fef1fd7d8313ef453b725771a447a895ea72d9',
+  sha1: '64d20f454286cf7816d39ca265927be78c9c4931',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -2040,7 +2046,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote: LuaScript = {
   name: 'vote',
-  sha1: '9b7320b19cffeac1be04403192bc27c085ffc29b',
+  sha1: 'f14cb8fd30736be12b2d73479eadadc742f73089',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}

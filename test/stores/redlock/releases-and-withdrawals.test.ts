@@ -85,6 +85,15 @@ describe('A release', () => {
 });
 
 describe('The mark of a process that waits', () => {
+  it('stands on every node when its votes were split, also on those that had granted the lock', async () => {
+    await requests.granted(theirs, 'q.1', { leaseMs: 30_000 });
+    three.flush();
+    remembers(three);
+    expect((await requests.ask(mine, 'p.1', { queue: true })).kind).toBe('busy');
+    await redlock.pass(20);
+    expect(redlock.servers.map((server) => server.keys().filter((name) => name.endsWith(':m:k')).length)).toEqual([1, 1, 1]);
+  });
+
   it('goes from a node that refused it when a quorum of others has granted the lock: it is the mark of a wait that has ended', async () => {
     const hasMarks = (): boolean => three.keys().some((name) => name.endsWith(':m:k'));
     await requests.granted(theirs, 'q.1', { leaseMs: 30_000 });

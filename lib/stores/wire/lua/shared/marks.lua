@@ -104,12 +104,19 @@ local function writeLine(line)
   if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', MARK_MS) end
 end
 
--- Gives a lock on to whose turn it is, when an id has left it. The id `<process>.~` stands for the marks of a process, which go.
+-- Gives a lock on to whose turn it is, when an id has left it. The id `<process>.~` stands for the marks of a process, which go, and
+-- `<process>.~<mode>,<waitedMs>,<patience>` for a mark of it that comes, before its vote is taken back.
 local function passOn(lock, id, abandoned)
-  if not lock.marked then return end
-  local line, process, own = openLine(lock), string.match(id, '^(.*)%.(.*)$')
-  local isUnmarked = own == '~'
-  if isUnmarked or not abandoned then
+  local process, own = string.match(id, '^(.*)%.(.*)$')
+  local mode, waitedMs, patience = string.match(own, '^~(%a),(%d+),(%d+)$')
+  if not lock.marked and not mode then return end
+  local line, isUnmarked = openLine(lock), own == '~'
+  if mode then
+    local _, other = dropMarks(line, process, mode)
+    addMark(line, other)
+    addMark(line, { ending = now + MARK_MS, since = now - tonumber(waitedMs), patience = tonumber(patience), mode = mode, process = process })
+    lock.marked = true
+  elseif isUnmarked or not abandoned then
     local writer, reader = dropMarks(line, process, 'w')
     if not isUnmarked then
       standBehind(line, writer)
