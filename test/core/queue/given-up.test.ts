@@ -99,6 +99,22 @@ describe('A request that nobody wants any more', () => {
   });
 });
 
+describe('A grant of fixed length that is made longer', () => {
+  it('keeps the memory that granted it when the answer names none', async () => {
+    const { fleet, locks, wire } = alone();
+    const acquire = wire.acquire.bind(wire);
+    wire.acquire = async (request) => {
+      const outcome = await acquire(request);
+      return outcome.kind === 'granted' ? { ...outcome, grant: { ...outcome.grant, memory: 'M1', trustedUntil: fleet.clock.now() + 300 } } : outcome;
+    };
+    await fleet.clock.runUntil(locks.acquire('k', { leaseMs: 5_000, renew: false }));
+    const memories: unknown[] = [];
+    wire.mayHaveForgotten = ({ memory }) => (memories.push(memory), false);
+    wire.reconnect('where it says so');
+    expect([wire.sent.renew, memories]).toEqual([1, ['M1']]);
+  });
+});
+
 describe('A grant of fixed length that could not be made longer', () => {
   it('is asked for again, once, and is renewed once at a time', async () => {
     const { fleet, locks, wire } = alone();
