@@ -100,18 +100,20 @@ describe('A request that nobody wants any more', () => {
 });
 
 describe('A grant of fixed length that is made longer', () => {
-  it('keeps the memory that granted it when the answer names none', async () => {
+  it('is one of the memory that the answer names, and not of the one that granted it', async () => {
     const { fleet, locks, wire } = alone();
     const acquire = wire.acquire.bind(wire);
     wire.acquire = async (request) => {
       const outcome = await acquire(request);
       return outcome.kind === 'granted' ? { ...outcome, grant: { ...outcome.grant, memory: 'M1', trustedUntil: fleet.clock.now() + 300 } } : outcome;
     };
+    const renew = wire.renew.bind(wire);
+    wire.renew = async (requests) => (await renew(requests)).map((outcome) => (outcome.kind === 'renewed' ? { ...outcome, memory: 'M2' } : outcome));
     await fleet.clock.runUntil(locks.acquire('k', { leaseMs: 5_000, renew: false }));
     const memories: unknown[] = [];
     wire.mayHaveForgotten = ({ memory }) => (memories.push(memory), false);
     wire.reconnect('where it says so');
-    expect([wire.sent.renew, memories]).toEqual([1, ['M1']]);
+    expect([wire.sent.renew, memories]).toEqual([1, ['M2']]);
   });
 });
 
