@@ -72,7 +72,7 @@ const list = [
   ['deaf heartbeat', lua('shared/queue'), 'string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14, 15)', 'string.sub(record, 1, 15)', 'L1: places are lost', 'single:calm'],
   ['dead waiters have their turn', lua('shared/listening'), "channelOf(lock, id))[2] ~= 0", 'channelOf(lock, id))[2] ~= -1', 'L3: each of the dead holds a first lease', 'test/lua/listening'],
   ['init of nodes that voted', 'lib/cli/redlock-init.ts', 'surveys[at]!.used', 'at < 0', 'S6: leases of the forgetful are granted again', 'test/cli/holdfast'],
-  ['init of restarted nodes', lua('admit'), "(last == '0' and '1' or last)", 'last', 'S6: the same after a restart with data', 'test/lua/redlock'],
+  ['init of restarted nodes', lua('admit'), "(last == '0' and '1' or last)", 'last', 'S6: the same after a restart with data', 'test/cli/holdfast'],
   ['brought back without grace', lua('bring-back'), 'math.max(lease.leaseMs, lease.minHoldMs) + lease.graceMs', 'math.max(lease.leaseMs, lease.minHoldMs)', 'P15: the grace is lost with the memory of the server', 'test/lua/bring-back'],
   ['Clusters of Redis alone', lua('shared/memory'), "'_mode:cluster'", "'redis_mode:cluster'", 'S7: on Valkey a node is not named in its memory', 'test/lua/bring-back'],
   ['no grace', lua('shared/lock-record'), 'ending = lock.now + lengthMs + who.graceMs', 'ending = lock.now + lengthMs', 'P15: the next is let in while a paused holder works', 'test/contract/redis-store.contract'],
@@ -322,7 +322,7 @@ const list = [
   ['a ticket shares its own fence', lua('acquire'), "    holder.owner = '-' -- its own fence is not shared\n", '', 'SPEC 8: the fence of an owner rises with the adoption of its only hold', 'test/contract/redis-store.contract'],
   ['a hand-off keeps the end of the lease', lua('acquire'), 'heir.id, heir.ending = request.id, math.max(now + request.leaseMs, holder.minEnd)', 'heir.id, heir.ending = request.id, math.max(now + request.leaseMs, holder.ending)', 'SPEC 8: after withinMs the lock passes on', 'test/lua/tickets'],
   ['handed off again before the copy is late', core('hold/tickets'), 'holds.some(({ stays }) => stays) ? notAfter : -Infinity', 'holds.length === 0 ? notAfter : -Infinity', 'S5: the ticket of the second try is adopted, and the first makes it anew', 'test/core/hold/hand-off-tries'],
-  ['a stray answer is a vote', redlock('node-store'), 'if (now <= 1) throw unexpected(now);', '', 'S1: what a node answered to another script counts as its vote', 'test/stores/redlock/redlock-node'],
+  ['a stray answer is a vote', redlock('node-store'), 'if (now <= 1) throw unexpected(now);', '', 'S1: what a node answered to another script counts as its vote', 'test/stores/redlock/answers-of-nodes'],
   ['an adoption in a recovery', lua('acquire'), 'if lock.recoversForMs > 0 then return nil, lock.recoversForMs end', '', 'S7: an old copy of a used ticket is adopted beside its holder', 'test/lua/tickets'],
   // Forced releases
   ['a late copy takes the lock away', lua('force-release'), 'if now > notAfter then return { 2, now } end', '', 'S5: a forced release that failed hits a later holder', 'test/lua/other-verbs'],
