@@ -361,6 +361,13 @@ describe('admit.lua', () => {
     expect((await node.vote('a', 'p.1/1'))[0]).toBe(4);
   });
 
+  it('leaves a node that voted known by its fences, also where none was told', async () => {
+    const since = await forgets();
+    await passes(since);
+    expect(await node.admit(since, MAX_LEASE_MS, { a: 0 })).toBe(1);
+    expect((await node.survey('a'))[4]).toBe(1);
+  });
+
   it('returns 1 after the longest lease, and the next fence is above those that were told', async () => {
     const since = await forgets();
     await passes(since);
