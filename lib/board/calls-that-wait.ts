@@ -2,7 +2,7 @@
  * Counts the calls of this process that wait for a lock, from events. The store does not know them: many callers of one lock in a
  * process have one place in its queue, or none while the process holds the lock itself.
  */
-import { roleOf } from '../core/key/call-key.js';
+import { roleOf } from '../core/key/check-key.js';
 import type { Clock } from '../core/port/clock.js';
 import type { LockEvent } from '../core/port/lock-events.js';
 import type { LockMode } from '../core/port/lock-options.js';

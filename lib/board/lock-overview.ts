@@ -2,7 +2,7 @@
  * Sums up any number of locks in bounded memory: a limited number of rows, of the locks with the most waiters, and counts of all.
  */
 import { type HolderState, type LockState, sinceOf, type WaiterState, type Whereabouts, whereaboutsOf } from '../core/port/lock-state.js';
-import { roleOf } from '../core/key/call-key.js';
+import { roleOf } from '../core/key/check-key.js';
 import type { LockMode } from '../core/port/lock-options.js';
 
 export interface HolderRow extends Whereabouts, Omit<HolderState, 'id'> {

@@ -2,7 +2,7 @@
  * The commands of `holdfast`. Each resolves with the exit code.
  */
 import { systemClock, delay } from '../core/port/clock.js';
-import { checkKey, roleKey } from '../core/key/call-key.js';
+import { checkKey, roleKey } from '../core/key/check-key.js';
 import { type LockState, whereaboutsOf } from '../core/port/lock-state.js';
 import { overviewOf, rowOf, type LockOverview } from '../board/lock-overview.js';
 import type { Command } from './arguments.js';

@@ -1,7 +1,7 @@
 /** Finds the methods with @Leader in an application that boots, and lets them stand for election when it has booted. */
 import type { ModulesContainer } from '@nestjs/core';
 import { termOptions, type LeadOptions } from '../core/hold/leading.js';
-import { roleKey } from '../core/key/call-key.js';
+import { roleKey } from '../core/key/check-key.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { CallSite } from '../core/port/lock-options.js';
 import { leaderMethods, type LeaderMethod } from './leader.decorator.js';

@@ -3,7 +3,7 @@
  * the function, and leaves the method as it is: so other decorators may stand above and below it. leader-boot.ts reads it.
  */
 import type { LeadOptions } from '../core/hold/leading.js';
-import { roleKey } from '../core/key/call-key.js';
+import { roleKey } from '../core/key/check-key.js';
 import type { Lease } from '../core/port/lease.js';
 import { MethodRecords, methodName, methodOf } from './decorated-method.js';
 import { checkDecorator, LEADER_OPTIONS } from './decorator-options.js';

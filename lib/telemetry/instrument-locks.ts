@@ -19,7 +19,7 @@ import {
   type UpDownCounter,
 } from '@opentelemetry/api';
 import { systemClock } from '../core/port/clock.js';
-import { roleOf } from '../core/key/call-key.js';
+import { roleOf } from '../core/key/check-key.js';
 import type { LockEvent, StoreEvent } from '../core/port/lock-events.js';
 import { checkOptions, type NamesOf, type OptionList } from '../core/port/options.js';
 import type { LockService } from '../lock.service.js';

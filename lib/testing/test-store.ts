@@ -8,7 +8,7 @@
  */
 import { LockUsageError, type LockStoreError } from '../core/port/errors.js';
 import { LONGEST_MS } from '../core/port/options.js';
-import { checkKey, roleOf } from '../core/key/call-key.js';
+import { checkKey, roleOf } from '../core/key/check-key.js';
 import { isTicketId, readTicket, ticketIdOf } from '../core/port/ticket.js';
 import type { HolderState } from '../core/port/lock-state.js';
 import type { AcquireOutcome, AcquireRequest, HolderRef, Wake } from '../core/port/lock-store.js';

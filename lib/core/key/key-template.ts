@@ -5,7 +5,7 @@
  *   - In one with several, values are escaped as far as different values need different keys (see key-frame.ts).
  */
 import { LockKeyError } from '../port/errors.js';
-import { checkLength, LONGEST_KEY_BYTES } from './call-key.js';
+import { checkLength, LONGEST_KEY_BYTES } from './check-key.js';
 import { keyFrame, valueError, type KeyFrame, type Malformed } from './lock-key.js';
 
 /** What a template is rendered from. Its placeholders start with the position of an argument, or with a property of a request. */

@@ -16,7 +16,7 @@
  */
 import { LockKeyError } from '../port/errors.js';
 import { LONE_SURROGATE } from '../port/options.js';
-import { checkKey } from './call-key.js';
+import { checkKey } from './check-key.js';
 
 /** Throws the error that refuses a template. `problem` completes the sentence "the key template … is malformed: …". */
 export type Malformed = (problem: string) => never;

@@ -2,7 +2,7 @@ import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { LockKeyError } from '../../../lib/core/port/errors.js';
-import { checkKey, LONGEST_KEY_BYTES } from '../../../lib/core/key/call-key.js';
+import { checkKey, LONGEST_KEY_BYTES } from '../../../lib/core/key/check-key.js';
 import { parseKeyTemplate } from '../../../lib/core/key/key-template.js';
 import { lockKey } from '../../../lib/core/key/lock-key.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockKeyError } from '../../../lib/core/port/errors.js';
-import { roleKey, roleOf } from '../../../lib/core/key/call-key.js';
+import { roleKey, roleOf } from '../../../lib/core/key/check-key.js';
 
 describe('The lock of a role', () => {
   it('is known by its key, in which the role stands as it was given', () => {
