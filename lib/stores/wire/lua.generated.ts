@@ -401,7 +401,7 @@ local function writeLine(line)
 end
 local function passOn(lock, id, abandoned)
   local process, own = string.match(id, '^(.*)%.(.*)$')
-  local mode, waitedMs, patience = string.match(own, '^~(%a),(%d+),(%d+)$')
+  local mode, waitedMs, patience = string.match(own or '', '^~(%a),(%d+),(%d+)$')
   if not lock.marked and not mode then return end
   local line, isUnmarked = openLine(lock), own == '~'
   if mode then
@@ -1787,7 +1787,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '64d20f454286cf7816d39ca265927be78c9c4931',
+  sha1: 'cded6a7b9c489b8bfcd9743530d75de21bb18854',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -2046,7 +2046,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote: LuaScript = {
   name: 'vote',
-  sha1: 'f14cb8fd30736be12b2d73479eadadc742f73089',
+  sha1: '11bf9edc7aaccb6199ad3caa3c5aaf5c6611ebbb',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}

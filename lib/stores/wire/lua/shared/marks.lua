@@ -108,7 +108,7 @@ end
 -- `<process>.~<mode>,<waitedMs>,<patience>` for a mark of it that comes, before its vote is taken back.
 local function passOn(lock, id, abandoned)
   local process, own = string.match(id, '^(.*)%.(.*)$')
-  local mode, waitedMs, patience = string.match(own, '^~(%a),(%d+),(%d+)$')
+  local mode, waitedMs, patience = string.match(own or '', '^~(%a),(%d+),(%d+)$')
   if not lock.marked and not mode then return end
   local line, isUnmarked = openLine(lock), own == '~'
   if mode then
