@@ -309,12 +309,16 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     this.listeners = NOBODY;
   }
 
-  /** Ends it as lost and calls its listeners. `why` completes the sentence "Lock … was lost: …". */
+  /**
+   * Ends it as lost and calls its listeners. `why` completes the sentence "Lock … was lost: …". A lease that is gone from the store after
+   * a message said that an operator took it away is told as that, whatever showed that it is gone.
+   */
   lose(reason: LossReason, why: string): void {
     if (this.state !== 'held') return;
     this.guard.schedule.cancel(this);
     this.state = 'lost';
-    this.loss = lostError(this.key, reason, why);
+    const isForced = this.isForced && (reason === 'gone' || reason === 'forgotten');
+    this.loss = isForced ? lostError(this.key, 'released-by-force', 'an operator took it away') : lostError(this.key, reason, why);
     this.keeper.leaseLost(this.loss, this);
     for (const listener of this.listeners) listener.leaseLost(this.loss, this);
     this.listeners = NOBODY;
@@ -323,7 +327,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
   /** Ends it as lost because the store said that it does not know it. */
   loseFromStore(reason: LossReason, why: string): void {
     this.goneFromStore = true;
-    this.lose(this.isForced ? 'released-by-force' : reason, why);
+    this.lose(reason, why);
   }
 
   /** Ends it as lost because its trust has ended. The reason says whether maxHoldMs, a fixed length or a missing renewal ended it. */

@@ -1,5 +1,5 @@
 /** Every loss says why by a word that a program can compare: in the error, in the reason of `signal`, and in the event. */
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import type { LockLostError } from '../../../lib/core/port/errors.js';
 import type { LockDefaults, LockOptions } from '../../../lib/core/port/lock-options.js';
 import { alone } from '../../support/locks.js';
@@ -43,6 +43,18 @@ describe('A lost lease says', () => {
     await silent.locks.forceRelease('k');
     await silent.fleet.clock.advance(11_000);
     expect([silent.reason(), ...silent.told]).toEqual(['gone', 'gone']);
+  });
+
+  it('released-by-force also when the next call of its process is granted the lock before the store was asked', async () => {
+    const { locks, fleet, wire, reason, told } = await held();
+    const next = locks.acquire('k', { leaseMs: 20_000 }); // other terms, so it waits in the store
+    await fleet.clock.advance(10);
+    const asked = jest.spyOn(wire, 'renew').mockReturnValue(new Promise(() => {})); // the grant comes before any answer
+    await fleet.store.forceRelease('k');
+    await fleet.clock.advance(100);
+    await next;
+    expect(asked).toHaveBeenCalledTimes(1);
+    expect([reason(), ...told]).toEqual(['released-by-force', 'released-by-force']);
   });
 
   it('forgotten when the store may have forgotten it', async () => {
