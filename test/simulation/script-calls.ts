@@ -51,7 +51,8 @@ export class ScriptCalls {
         return scripts.voteCall(ON_NODE, this.vote());
       case 19:
       case 20: {
-        const left = random.pick([`p${random.whole(1, 3)}.~`, this.holderOf(ON_NODE.lockKey) || id, id]);
+        const process = `p${random.whole(1, 3)}`;
+        const left = random.pick([`${process}.~`, `${process}.~${random.pick(['w', 'r'])},${random.pick([0, 700])},50`, this.holderOf(ON_NODE.lockKey) || id, id]);
         return scripts.releaseCall(ON_NODE, { id: left, mayBeOver: random.pick([false, true]), abandoned: random.pick([false, false, true]), floor: 0, recoveryMs: UNTIL_TOLD_MS, known: this.nodeMemory() });
       }
       case 7:

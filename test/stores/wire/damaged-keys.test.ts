@@ -154,10 +154,12 @@ describe('on a Redlock', () => {
     const held = strangers(5).map((key) => request(key, { queue: false }));
     for (const one of held) expect((await redlock.acquire(one)).kind).toBe('granted');
     for (const master of masters) await damage(redisKeysOf(held[1]!.key).lock, master);
-    expect((await redlock.renew(held)).map(({ kind }) => kind)).toEqual(['renewed', 'lost', 'renewed', 'renewed', 'renewed']);
+    // As on one Redis: whoever holds it is told at the end of trust, unless an operator mends the key before.
+    expect((await redlock.renew(held)).map(({ kind }) => kind)).toEqual(['renewed', 'unknown', 'renewed', 'renewed', 'renewed']);
     const found: string[] = [];
     for await (const { key } of redlock.list()) found.push(key);
     expect(found.sort()).toEqual(held.filter((_, n) => n !== 1).map(({ key }) => key).sort());
-    expect(reports).toEqual([expect.stringContaining(`Lock '${held[1]!.key}'`)]);
+    // A list looks at two of the three nodes, and each that is damaged is named, because the key has to be deleted there too.
+    expect(reports).toEqual([0, 1].map((n) => expect.stringMatching(`Lock '${held[1]!.key}': .* on 127.0.0.1:${masters[n]!.port}`)));
   });
 });
