@@ -46,11 +46,24 @@ const requireOptional = { name: 'require-optional', renderDynamicImport: ({ form
 /** Leaves out white space, and of CommonJS, which test runners load, the names of local variables too. Whatever a stack names keeps its name. */
 const compact = {
   name: 'compact',
-  renderChunk: async (code, _chunk, { format }) => {
+  async renderChunk(code, _chunk, { format }) {
     const mangle = format === 'cjs' && { toplevel: true, keep_classnames: true, keep_fnames: true };
-    return (await minify(code, { module: format === 'es', compress: false, mangle, format: { comments: false } })).code;
+    const { code: small } = await minify(code, { module: format === 'es', compress: false, mangle, format: { comments: false } });
+    return inLines(small, this.parse(small));
   },
 };
+
+/** A line for each statement and each member of a class: Node prints the line of an error that nobody caught. */
+function inLines(code, program) {
+  const starts = new Set();
+  const look = (node) => {
+    if (/^(?:Program|BlockStatement|ClassBody)$/.test(node.type)) for (const { start } of node.body) starts.add(start);
+    for (const part of Object.values(node).flat()) if (typeof part?.type === 'string') look(part);
+  };
+  look(program);
+  const cuts = [0, ...[...starts].filter((start) => start > 0).sort((a, b) => a - b), code.length];
+  return cuts.slice(1).map((end, n) => code.slice(cuts[n], end)).join('\n');
+}
 
 async function build() {
   const [code, types] = [join(fresh, 'code'), join(fresh, 'types')];
