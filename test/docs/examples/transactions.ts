@@ -45,7 +45,7 @@ export class ByTypeOrm {
       const order = await manager.findOneByOrFail(Order, { id: orderId });
       order.state = 'paid';
       await manager.save(order);
-      this.locks.currentLease()!.assertHeld(); // the last line: throws, and so rolls back, when the lease was lost
+      this.locks.assertLocked(`order:${orderId}`); // the last line: throws, and so rolls back, when the lease was lost
     });
   }
 }
@@ -61,7 +61,7 @@ export class ByPrisma {
     await this.prisma.$transaction(async (tx) => {
       const order = await tx.order.findUniqueOrThrow({ where: { id: orderId } });
       await tx.order.update({ where: { id: order.id }, data: { state: 'paid' } });
-      this.locks.currentLease()!.assertHeld();
+      this.locks.assertLocked(`order:${orderId}`);
     });
   }
 }
