@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
 import { FIRST_LEASE_MS, MAX_HOLDS_OF_OWNER } from '../../lib/core/port/lock-store.js';
-import { WAITER_LEASE_MS } from '../../lib/stores/memory/machine-time.js';
+import { WAITER_LEASE_MS } from '../../lib/stores/memory/lock-machine.js';
 import { FenceFloors } from '../../lib/stores/wire/fence-floors.js';
 import { NO_SERVER } from '../../lib/stores/wire/redis-keys.js';
 

@@ -37,7 +37,18 @@ import {
   type LockRecord,
   type Waiter,
 } from './lock-record.js';
-import { WAITER_LEASE_MS, type Instant, type Late } from './machine-time.js';
+
+/** The time that a command is given: `ms` for leases, by the clock of their holders; and `us` of the wall clock for fences, so that they go on rising after a restart. */
+export interface Instant {
+  readonly ms: number;
+  readonly us: number;
+}
+
+/** A waiter that sends no heartbeat for longer than this, in ms, loses its place. */
+export const WAITER_LEASE_MS = 2_500;
+
+/** The answer to a request that came after its `notAfter`: nothing was done. */
+type Late = { readonly kind: 'late' };
 
 /** When asking again may make sense, in ms, as the port wants it said. Nobody goes by it: whoever waits has a place here. */
 const BUSY_RETRY_MS = 25;

@@ -21,8 +21,7 @@ import type {
   Wake,
 } from '../../core/port/lock-store.js';
 import { ticketsOf, type TicketStore } from '../../core/port/ticket.js';
-import { LockMachine } from './lock-machine.js';
-import type { Instant } from './machine-time.js';
+import { LockMachine, type Instant } from './lock-machine.js';
 
 /** Locks whose leases ended without a release are looked for at most this often, in ms. */
 const COLLECT_EVERY_MS = 1_000;
