@@ -53,8 +53,13 @@ function membersOf(symbol) {
   const statics = symbol.flags & ts.SymbolFlags.Class ? checker.getPropertiesOfType(checker.getTypeOfSymbol(symbol)) : [];
   return [...statics, ...own].filter((member) => {
     const [first] = member.declarations ?? [];
-    return first !== undefined && isOurs(first) && isPublic(first) && !CALLED_BY_OTHERS.includes(member.name) && !/@internal/.test(commentOf(member));
+    return first !== undefined && isOurs(first) && isPublic(first) && !CALLED_BY_OTHERS.includes(member.name) && !isNameOfError(symbol, member) && !/@internal/.test(commentOf(member));
   });
+}
+
+/** Whether this says the name of the class once more. */
+function isNameOfError({ name }, member) {
+  return member.name === 'name' && name.endsWith('Error');
 }
 
 /** The declarations that a caller sees: with overloads, not the one that has the body. */
@@ -144,11 +149,10 @@ function memberText(owner, member) {
   return [`#### ${owner.name}.${member.name}`, block(seenDeclarations(member)), ...docsOf(member, requiredOf(owner, member))];
 }
 
-/** A member as an item of a list, for what has values only. */
-function itemText(owner, member) {
-  const code = seenDeclarations(member).map(signatureOf).join(' ').replace(/^(?:(?:declare|abstract|readonly) )+/, '').replace(/ \| undefined$/, '');
-  const [text, ...rest] = inShort(docsOf(member, requiredOf(owner, member)));
-  const docs = pageOf(owner) === undefined ? [text, ...rest].filter((one) => one !== undefined) : rest;
+/** A member as an item of a list, for what is no method. */
+function itemText(owner, member, shorten) {
+  const code = seenDeclarations(member).map(signatureOf).join(' ').replace(/^(?:(?:declare|abstract|readonly|get) )+/, '').replace(/^(\w+)\(\)/, '$1').replace(/ \| undefined$/, '');
+  const docs = shorten(docsOf(member, requiredOf(owner, member)));
   return `- ${wrap(docs.length === 0 ? `\`${code}\`` : `\`${code}\`: ${docs.join(' ')}`, '  ')}`;
 }
 
@@ -165,24 +169,43 @@ function inShort([text = '', ...others]) {
 /** The exported type that an inherited member is explained with; undefined for a member that is explained here. */
 function explainedBy(owner, member, exported) {
   const home = checker.getSymbolAtLocation(member.declarations[0].parent.name);
-  return home !== owner && exported.has(home) ? home : undefined;
+  if (home === owner || pageOf(owner) !== undefined && !exported.has(home)) return undefined;
+  return exported.has(home) ? home : [...exported].find((one) => pageOf(one) !== undefined && membersOf(one).some(({ declarations }) => declarations[0] === member.declarations[0]));
 }
 
 function inheritedText(owner, members, exported) {
   const homes = new Map();
   for (const member of members) {
     const home = explainedBy(owner, member, exported);
-    if (home) homes.set(home, [...(homes.get(home) ?? []), `\`${member.name}\``]);
+    if (home) homes.set(home, [...(homes.get(home) ?? []), member.name]);
   }
-  return [...homes].map(([home, names]) => wrap(`And of [${home.name}](#${home.name.toLowerCase()}): ${names.join(', ')}.`));
+  const links = [...homes].map(([home, names]) => `${someOf(home, names, exported)} [${home.name}](#${home.name.toLowerCase()})`);
+  return links.length === 0 ? [] : [wrap(`And ${links.join('; ')}.`)];
+}
+
+/** These members of a type, or, where that is shorter, all but the others. */
+function someOf(home, names, exported) {
+  const others = membersOf(home).filter((member) => !explainedBy(home, member, exported) && !names.includes(member.name));
+  const listed = (some) => some.map((name) => `\`${name}\``).join(', ');
+  if (others.length === 0) return 'all of';
+  return others.length < names.length ? `all but ${listed(others.map(({ name }) => name))} of` : `${listed(names)} of`;
+}
+
+function isMethod(member) {
+  return seenDeclarations(member).some((one) => ts.isMethodDeclaration(one) || ts.isMethodSignature(one));
 }
 
 function membersText(owner, exported) {
   const members = membersOf(owner);
   const own = members.filter((member) => !explainedBy(owner, member, exported));
-  const hasMethods = own.some((member) => seenDeclarations(member).some((one) => ts.isMethodDeclaration(one) || ts.isMethodSignature(one)));
-  const texts = hasMethods ? own.flatMap((member) => memberText(owner, member)) : own.map((member) => itemText(owner, member)).join('\n');
-  return [...[texts].flat().filter((text) => text !== ''), ...inheritedText(owner, members, exported)];
+  const page = pageOf(owner);
+  if (page !== undefined) {
+    const names = own.map(({ name }) => `\`${name}\``).join(', ');
+    return [wrap(`[${page[0].toUpperCase()}${page.slice(1, -3)}](${page}) says what each means: ${names}.`), ...inheritedText(owner, members, exported)];
+  }
+  const [methods, values] = [own.filter(isMethod), own.filter((member) => !isMethod(member))];
+  const items = values.map((member) => itemText(owner, member, methods.length === 0 ? inShort : (docs) => docs)).join('\n');
+  return [...(items === '' ? [] : [items]), ...methods.flatMap((member) => memberText(owner, member)), ...inheritedText(owner, members, exported)];
 }
 
 function kindOf(symbol) {
@@ -191,16 +214,11 @@ function kindOf(symbol) {
   return symbol.flags & ts.SymbolFlags.Function ? 'function' : 'type';
 }
 
-function elsewhere(symbol) {
-  const page = pageOf(symbol);
-  return page === undefined ? [] : [`What each means stands in [${page.slice(0, -3)}](${page}).`];
-}
-
 function exportText(symbol, exported) {
   const kind = kindOf(symbol);
   const isBox = kind === 'class' || kind === 'interface';
   const code = isBox ? [] : [block(seenDeclarations(symbol))];
-  return [`### ${symbol.name}`, ...code, ...docsOf(symbol, symbol.name), ...elsewhere(symbol), ...(isBox ? membersText(symbol, exported) : [])];
+  return [`### ${symbol.name}`, ...code, ...docsOf(symbol, symbol.name), ...(isBox ? membersText(symbol, exported) : [])];
 }
 
 function pageText() {
@@ -208,7 +226,7 @@ function pageText() {
     '# API',
     wrap(
       'Everything that the package exports. `npm run build:api` makes this page of the doc comments; nobody edits it. Of an option it has ' +
-        'the beginning and the default: the whole text is in the types, where an editor shows it. The [other pages](README.md) explain what belongs together.',
+        'the beginning: the types, which an editor shows, have all of it. The [other pages](README.md) explain what belongs together.',
     ),
   ];
   const exported = new Set(ENTRIES.flatMap(([, file]) => exportsOf(file)));

@@ -75,8 +75,8 @@ abstract class AnyLockError {
 /**
  * Answers HTTP requests: LockTimeoutError with 423 and Retry-After, LockStoreError and LockClosedError with 503,
  * Retry-After and `Connection: close`, LockKeyError with 400, LockLostError and LockUsageError with 500. Over the other transports the
- * client gets an error with the same status and code; a client of gRPC gets its status codes. The filter logs every error but a
- * LockTimeoutError: one line of a kind in ten seconds, with the number of the rest.
+ * client gets an error with the same status and code; a client of gRPC gets its status codes. Every error but a LockTimeoutError is
+ * logged.
  *
  *     app.useGlobalFilters(new LockExceptionFilter())   // or { provide: APP_FILTER, useClass: LockExceptionFilter }
  */

@@ -44,14 +44,10 @@ export class LockInterceptor {
    *
    *     @UseInterceptors(LockInterceptor.of('cart:<user.id>'))
    *
-   * Placeholders of the key are paths into the request; a key function gets the ExecutionContext. When the client disconnects
-   * while its request waits, the request stops waiting for the lock and the handler does not run; a handler that runs already
-   * goes on. So does one whose result nobody waits for any more, as after the `timeout` of an interceptor outside of this one: its
-   * lock is released when it has answered. (A route whose return type says `Observable`, or that has `@Sse`, ends with its reader.) An
-   * interceptor inside of this one hides that the handler goes on, so put this one last.
-   *
-   * A handler that gives a file or another stream is refused, because Nest sends it later. For a method that is also called from
-   * elsewhere, use a decorator on the method instead.
+   * Placeholders of the key are paths into the request; a key function gets the ExecutionContext. When the client disconnects while its
+   * request waits, the wait ends and the handler does not run. A handler that runs keeps the lock until it has answered, also when a
+   * `timeout` of an interceptor outside of this one has answered before; so put this one last. (A route whose return type says
+   * `Observable`, or that has `@Sse`, ends with its reader.) A handler that gives a file or another stream is refused.
    *
    * @throws LockKeyError for a malformed template; LockUsageError for unknown or invalid options
    */
