@@ -1,6 +1,8 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { LockClosedError, LockLostError } from '../../../lib/core/port/errors.js';
+import type { Lease } from '../../../lib/core/port/lease.js';
 import type { Finding } from '../../../lib/core/port/lock-events.js';
+import { resolveDefaults } from '../../../lib/core/port/options.js';
 import { alone, Fleet, gate } from '../../support/locks.js';
 
 describe('Shutdown', () => {
@@ -144,5 +146,119 @@ describe('Shutdown', () => {
     await (await fleet.clock.runUntil(locks.acquire('other'))).release();
     await fleet.clock.runUntil(locks.close());
     await expect(locks.acquire('other')).rejects.toThrow(LockClosedError);
+  });
+});
+
+/** What a shutdown waits for, for how long, and what it lets go of in the end. */
+const { commandTimeoutMs } = resolveDefaults();
+
+function setUp(shutdownGraceMs: number) {
+  const fleet = new Fleet();
+  const log: string[] = [];
+  const { locks, wire } = fleet.process({ shutdownGraceMs }, undefined, ({ message }: Finding) => log.push(message));
+  return { fleet, clock: fleet.clock, locks, wire, log, other: fleet.process().locks };
+}
+
+describe('The grace of a shutdown', () => {
+  it('counts from its announcement, whenever the shutdown begins', async () => {
+    const { clock, locks } = setUp(1_000);
+    const lease = await locks.acquire('k');
+    const since = clock.now();
+    locks.announceShutdown();
+    await clock.advance(600);
+    await clock.runUntil(locks.close());
+    expect(clock.now() - since).toBe(1_000);
+    await lease.release();
+  });
+
+  it('is not exceeded for a request that is just giving its locks back', async () => {
+    const { clock, locks, wire, other } = setUp(100);
+    const busy = await other.acquire('b');
+    const request = locks.acquire(['a', 'b']);
+    request.catch(() => {});
+    await clock.advance(10);
+    wire.release = () => new Promise<never>(() => {});
+    const since = clock.now();
+    await clock.runUntil(locks.close());
+    expect(clock.now() - since).toBe(100 + commandTimeoutMs);
+    await busy.release();
+  });
+
+  it('keeps the process alive from its announcement until it is over', async () => {
+    const { clock, locks } = setUp(1_000);
+    const lease = await locks.acquire('k');
+    const letGo = jest.fn();
+    const keepAlive = jest.spyOn(clock, 'keepAlive').mockReturnValue(letGo);
+    locks.announceShutdown();
+    expect([keepAlive.mock.calls.length, letGo.mock.calls.length]).toEqual([1, 0]);
+    await clock.advance(1_000);
+    expect(letGo).toHaveBeenCalled();
+    await lease.release();
+    await clock.runUntil(locks.close());
+  });
+});
+
+describe('A shutdown', () => {
+  it('ends the tries of releases that were not answered', async () => {
+    const { clock, locks, wire } = setUp(1_000);
+    const lease = await locks.acquire('k', { leaseMs: 60_000 });
+    const release = jest.spyOn(wire, 'release');
+    wire.cut = true;
+    expect(await lease.release()).toBe('unknown');
+    await clock.runUntil(locks.close());
+    await clock.advance(300);
+    release.mockClear();
+    await clock.advance(30_000);
+    expect(release).not.toHaveBeenCalled();
+  });
+});
+
+/** Tickets in a process that shuts down: it adopts nothing any more, and keeps nothing that it was about to adopt. */
+describe('A process that shuts down', () => {
+  it('adopts nothing any more, and may hand off what it holds', async () => {
+    const fleet = new Fleet();
+    const [giver, worker] = [fleet.process(), fleet.process()];
+    const lease: Lease = await giver.locks.acquire('k');
+    const theirs = await (await worker.locks.acquire('other')).handOff();
+    const closing = giver.locks.close();
+    await expect(giver.locks.adopt(theirs)).rejects.toBeInstanceOf(LockClosedError);
+    const ticket = await lease.handOff();
+    await fleet.clock.runUntil(closing);
+    await (await worker.locks.adopt(ticket)).release();
+    await (await worker.locks.adopt(theirs)).release();
+    expect(fleet.store.size).toBe(0);
+  });
+
+  it('gives back what an adoption on its way brings, and its close waits for that', async () => {
+    const fleet = new Fleet();
+    const [giver, worker] = [fleet.process(), fleet.process()];
+    const ticket = await (await giver.locks.acquire('k')).handOff();
+    worker.wire.slowMs = 50;
+    const adopting = worker.locks.adopt(ticket);
+    adopting.catch(() => {});
+    const closing = worker.locks.close();
+    await expect(adopting).rejects.toBeInstanceOf(LockClosedError);
+    await fleet.clock.runUntil(closing);
+    await (await giver.locks.acquire('k', { waitMs: 0 })).release();
+    expect(fleet.store.size).toBe(0);
+  });
+
+  it('lets no work begin that an adoption on its way would bring, though other holds go on', async () => {
+    const fleet = new Fleet();
+    const [giver, worker] = [fleet.process(), fleet.process()];
+    const ticket = await (await giver.locks.acquire('k')).handOff();
+    const lease = await worker.locks.acquire('other');
+    worker.wire.slowMs = 50;
+    let ran = false;
+    const adopting = worker.locks.withAdopted(ticket, () => (ran = true));
+    adopting.catch(() => {});
+    const closing = worker.locks.close();
+    await fleet.clock.advance(100);
+    await expect(adopting).rejects.toBeInstanceOf(LockClosedError);
+    expect(ran).toBe(false);
+    worker.wire.slowMs = 0;
+    await lease.release();
+    await fleet.clock.runUntil(closing);
+    expect(fleet.store.size).toBe(0);
   });
 });

@@ -1,5 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { isLockError, LockClosedError, LockLostError, LockStoreError, LockTimeoutError, messageOf } from '../../../lib/core/port/errors.js';
+import {
+  isLockError, LockClosedError, LockLostError, LockStoreError, LockTimeoutError, LockUsageError, messageOf,
+} from '../../../lib/core/port/errors.js';
+import {
+  asStoreError, busyError, givenUpError, lateError, notHeldError, outageError, permitsError, silenceError, tooManyHoldsError,
+} from '../../../lib/core/port/hold-errors.js';
 
 describe('An error of this library', () => {
   it('has a cause only where there was one, so that logs do not print an empty one', () => {
@@ -61,5 +66,89 @@ describe('The words of what was thrown', () => {
     ['an object whose message has no text', { message: Object.create(null) as unknown }, '[object Object]'],
   ])('are found in %s', (_name, thrown: unknown, words) => {
     expect(messageOf(thrown)).toBe(words);
+  });
+});
+
+/** What the errors of calls and holds say. */
+describe('The error of a lock that the running code must hold', () => {
+  it.each([
+    ['write', false, 'must be held for writing by the code that runs here, but that code does not hold it.'],
+    ['write', true, 'must be held for writing by the code that runs here, but that code holds it for reading only.'],
+    ['read', false, 'must be held for reading by the code that runs here, but that code does not hold it.'],
+  ] as const)('says how it must be held, and how it is: for %s, held for reading: %s', (mode, isHeldForReading, told) => {
+    expect(notHeldError('k', mode, isHeldForReading)).toBeInstanceOf(LockUsageError);
+    expect(notHeldError('k', mode, isHeldForReading).message).toBe(`Lock 'k' ${told} Call it inside withLock or a locked method.`);
+  });
+});
+
+describe('The error of a wait that was in vain', () => {
+  it('says how long the call waited, or that it did not', () => {
+    expect(busyError('k', 300).message).toBe(`Lock 'k' was still busy after 300 ms. It was not taken; try again later.`);
+    expect(busyError('k', 0).message).toBe(`Lock 'k' is busy. It was not taken; try again later.`);
+  });
+});
+
+describe('The error of an owner with too many holds', () => {
+  it('says how many there can be, and what to do', () => {
+    expect(tooManyHoldsError('k', 'ann').message).toContain(`Lock 'k': owner 'ann' has 1000 holds of it already, which is the most there can be. Give some back first`);
+  });
+});
+
+describe('The error of permits that do not agree', () => {
+  it.each([
+    [1, 3, 'this call names 1 permit, but those who hold the lock or wait for it name 3 permits.'],
+    [undefined, 2, 'this call names no permits, but those who hold the lock or wait for it name 2 permits.'],
+    [5, undefined, 'this call names 5 permits, but those who hold the lock or wait for it name no permits.'],
+  ])('counts both sides: %s and %s', (given, present, told) => {
+    expect(permitsError('k', given, present).message).toContain(`Lock 'k': ${told}`);
+  });
+});
+
+describe('The error of a store that failed', () => {
+  const nodes = [{ node: 'a:6379', reason: 'refused' }, { node: 'b:6379', reason: 'timeout' }];
+  const passing = new LockStoreError('The store failed.', { nodes });
+  const lasting = new LockStoreError('The store failed.', { nodes, retryable: false });
+
+  it('says whether to try again or to call an operator', () => {
+    expect(outageError('k', 300, passing).message).toBe(
+      `Lock 'k' could not be acquired within 300 ms, because the store failed: a:6379: refused; b:6379: timeout. ` +
+        'The work did not begin, and what may have been granted is released in the background; it is safe to try again.',
+    );
+    expect(outageError('k', 0, lasting).message).toMatch(/could not be acquired in time, .*; trying again does not help until an operator has corrected the server\.$/);
+    expect(outageError('k', 0, passing)).toMatchObject({ key: 'k', cause: passing, nodes, retryable: true });
+    expect(outageError('k', 0, lasting)).toMatchObject({ cause: lasting, retryable: false });
+  });
+
+  it('is passed on as it is where it says itself what to do: without servers, or for an operator', () => {
+    const complete = new LockStoreError(`Lock 'k': the request reached the store too late. It is safe to try again.`);
+    expect(givenUpError('k', 300, complete)).toBe(complete);
+    expect(givenUpError('k', 300, lasting)).toBe(lasting);
+    expect(givenUpError('k', 300, passing)).toMatchObject({ key: 'k', cause: passing });
+  });
+
+  it('is that of a defect when a store throws something else', () => {
+    const thrown = new TypeError('x is not a function');
+    expect(asStoreError(passing, 'k')).toBe(passing);
+    expect(asStoreError(thrown, 'k')).toBeInstanceOf(LockStoreError);
+    expect(asStoreError(thrown, 'k')).toMatchObject({ key: 'k', cause: thrown, retryable: false });
+    expect(asStoreError(thrown, 'k').message).toContain(`Lock 'k': the store failed: TypeError: x is not a function. This is a defect`);
+  });
+
+  it('names the server that was asked too late, where there is one', () => {
+    expect(lateError('k', 'a:6379')).toMatchObject({ nodes: [{ node: 'a:6379', reason: 'late' }], retryable: true });
+    expect(lateError('k', 'a:6379').message).toContain('the request reached a:6379 too late');
+    expect(lateError('k')).toMatchObject({ nodes: [] });
+    expect(lateError('k').message).toContain('the request reached the store too late');
+  });
+});
+
+describe('A store that does not answer', () => {
+  it('is told from a lock that is busy', () => {
+    expect(silenceError('k', 300).message).toContain(`Lock 'k': the store did not respond within 300 ms. The work did not begin`);
+    expect(silenceError('k', 0).message).toContain(`Lock 'k': the store did not respond in time.`);
+    expect(silenceError('k', 0, { server: 'a:6379' })).toMatchObject({ nodes: [{ node: 'a:6379', reason: 'no answer in time' }], message: expect.stringContaining(`the store (a:6379) did not respond in time.`) });
+    expect(silenceError('k', 300)).toMatchObject({ nodes: [] });
+    expect(silenceError('k', 300, { minReplicas: 1 }).message).toContain('or fewer than 1 replicas acknowledged the grant');
+    expect(silenceError('k', 300, { server: 'a:6379', minReplicas: 2 }).nodes).toEqual([{ node: 'a:6379', reason: 'no answer within 300 ms, or fewer than 2 replicas acknowledged the grant' }]);
   });
 });

@@ -1,6 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockUsageError } from '../../../lib/core/port/errors.js';
-import { checkPermitsOf, checkRenewal, resolveDefaults, resolveOptions } from '../../../lib/core/port/options.js';
+import { covers, type HandOffOptions, type LockMode } from '../../../lib/core/port/lock-options.js';
+import {
+  ACQUIRE_OPTIONS, checkForceRelease, checkList, checkMode, checkOptions, checkPermitsOf, checkRenewal, type ForceReleaseOptions, optionsProblem, resolveDefaults, resolveOptions, withinMsOf,
+} from '../../../lib/core/port/options.js';
 
 const defaults = resolveDefaults();
 
@@ -142,5 +145,133 @@ describe('Permits', () => {
     const told = 'permits (3) need one place that counts them, and a Redlock has none';
     expect(() => checkPermitsOf(['k'], 3, redlock)).toThrow(`Lock 'k': ${told}`);
     expect(() => checkPermitsOf([() => 'k'], 3, redlock)).toThrow(`Lock options: ${told}`);
+  });
+});
+
+const problemOf = (given: unknown): string | undefined => optionsProblem(given, ACQUIRE_OPTIONS);
+
+describe('What is wrong with options', () => {
+  const list = { names: { size: true }, example: '{ size: 1 }', of: 'Boxes' } as const;
+
+  it('is one sentence, behind which stands what the caller can do instead, if the list says so', () => {
+    expect(() => checkOptions({ colour: 1 }, list)).toThrow(/^Boxes: unknown option 'colour'; expected size\.$/);
+    expect(() => checkOptions({ colour: 1 }, { ...list, advice: 'Leave it out' })).toThrow(/^Boxes: unknown option 'colour'; expected size\. Leave it out\.$/);
+  });
+});
+
+describe('The name of an option', () => {
+  it.each(['leaseMS', 'TTL', 'wt', '_'])('%s is refused, with those that there are', (name) => {
+    expect(problemOf({ [name]: 1 })).toBe(
+      `unknown option '${name}'; expected mode, leaseMs, waitMs, renew, maxHoldMs, minHoldMs, graceMs, owner, permits, signal, minReplicas, label, profile`,
+    );
+  });
+
+  it('is refused alone where there are more than a message can hold', () => {
+    const names = Object.fromEntries(Array.from({ length: 31 }, (_, n) => [`n${n}`, true as const]));
+    expect(optionsProblem({ m: 1 }, { names, example: '{}' })).toBe(`unknown option 'm'`);
+  });
+
+  it('is not looked for among what every object has, for options may be an instance of a class of the old kind', () => {
+    class Old {}
+    const given: unknown = Object.assign(Object.create({ constructor: Old, toString: () => 'options' }) as object, { leaseMs: 5_000 });
+    expect(problemOf(given)).toBeUndefined();
+  });
+
+  it('is known to every call that takes it', () => {
+    expect(problemOf({ leaseMs: 5_000, owner: 'ann', template: 'order:<0>' })).toBeUndefined();
+    expect(problemOf({})).toBeUndefined();
+  });
+});
+
+/** The options of calls that take no lock: an invalid filter must not mean everything. */
+describe('The fence of the only hold that an operator wants to end', () => {
+  it.each<[ForceReleaseOptions | undefined]>([[undefined], [{}], [{ fence: undefined }], [{ fence: 1 }], [{ fence: 1_795_392_000_000_000 }]])('may be %j', (options) => {
+    expect(checkForceRelease(options, 'k')).toBeUndefined();
+  });
+
+  it.each<[unknown, string]>([
+    [{ fence: 0 }, 'expected fence to be the number of a hold, got 0'],
+    [{ fence: -1 }, 'got -1'],
+    [{ fence: 1.5 }, 'got 1.5'],
+    [{ fence: 2 ** 53 }, 'got 9007199254740992'],
+    [{ fence: '7' }, `got '7'`],
+    [{ fence: null }, 'expected fence to have a value or to be left out, got null'],
+    [null, 'expected options to be an object such as { fence: 7 }, got null'],
+    [[7], 'got an array'],
+    [7, 'got 7'],
+    [{ token: 7 }, `unknown option 'token'`],
+  ])('is refused when it is %j, and nobody loses a lock', (options, told) => {
+    const check = (): void => checkForceRelease(options as ForceReleaseOptions, 'k');
+    expect(check).toThrow(LockUsageError);
+    expect(check).toThrow(told);
+    expect(check).toThrow(/^Lock 'k': .*\. Leave it out to take the lock from all holders\.$/);
+  });
+});
+
+describe('The filter of a list', () => {
+  it.each([[undefined], [{}], [{ startsWith: undefined }], [{ startsWith: '' }], [{ startsWith: 'order:' }]])('may be %j', (options) => {
+    expect(checkList(options)).toBeUndefined();
+  });
+
+  it.each<[unknown, string]>([
+    [{ startsWith: 7 }, 'expected startsWith to be a string, got 7'],
+    [{ startsWith: null }, 'got null'],
+    ['order:', `expected options to be an object such as { startsWith: 'order:' }, got 'order:'`],
+    [{ prefix: 'order:' }, `unknown option 'prefix'`],
+  ])('is refused when it is %j', (options, told) => {
+    const check = (): void => checkList(options as object);
+    expect(check).toThrow(LockUsageError);
+    expect(check).toThrow(told);
+    expect(check).toThrow(/^Options of list: .*\. Leave them out to see all locks\.$/);
+  });
+});
+
+describe('The mode of a question', () => {
+  it.each([[undefined], ['read'], ['write']] as const)('may be %s', (mode) => {
+    expect(checkMode(mode, 'k')).toBeUndefined();
+  });
+
+  it.each([['exclusive', `'exclusive'`], [null, 'null'], [{}, 'an object'], [() => 1, 'a function']])('is refused when it is %p', (mode, shown) => {
+    const check = (): void => checkMode(mode as LockMode, 'k');
+    expect(check).toThrow(LockUsageError);
+    expect(check).toThrow(`Lock 'k': expected mode to be 'read' or 'write', got ${shown}.`);
+  });
+});
+
+const timeOf = (given: unknown): number => withinMsOf(given as HandOffOptions, 30_000, { maxLeaseMs: 60_000 }, 'k');
+
+describe('The time in which a ticket can be adopted', () => {
+  it.each([
+    [undefined, 30_000],
+    [{}, 30_000],
+    [{ withinMs: undefined }, 30_000],
+    [{ withinMs: 1 }, 1],
+    [{ withinMs: 60_000 }, 60_000],
+  ])('of %j is %d ms, where the lease has 30000', (given, ms) => {
+    expect(timeOf(given)).toBe(ms);
+  });
+
+  it.each<[unknown, string]>([
+    [{ withinMs: 0 }, 'expected withinMs to be a whole number from 1 to 60000, got 0'],
+    [{ withinMs: 60_001 }, 'got 60001 (no lock stays taken for longer than maxLeaseMs without a sign of life; raise it for all processes)'],
+    [{ withinMs: 1.5 }, 'got 1.5'],
+    [{ withinMs: null }, 'expected withinMs to have a value or to be left out, got null'],
+    [{ within: 5 }, `unknown option 'within'`],
+    [5_000, 'expected options to be an object such as { withinMs: 60000 }, got 5000'],
+  ])('is refused when it is given as %j', (given, told) => {
+    expect(() => timeOf(given)).toThrow(LockUsageError);
+    expect(() => timeOf(given)).toThrow(/^Lock 'k': /);
+    expect(() => timeOf(given)).toThrow(told);
+  });
+});
+
+describe('A hold', () => {
+  it.each<[LockMode, LockMode, boolean]>([
+    ['write', 'write', true],
+    ['write', 'read', true],
+    ['read', 'read', true],
+    ['read', 'write', false],
+  ])('for %s lets in a nested call for %s: %s', (held, wanted, isIn) => {
+    expect(covers(held, wanted)).toBe(isIn);
   });
 });

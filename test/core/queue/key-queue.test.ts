@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import type { Lease } from '../../../lib/core/port/lease.js';
 import type { LockEvent } from '../../../lib/core/port/lock-events.js';
-import { alone } from '../../support/locks.js';
+import type { AdoptOptions } from '../../../lib/core/port/lock-options.js';
+import { alone, Fleet, gate, type Wire } from '../../support/locks.js';
 
 describe('The callers of one process that want one lock', () => {
   it('tell each that they wait, also those that ask nothing of the store themselves', async () => {
@@ -95,5 +97,123 @@ describe('A lease that is passed on through the store', () => {
     expect(wire.sent.renew).toBe(0);
     await between.release();
     expect(await (await fleet.clock.runUntil(next)).release()).toBe('released');
+  });
+});
+
+/** A lease that ends in the same step of the store in which the next caller is granted: what its holder is told. */
+describe('A turn that is passed on through the store', () => {
+  /** One who holds, and a caller of the same process who will not be handed the lease. */
+  async function holdsBeforeAnother(fleet: Fleet) {
+    const { locks, wire } = fleet.process({ handOn: 1 });
+    const hold = await locks.acquire('k');
+    const next = locks.acquire('k');
+    await fleet.clock.settle();
+    return { hold, next, wire };
+  }
+
+  it('is released', async () => {
+    const fleet = new Fleet();
+    const { hold, next, wire } = await holdsBeforeAnother(fleet);
+    expect(await hold.release()).toBe('released');
+    expect(wire.sent).toMatchObject({ acquire: 2, release: 0 });
+    expect(await (await next).release()).toBe('released');
+  });
+
+  it('is told as lost when the store had forgotten it', async () => {
+    const fleet = new Fleet();
+    const { hold, next, wire } = await holdsBeforeAnother(fleet);
+    wire.lostWakes.add('lost');
+    await fleet.process().locks.forceRelease('k');
+    expect(await hold.release()).toBe('lost');
+    expect(await (await next).release()).toBe('released');
+  });
+
+  it('is unknown when no answer comes, and the next is served all the same', async () => {
+    const fleet = new Fleet();
+    const { hold, next, wire } = await holdsBeforeAnother(fleet);
+    wire.deaf = true;
+    expect(await hold.release()).toBe('unknown');
+    wire.deaf = false;
+    expect(await (await fleet.clock.runUntil(next)).release()).toBe('released');
+  });
+
+  it('is told also when the next caller gives up before the answer', async () => {
+    const { fleet, locks, wire } = alone({ handOn: 1 });
+    const hold = await locks.acquire('k');
+    const abort = new AbortController();
+    const next = expect(locks.acquire('k', { signal: abort.signal })).rejects.toBe('mine');
+    const { acquire } = wire;
+    const answer = gate();
+    wire.acquire = (request) => answer.promise.then(() => acquire.call(wire, request));
+    const released = hold.release();
+    abort.abort('mine');
+    await next;
+    answer.open();
+    await released;
+    await fleet.clock.settle();
+    expect(await locks.isLocked('k')).toBe(false);
+  });
+});
+
+describe('A grant beside a lease that had ended in the store, although no answer said so', () => {
+  it('goes to the caller for whom it was asked: the store is asked for nothing more', async () => {
+    const { fleet, locks, wire } = alone();
+    wire.lostWakes.add('lost');
+    const reader = await locks.acquire('k', { mode: 'read' });
+    const writer = locks.acquire('k');
+    await fleet.clock.advance(5);
+    await fleet.process().locks.forceRelease('k');
+    const lease = await fleet.clock.runUntil(writer);
+    expect(reader.signal.aborted).toBe(true);
+    expect(await lease.release()).toBe('released');
+    expect(await reader.release()).toBe('lost');
+    await fleet.clock.advance(100);
+    expect(wire.sent).toMatchObject({ acquire: 2, release: 2 });
+  });
+
+  it('S1: ends every lease of this process that it excludes, also those to which nobody is admitted any more', async () => {
+    const { fleet, locks, wire } = alone();
+    wire.lostWakes.add('lost');
+    const readers = [await locks.acquire('k', { mode: 'read', leaseMs: 30_000 }), await locks.acquire('k', { mode: 'read', leaseMs: 20_000 })];
+    const writer = locks.acquire('k');
+    await fleet.clock.advance(5);
+    await fleet.process().locks.forceRelease('k');
+    await using held = await fleet.clock.runUntil(writer);
+    expect(held.remainingMs).toBeGreaterThan(0);
+    expect(readers.map(({ signal, remainingMs }) => [signal.aborted, remainingMs])).toEqual([[true, 0], [true, 0]]);
+  });
+});
+
+/** The leases that a process made of tickets: whose they are, how long they last, and what is left of them when they have ended. */
+
+/** A process that has `k` by a ticket, and the id under which the store knows it. */
+async function adopted(options: AdoptOptions = {}): Promise<{ fleet: Fleet; wire: Wire; lease: Lease; id: string }> {
+  const { fleet, locks, wire } = alone();
+  const lease = await locks.adopt(await (await fleet.process().locks.acquire('k')).handOff(), options);
+  return { fleet, wire, lease, id: (await fleet.store.inspect('k')).holders[0]!.id };
+}
+
+describe('A lease that was made of a ticket', () => {
+  it('is renewed no longer than its maxHoldMs, so that others are let in though its work hangs', async () => {
+    const { fleet, lease } = await adopted({ leaseMs: 500, maxHoldMs: 1_200 });
+    await fleet.clock.advance(1_000);
+    lease.assertHeld();
+    const since = fleet.clock.now();
+    const next = await fleet.clock.runUntil(fleet.process().locks.acquire('k'));
+    expect(fleet.clock.now() - since).toBeLessThanOrEqual(210);
+    expect([lease.signal.aborted, await lease.release()]).toEqual([true, 'lost']);
+    expect(await next.release()).toBe('released');
+  });
+
+  it.each(['release', 'handOff'] as const)('is over with its %s: it is renewed no more, and a grant that the store makes for it later is given back', async (how) => {
+    const { fleet, wire, lease, id } = await adopted({ leaseMs: 3_000 });
+    await fleet.clock.advance(100);
+    await lease[how]();
+    const { release, renew } = wire.sent;
+    await fleet.clock.advance(10_000);
+    expect(wire.sent.renew).toBe(renew);
+    fleet.wake({ kind: 'stray', key: 'k', id });
+    await fleet.clock.settle();
+    expect(wire.sent.release).toBe(release + 1);
   });
 });

@@ -1,7 +1,8 @@
 /** Readers in the queue of one process: who shares a lease, who enters with whom, and who gives the lease back. */
 import { describe, expect, it } from '@jest/globals';
+import { HAND_ON_WINDOW_MS } from '../../../lib/core/lease/store-lease.js';
 import { LockTimeoutError } from '../../../lib/core/port/errors.js';
-import type { LockOptions } from '../../../lib/core/port/lock-options.js';
+import type { LockOptions, WithLockOptions } from '../../../lib/core/port/lock-options.js';
 import type { LockService } from '../../../lib/lock.service.js';
 import { alone, Fleet, gate } from '../../support/locks.js';
 
@@ -177,5 +178,220 @@ describe('A read lease', () => {
     const writer = await fleet.process().locks.acquire('k');
     expect(await Promise.all([1, 2].map(() => locks.tryAcquire('k', { mode: 'read' })))).toEqual([null, null]);
     await writer.release();
+  });
+});
+
+/** Many callers of one process that wait for one lock: who comes in with whom, in bursts of which size, and who has a queue of its own. */
+describe('Readers of one process that waited together', () => {
+  it.each([65, 300])('(%i of them) come in 64 at a time, with timers and sockets in between', async (count) => {
+    const { fleet, locks } = alone();
+    const writer = await locks.acquire('k');
+    let [served, seen, most] = [0, 0, 0];
+    const look = (): void => {
+      most = Math.max(most, served - seen);
+      seen = served;
+      if (served < count) fleet.clock.nextTurn(look);
+    };
+    const readers = Array.from({ length: count }, () => locks.withLock('k', { mode: 'read' }, async () => void (served += 1)));
+    await fleet.clock.settle();
+    fleet.clock.nextTurn(look);
+    await writer.release();
+    await fleet.clock.runUntil(Promise.all(readers));
+    expect([served, most]).toEqual([count, 64]);
+  });
+
+  it('all read together though a writer elsewhere begins to wait while they come in, and who comes later waits behind it', async () => {
+    const { fleet, locks } = alone();
+    const elsewhere = fleet.process().locks;
+    const order: string[] = [];
+    const first = await locks.acquire('k');
+    const work = gate();
+    const calls: Promise<unknown>[] = Array.from({ length: 100 }, async (_, n) => {
+      const lease = await locks.acquire('k', { mode: 'read' });
+      order.push('reader');
+      if (n === 0) {
+        calls.push(elsewhere.withLock('k', async () => void order.push('writer')));
+        calls.push(locks.withLock('k', { mode: 'read' }, async () => void order.push('late reader')));
+      }
+      await work.promise;
+      await lease.release();
+    });
+    await fleet.clock.settle();
+    await first.release();
+    await fleet.clock.settle();
+    expect(order).toEqual(Array.from({ length: 100 }, () => 'reader'));
+    work.open();
+    await fleet.clock.settle();
+    await fleet.clock.runUntil(Promise.all(calls));
+    expect(order.slice(100)).toEqual(['writer', 'late reader']);
+  });
+});
+
+describe('A writer of a process', () => {
+  it('does not pass a reader of its process that came before it', async () => {
+    const { fleet, locks } = alone();
+    const other = await fleet.process().locks.acquire('k');
+    const order: string[] = [];
+    const calls = ['read', 'write', 'write'].map((mode, n) => locks.withLock('k', { mode: mode as 'read' | 'write' }, async () => void order.push(`${n} ${mode}`)));
+    await fleet.clock.settle();
+    await other.release();
+    await fleet.clock.runUntil(Promise.all(calls));
+    expect(order).toEqual(['0 read', '1 write', '2 write']);
+  });
+});
+
+describe('Calls that do not wait for each other in their process', () => {
+  it.each([
+    ['callers of two owners', [{ mode: 'read', owner: 'a' }, { mode: 'read', owner: 'b' }]],
+    ['a reader and an owner', [{ mode: 'read' }, { mode: 'read', owner: 'a' }]],
+  ] as const)('(%s) each hear at once that the lock was taken away from them', async (_what, [one, two]) => {
+    const { fleet, locks } = alone();
+    const kept = await locks.acquire('k', one);
+    const taken = await locks.acquire('k', two);
+    await fleet.process().locks.forceRelease('k', { fence: taken.fence });
+    await fleet.clock.settle();
+    expect([kept.signal.aborted, taken.signal.aborted]).toEqual([false, true]);
+    expect(await taken.release()).toBe('lost');
+    await fleet.process().locks.forceRelease('k', { fence: kept.fence });
+    await fleet.clock.settle();
+    expect([kept.signal.aborted, await kept.release()]).toEqual([true, 'lost']);
+  });
+
+  it('hear it also when another came after them and has it still', async () => {
+    const { fleet, locks } = alone();
+    const taken = await locks.acquire('k', { mode: 'read', owner: 'a' });
+    const kept = await locks.acquire('k', { mode: 'read', owner: 'b' });
+    await fleet.process().locks.forceRelease('k', { fence: taken.fence });
+    await fleet.clock.settle();
+    expect([taken.signal.aborted, kept.signal.aborted]).toEqual([true, false]);
+    expect([await taken.release(), await kept.release()]).toEqual(['lost', 'released']);
+  });
+
+  it('share a request where they can: readers with the terms of another that stands aside ask with it', async () => {
+    const { fleet, locks, wire } = alone();
+    const other = await fleet.process().locks.acquire('k');
+    const readers = [6_000, 5_000, 5_000, 5_000].map((leaseMs) => locks.acquire('k', { mode: 'read', leaseMs }));
+    await fleet.clock.settle();
+    expect(wire.sent.acquire).toBe(2);
+    const since = fleet.clock.now();
+    await other.release();
+    const leases = await fleet.clock.runUntil(Promise.all(readers));
+    expect(fleet.clock.now()).toBe(since);
+    for (const lease of leases) await lease.release();
+  });
+});
+
+/** Callers behind a writer of their own process: when they take a place in the store's queue, and what that costs. */
+
+/** What a LockService has inside, as far as a test looks at it. */
+interface LockCallsInside {
+  readonly watchdog: { readonly schedule: { readonly size: number } };
+}
+
+/** A process whose writer holds the lock, and does something `inside`, and two others. `calls` notes who is served when. */
+async function stage(inside: (locks: LockService, pending: Promise<unknown>[]) => void = () => {}) {
+  const fleet = new Fleet();
+  const [here, there, elsewhere] = [fleet.process(), fleet.process(), fleet.process()];
+  const work = gate();
+  const served: string[] = [];
+  const pending: Promise<unknown>[] = [];
+  pending.push(here.locks.withLock('k', () => {
+    inside(here.locks, pending);
+    return work.promise;
+  }));
+  await fleet.clock.settle();
+  const calls = (locks: LockService, name: string, options: WithLockOptions = {}): void => {
+    const inside = (): Promise<void> => {
+      served.push(name);
+      return new Promise((resolve) => void fleet.clock.setTimer(resolve, 10));
+    };
+    pending.push(locks.withLock('k', options, inside));
+  };
+  const ends = async (): Promise<readonly string[]> => {
+    work.open();
+    await fleet.clock.runUntil(Promise.all(pending));
+    return served;
+  };
+  return { clock: fleet.clock, here, there, elsewhere, work, pending, served, calls, ends };
+}
+
+describe('A caller behind a writer of its own process', () => {
+  it('comes before one that came later elsewhere, once the writer has held the lock for the time in which it could hand it on', async () => {
+    const { clock, here, there, calls, ends } = await stage();
+    calls(here.locks, 'first');
+    await clock.advance(HAND_ON_WINDOW_MS);
+    calls(there.locks, 'second');
+    await clock.settle();
+    calls(here.locks, 'third');
+    expect((await there.locks.inspect('k')).waiters).toHaveLength(2);
+    expect(await ends()).toEqual(['first', 'second', 'third']);
+  });
+
+  it('costs no command before that time is over', async () => {
+    const { clock, here, calls, ends } = await stage();
+    const before = here.wire.sent.acquire;
+    calls(here.locks, 'first');
+    await clock.advance(HAND_ON_WINDOW_MS - 1);
+    expect(here.wire.sent.acquire).toBe(before);
+    await clock.advance(1);
+    expect(here.wire.sent.acquire).toBe(before + 1);
+    await ends();
+  });
+
+  it('asks nothing of a store that keeps no order, until the writer has ended', async () => {
+    const { clock, here, calls, ends } = await stage();
+    Object.assign(here.wire, { capabilities: { ...here.wire.capabilities, queue: false } });
+    const before = here.wire.sent.acquire;
+    calls(here.locks, 'first');
+    await clock.advance(1_000);
+    expect(here.wire.sent.acquire).toBe(before);
+    expect(await ends()).toEqual(['first']);
+  });
+
+  it('reads together with those elsewhere when the writer has ended, before a writer that came later', async () => {
+    const { clock, here, there, elsewhere, calls, ends } = await stage();
+    calls(here.locks, 'reads', { mode: 'read' });
+    await clock.advance(HAND_ON_WINDOW_MS);
+    calls(there.locks, 'writes');
+    await clock.settle();
+    calls(elsewhere.locks, 'reads too', { mode: 'read' });
+    await clock.settle();
+    expect((await ends()).at(-1)).toBe('writes');
+  });
+
+  it('that gives up takes its place away, and nothing is left to be looked at', async () => {
+    const { clock, here, there, ends } = await stage();
+    const gaveUp = expect(here.locks.acquire('k', { waitMs: 2 * HAND_ON_WINDOW_MS })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    await clock.advance(HAND_ON_WINDOW_MS);
+    expect((await there.locks.inspect('k')).waiters).toHaveLength(1);
+    await clock.advance(2 * HAND_ON_WINDOW_MS);
+    await gaveUp;
+    expect((await there.locks.inspect('k')).waiters).toHaveLength(0);
+    await ends();
+    await clock.advance(1_000);
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('reads at once beside what is left of that writer, when it has been downgraded', async () => {
+    const outlives = gate();
+    const { clock, here, work, pending, served, calls } = await stage((locks, reading) => void reading.push(locks.withLock('k', { mode: 'read' }, () => outlives.promise)));
+    calls(here.locks, 'reads', { mode: 'read' });
+    work.open();
+    await clock.advance(HAND_ON_WINDOW_MS / 2);
+    expect(served).toEqual(['reads']);
+    outlives.open();
+    await clock.runUntil(Promise.all(pending));
+  });
+
+  it('is served at once by a writer that ends before that time', async () => {
+    const { clock, here, calls, ends } = await stage();
+    for (const name of ['first', 'second']) calls(here.locks, name);
+    await clock.advance(HAND_ON_WINDOW_MS / 2);
+    const before = here.wire.commands;
+    expect(await ends()).toEqual(['first', 'second']);
+    // One more request for fences, and the release of the last lease.
+    expect(here.wire.commands - before).toBeLessThanOrEqual(2);
+    const { calls: { watchdog } } = here.locks as unknown as { calls: LockCallsInside };
+    expect(watchdog.schedule.size).toBe(0);
   });
 });

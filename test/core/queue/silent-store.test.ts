@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
+import { isSilence } from '../../../lib/core/queue/refusal.js';
 import { storeFailure } from '../../../lib/stores/wire/store-failure.js';
 import { alone, Fleet } from '../../support/locks.js';
 
@@ -96,5 +97,17 @@ describe('A store that does not answer', () => {
     await expect(fleet.clock.runUntil(fleet.process().locks.acquire('k', { waitMs: 1_500 }))).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
     expect(await fleet.process().locks.tryAcquire('k')).toBeNull();
     await lease.release();
+  });
+});
+
+describe('A store that does not answer', () => {
+  it.each([
+    ['no wait', 0, 100],
+    ['a short wait', 60, 100],
+    ['a wait', 300, 300],
+    ['a long wait', 10_000, 500],
+  ])('is silent after %s (%d ms) once it has not answered for %d ms, or up to one less', (_what, waitMs, ms) => {
+    expect(isSilence(ms - 0.5, waitMs)).toBe(true);
+    expect(isSilence(ms - 1, waitMs)).toBe(false);
   });
 });

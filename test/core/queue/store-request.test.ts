@@ -1,9 +1,10 @@
 /** One request for a lock: what it says to the store, how often, and what becomes of what it was granted when nobody wants it any more. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import type { AcquireOutcome, HeartbeatOutcome, RenewOutcome } from '../../../lib/core/port/lock-store.js';
-import { alone, Fleet, gate } from '../../support/locks.js';
+import type { AcquireOutcome, Grant, HeartbeatOutcome, ReleaseRequest, RenewOutcome } from '../../../lib/core/port/lock-store.js';
+import { verdictOn } from '../../../lib/core/queue/store-request.js';
 import { answering } from '../../support/answering.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 
 const failure = (retryable = true): LockStoreError => new LockStoreError('not connected', { retryable });
 const codeOf = (call: Promise<unknown>): Promise<unknown> => call.then(() => 'granted', (error: { code: string }) => error.code);
@@ -133,5 +134,233 @@ describe('A grant that a message brings', () => {
       expect([asked.length - length, await lease.verify()]).toEqual([questions, true]);
       await lease.release();
     }
+  });
+});
+
+const grant = (how: Partial<Grant>): Grant => ({ fence: 1, fences: 1, mode: 'write', trustedUntil: 1_000, contended: false, ...how });
+
+describe('A grant', () => {
+  it('is over at its end, and short with less than 500 ms left, or less than half of a short lease', () => {
+    const verdicts = (leaseMs: number, ...lefts: number[]): string[] => lefts.map((leftMs) => verdictOn(grant({}), 1_000 - leftMs, leaseMs, false));
+    expect(verdicts(30_000, -1, 0, 1, 499, 500)).toEqual(['over', 'over', 'short', 'short', 'good']);
+    expect(verdicts(400, 199, 200)).toEqual(['short', 'good']);
+  });
+
+  it('that was made to a waiter for a fixed time is short at first: nobody else would lengthen it', () => {
+    expect([verdictOn(grant({}), 0, 1_000, true), verdictOn(grant({}), 1_000, 1_000, true)]).toEqual(['short', 'over']);
+  });
+});
+
+/** What a request leaves to be given back: when its caller gave up, when its answer came late, or when it had a lease to replace. */
+const rejected = (call: Promise<unknown>): Promise<unknown> => call.then(() => 'granted', (reason: unknown) => reason);
+
+/** For how many ms in the next 30 s the lock is taken. */
+async function takenMs(fleet: Fleet): Promise<number> {
+  let taken = 0;
+  for (let passed = 0; passed < 30_000; passed += 10) {
+    if (await fleet.store.inspect('k').then(({ mode }) => mode !== null)) taken += 10;
+    await fleet.clock.advance(10);
+  }
+  return taken;
+}
+
+/** A request that the network delivers `afterMs` late, and whose answer is lost. */
+const late = (fleet: Fleet, ask: () => Promise<AcquireOutcome>, afterMs: number): void => void fleet.clock.setTimer(() => void ask().catch(() => undefined), afterMs);
+
+describe('A request that nobody wants any more', () => {
+  it.each([
+    ['granted', { kind: 'granted', grant: { fence: 1, fences: 1, mode: 'write', trustedUntil: 10_000, contended: false } }, 2],
+    ['waiting', { kind: 'waiting', askAgainInMs: undefined }, 2],
+    ['not told', failure(), 2],
+    ['busy', { kind: 'busy', retryInMs: 100 }, 1],
+  ] as const)('is released once more when its answer comes only then, unless it had nothing to release: %s', async (_what, outcome, releases) => {
+    const { fleet, locks, wire } = alone();
+    const answer = gate();
+    answering(wire, () => answer.promise.then(() => (outcome instanceof LockStoreError ? Promise.reject(outcome) : (outcome as AcquireOutcome))));
+    const stop = new AbortController();
+    const call = rejected(locks.acquire('k', { signal: stop.signal }));
+    await fleet.clock.settle();
+    stop.abort('enough');
+    expect(await call).toBe('enough');
+    answer.open();
+    await fleet.clock.settle();
+    expect(wire.sent.release).toBe(releases);
+  });
+
+  it('and stood in line to be sent costs no command, and takes the turn of nobody', async () => {
+    const { fleet, locks, wire } = alone({}, () => 0);
+    const answer = gate();
+    const asked = answering(wire, (_, ask) => answer.promise.then(ask));
+    const crowd = Array.from({ length: 8 }, (_, n) => locks.acquire(`${n}`));
+    const stop = new AbortController();
+    const impatient = Array.from({ length: 10 }, (_, n) => rejected(locks.acquire(`late ${n}`, { signal: stop.signal })));
+    await fleet.clock.settle();
+    expect(asked).toHaveLength(8);
+    stop.abort('enough');
+    expect(await Promise.all(impatient)).toEqual(impatient.map(() => 'enough'));
+    answer.open();
+    const leases = await fleet.clock.runUntil(Promise.all(crowd));
+    leases.push(...(await fleet.clock.runUntil(Promise.all(Array.from({ length: 8 }, (_, n) => locks.acquire(`then ${n}`))))));
+    expect([asked.length, wire.sent.release]).toEqual([16, 0]);
+    await Promise.all(leases.map((lease) => lease.release()));
+  });
+
+  it('is released again and again while the store cannot be reached, for as long as it might have the lock', async () => {
+    const { fleet, locks, wire } = alone({ commandTimeoutMs: 2_000 });
+    const tries: number[] = [];
+    wire.release = () => (tries.push(fleet.clock.now()), Promise.reject(failure()));
+    wire.deaf = true;
+    for (const options of [{ leaseMs: 4_000, minHoldMs: 6_000, graceMs: 3_000 }, { leaseMs: 6_000, minHoldMs: 4_000, graceMs: 3_000 }]) {
+      const gaveUpAt = fleet.clock.now() + 50;
+      await fleet.clock.runUntil(rejected(locks.acquire('k', { ...options, waitMs: 50 })));
+      await fleet.clock.advance(30_000);
+      expect(tries.at(-1)! - gaveUpAt).toBeGreaterThan(6_000 + 3_000 + 2_000 - 600);
+      expect(tries.at(-1)! - gaveUpAt).toBeLessThanOrEqual(6_000 + 3_000 + 2_000 + 50);
+    }
+  });
+
+  it('does not begin for another caller when its grant was being renewed as its own gave up', async () => {
+    const { fleet, locks, wire } = alone();
+    const other = await fleet.process().locks.acquire('k');
+    const stop = new AbortController();
+    const first = rejected(locks.acquire('k', { renew: false, signal: stop.signal }));
+    const second = locks.acquire('k', { leaseMs: 5_000 });
+    await fleet.clock.settle();
+    const { renew } = wire;
+    const answer = gate();
+    wire.renew = async (requests) => {
+      const outcomes = await renew.call(wire, requests);
+      await answer.promise;
+      return outcomes;
+    };
+    await other.release();
+    await fleet.clock.settle();
+    const asked = answering(wire, (_, ask) => new Promise((resolve) => void fleet.clock.setTimer(() => resolve(ask()), 100)));
+    stop.abort('enough');
+    expect(await first).toBe('enough');
+    answer.open();
+    const lease = await fleet.clock.runUntil(second);
+    expect([asked.length, await lease.verify()]).toEqual([1, true]);
+    await lease.release();
+  });
+});
+
+describe('A grant of fixed length that is made longer', () => {
+  it('is one of the memory that the answer names, and not of the one that granted it', async () => {
+    const { fleet, locks, wire } = alone();
+    const acquire = wire.acquire.bind(wire);
+    wire.acquire = async (request) => {
+      const outcome = await acquire(request);
+      return outcome.kind === 'granted' ? { ...outcome, grant: { ...outcome.grant, memory: 'M1', trustedUntil: fleet.clock.now() + 300 } } : outcome;
+    };
+    const renew = wire.renew.bind(wire);
+    wire.renew = async (requests) => (await renew(requests)).map((outcome) => (outcome.kind === 'renewed' ? { ...outcome, memory: 'M2' } : outcome));
+    await fleet.clock.runUntil(locks.acquire('k', { leaseMs: 5_000, renew: false }));
+    const memories: unknown[] = [];
+    wire.mayHaveForgotten = ({ memory }) => (memories.push(memory), false);
+    wire.reconnect('where it says so');
+    expect([wire.sent.renew, memories]).toEqual([1, ['M2']]);
+  });
+});
+
+describe('A grant of fixed length that could not be made longer', () => {
+  it('is asked for again, once, and is renewed once at a time', async () => {
+    const { fleet, locks, wire } = alone();
+    const other = await fleet.process().locks.acquire('k');
+    const waiting = locks.acquire('k', { renew: false, waitMs: 2_000 });
+    await fleet.clock.settle();
+    const { id } = (await fleet.store.inspect('k')).waiters[0]!;
+    const { renew } = wire;
+    const answer = gate();
+    let renewals = 0;
+    wire.renew = async (requests) => {
+      renewals += 1;
+      if (renewals > 1) return renew.call(wire, requests);
+      await answer.promise;
+      return requests.map(() => ({ kind: 'unknown', cause: failure() }));
+    };
+    const asked = answering(wire);
+    await other.release();
+    await fleet.clock.settle();
+    const now = fleet.clock.now();
+    fleet.wake({ kind: 'granted', key: 'k', id, grant: { fence: 10 ** 17, fences: 1, mode: 'write', trustedUntil: now + 1_000, contended: false } });
+    await fleet.clock.settle();
+    expect([renewals, asked.length]).toEqual([1, 0]);
+    answer.open();
+    const lease = await fleet.clock.runUntil(waiting);
+    expect([asked.length, await lease.verify()]).toEqual([1, true]);
+    await lease.release();
+  });
+});
+
+describe('A try without an answer that comes to the store late', () => {
+  it('does not take the lock for nobody when its grant had come by a message and the hold has ended', async () => {
+    const { fleet, locks, wire } = alone();
+    const other = await fleet.process().locks.acquire('k');
+    const waiting = locks.acquire('k');
+    await fleet.clock.settle();
+    const { id } = (await fleet.store.inspect('k')).waiters[0]!;
+    answering(wire, (_, ask) => (late(fleet, ask, 1_000), new Promise(() => {})));
+    fleet.wake({ kind: 'ask', key: 'k', id });
+    await fleet.clock.settle();
+    await other.release();
+    await (await fleet.clock.runUntil(waiting)).release();
+    expect(await takenMs(fleet)).toBeLessThanOrEqual(300);
+  });
+});
+
+describe('A lease that a request replaces', () => {
+  /** One who holds, and the next caller of the process, to whom the lease is not handed on. */
+  async function replacing(how: { readonly othersWait?: boolean } = {}) {
+    const { fleet, locks, wire } = alone({ handOn: 1, commandTimeoutMs: 2_000 });
+    const hold = await locks.acquire('k', { leaseMs: 6_000, graceMs: 3_000 });
+    const { id } = (await fleet.store.inspect('k')).holders[0]!;
+    const other = how.othersWait ? fleet.process().locks.acquire('k') : undefined;
+    await fleet.clock.settle();
+    const stop = new AbortController();
+    const next = rejected(locks.acquire('k', { leaseMs: 6_000, graceMs: 3_000, signal: stop.signal }));
+    await fleet.clock.settle();
+    const released: ReleaseRequest[] = [];
+    const { release } = wire;
+    wire.release = (request) => (released.push({ ...request }), release.call(wire, request));
+    return { fleet, locks, wire, hold, next, other, stop, id, released };
+  }
+
+  it('is named in the question until that was answered, goes before nobody who waits, and is not released once more', async () => {
+    const { fleet, wire, hold, next, other, stop, id, released } = await replacing({ othersWait: true });
+    const asked = answering(wire, (n, ask) => (n === 0 ? Promise.reject(failure()) : ask()));
+    expect(await hold.release()).toBe('unknown');
+    const lease = await fleet.clock.runUntil(other!);
+    fleet.wake({ kind: 'ask', key: 'k', id: asked[0]!.id });
+    await fleet.clock.settle();
+    expect(asked.map(({ replaces, handsOn }) => [replaces, handsOn])).toEqual([[id, false], [id, false], [undefined, false]]);
+    stop.abort('enough');
+    expect(await next).toBe('enough');
+    await fleet.clock.advance(10_000);
+    expect(released.filter((each) => each.id === id)).toEqual([]);
+    await lease.release();
+  });
+
+  it('is released again when the store is put back to a state before the question', async () => {
+    const { fleet, wire, hold, next, id, released } = await replacing();
+    await hold.release();
+    await fleet.clock.runUntil(next);
+    wire.reconnect('replaced');
+    await fleet.clock.settle();
+    expect(released.map((each) => each.id)).toContain(id);
+  });
+
+  it('is released by itself when the question is given up, for as long as the store might have it', async () => {
+    const { fleet, wire, hold, next, stop, id } = await replacing();
+    const tries: number[] = [];
+    wire.cut = true;
+    wire.release = (request) => (request.id === id && tries.push(fleet.clock.now()), Promise.reject(failure()));
+    expect(await hold.release()).toBe('unknown');
+    const gaveUpAt = fleet.clock.now();
+    stop.abort('enough');
+    expect(await next).toBe('enough');
+    await fleet.clock.advance(30_000);
+    expect(tries.at(-1)! - gaveUpAt).toBeGreaterThan(6_000 + 3_000 + 2_000 - 600);
+    expect(tries.at(-1)! - gaveUpAt).toBeLessThanOrEqual(6_000 + 3_000 + 2_000);
   });
 });
