@@ -18,15 +18,19 @@ interface Counted {
   readonly size: number;
 }
 
+interface InsideNode {
+  readonly parts: { readonly places: { all(): readonly unknown[] }; readonly runner: { readonly awaited: { readonly out: readonly unknown[] } } };
+}
+
 /** Of a single Redis, or of a Redlock. */
 type InsideStore =
-  | { readonly places: { all(): readonly unknown[] }; readonly runner: { readonly awaited: { readonly out: readonly unknown[] } } }
+  | InsideNode
   | {
       readonly ballots: Counted;
       readonly asking: Counted;
       readonly waiters: Counted;
       readonly withdrawals: Counted;
-      readonly nodes: readonly { readonly store: { readonly runner: { readonly awaited: { readonly out: readonly unknown[] } } } }[];
+      readonly nodes: readonly { readonly store: InsideNode }[];
     };
 
 export class Remains {
@@ -83,12 +87,12 @@ export class Remains {
 }
 
 function inStore(store: InsideStore): Record<string, number> {
-  if ('places' in store) return { places: store.places.all().length, requests: store.runner.awaited.out.length };
+  if ('parts' in store) return { places: store.parts.places.all().length, requests: store.parts.runner.awaited.out.length };
   return {
     ballots: store.ballots.size,
     questions: store.asking.size,
     'waiters of a Redlock': store.waiters.size,
     withdrawals: store.withdrawals.size,
-    requests: store.nodes.reduce((sum, { store: { runner } }) => sum + runner.awaited.out.length, 0),
+    requests: store.nodes.reduce((sum, { store: { parts: { runner } } }) => sum + runner.awaited.out.length, 0),
   };
 }

@@ -8,49 +8,35 @@
  *      ├────▶ recovering: the server forgot, and grants nothing new for a while
  *      └────▶ late ──(the time of the server was not known before)──▶ asked once more, with a limit in that time; else an error
  */
-import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
 import type { AcquireOutcome, AcquireRequest, Grant, TakenHold } from '../../core/port/lock-store.js';
-import type { BundledRequest, Bundles } from '../wire/bundles.js';
+import type { BundledRequest } from '../wire/bundles.js';
 import { listOf, recoveringError, type ServerGrant, sharing } from '../wire/lock-reply.js';
 import { acquire, type AcquireReply, addAcquire, readAcquire, type ScriptArgument } from '../wire/lua.generated.js';
-import { UNKNOWN_MEMORY, type Spot, type Spots } from '../wire/redis-keys.js';
+import { UNKNOWN_MEMORY, type Spot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { type Exchange, LONG_AGO } from '../wire/server-clock.js';
 import { unexpected } from '../wire/store-failure.js';
 import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
-import type { Memories } from './memories.js';
-import type { Place, Places } from './places.js';
+import type { Place } from './places.js';
 import type { Recovery } from './recovery.js';
 import type { Renewals } from './renewals.js';
-import type { ToldHolds } from './told-holds.js';
-import type { Trust } from './trust.js';
-
-export interface AcquiringParts {
-  readonly bundles: Bundles;
-  readonly spots: Spots;
-  readonly places: Places;
-  readonly trust: Trust;
-  readonly renewals: Renewals;
-  readonly clock: Clock;
-  readonly node: string;
-  readonly maxLeaseMs: number;
-  readonly recoveryMs: number;
-  readonly memories: Memories;
-  readonly recovery: Recovery;
-  readonly toldHolds: ToldHolds;
-}
+import type { ServerView } from './server-view.js';
 
 export class Acquiring {
   /** Whether waiters of this process are passed over while nobody listens on its channel. It is found out at boot. */
   needsListener = false;
 
-  constructor(readonly parts: AcquiringParts) {}
+  constructor(
+    readonly server: ServerView,
+    private readonly renewals: Renewals,
+    readonly recovery: Recovery,
+  ) {}
 
   /** Asks for a lock. Rejects with LockStoreError when the outcome is not known. The store has this function as its own, as that of Releases. */
   readonly acquire = (request: AcquireRequest): Promise<AcquireOutcome> => {
-    const { bundles, spots, places } = this.parts;
+    const { bundles, spots, places } = this.server;
     const spot = spots.of(request.key);
     const known = places.count > 0 ? places.askAgain(request) : undefined;
     return new Promise((resolve, reject) => {
@@ -59,12 +45,12 @@ export class Acquiring {
   };
 
   sendAgain(request: BundledAcquire): void {
-    this.parts.bundles.add(acquire, request.spot.source, request);
+    this.server.bundles.add(acquire, request.spot.source, request);
   }
 
   /** The try of this id that is not answered yet, for a message that came before its answer. */
   underway(id: string): BundledAcquire | undefined {
-    for (const request of this.parts.bundles.underway()) if (request instanceof BundledAcquire && request.request.id === id) return request;
+    for (const request of this.server.bundles.underway()) if (request instanceof BundledAcquire && request.request.id === id) return request;
     return undefined;
   }
 
@@ -74,9 +60,9 @@ export class Acquiring {
    * away what it gets then. A request that gives up releases it.
    */
   async confirmed(request: AcquireRequest, group: number, grant: Grant, connection: number, taken?: TakenHold): Promise<AcquireOutcome> {
-    const [renewed] = await this.parts.renewals.renew([request]);
+    const [renewed] = await this.renewals.renew([request]);
     if (renewed?.kind === 'renewed') {
-      this.parts.recovery.compare(group, grant.memory, connection);
+      this.recovery.compare(group, grant.memory, connection);
       const { trustedUntil, contended } = renewed;
       return { kind: 'granted', grant: { ...grant, trustedUntil, contended }, taken };
     }
@@ -90,7 +76,7 @@ export class Acquiring {
    * was granted, in one step. A release before it might be held up in the network and come after it.
    */
   askAnew(request: AcquireRequest): Promise<AcquireOutcome> {
-    return this.acquire({ ...request, replaces: request.id, askedAt: this.parts.clock.now() });
+    return this.acquire({ ...request, replaces: request.id, askedAt: this.server.clock.now() });
   }
 }
 
@@ -135,7 +121,7 @@ class BundledAcquire implements BundledRequest {
     private readonly resolve: (outcome: AcquireOutcome | Promise<AcquireOutcome>) => void,
     private readonly reject: (error: LockStoreError) => void,
   ) {
-    const { clock, trust } = acquiring.parts;
+    const { clock, trust } = acquiring.server;
     this.key = spot.key;
     this.lockKey = spot.lockKey;
     this.askedAt = request.askedAt ?? clock.now();
@@ -144,8 +130,8 @@ class BundledAcquire implements BundledRequest {
   }
 
   addTo(keys: string[], args: ScriptArgument[]): void {
-    const { needsListener, parts } = this.acquiring;
-    const { trust, memories, toldHolds, maxLeaseMs, recoveryMs } = parts;
+    const { needsListener, server } = this.acquiring;
+    const { trust, memories, toldHolds, maxLeaseMs, recoveryMs } = server;
     const { group } = this.spot;
     const { id, leaseMs, fences, queue, label, replaces, handsOn, takesOver, ticketUntil, graceMs = 0 } = this.request;
     // Most requests want no permit, and for them no object is made.
@@ -169,7 +155,7 @@ class BundledAcquire implements BundledRequest {
   answered(reply: ScriptReply, sentAt: number): void {
     if (this.hasFailed) return;
     if (typeof reply === 'string') return this.grantedAsAsked(reply, sentAt);
-    const { clock, trust } = this.acquiring.parts;
+    const { clock, trust } = this.acquiring.server;
     const receivedAt = clock.now();
     const list = listOf(reply);
     const code = Number(list[0]);
@@ -184,13 +170,13 @@ class BundledAcquire implements BundledRequest {
 
   failed(error: LockStoreError): void {
     this.hasFailed = true;
-    if (this.place) this.acquiring.parts.places.forget(this.place);
+    if (this.place) this.acquiring.server.places.forget(this.place);
     this.reject(error);
   }
 
   /** Reads the commonest answer, which is only a fence: it is the server's time in µs as well, from which the rest follows. */
   private grantedAsAsked(reply: string, sentAt: number): void {
-    const { request, spot, acquiring: { parts: { trust, clock } } } = this;
+    const { request, spot, acquiring: { server: { trust, clock } } } = this;
     const fence = Number(reply);
     if (!(fence > 0)) throw unexpected(reply);
     const serverNow = Math.floor(fence / 1000);
@@ -204,7 +190,7 @@ class BundledAcquire implements BundledRequest {
   /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
   private outcomeOf(told: AcquireReply, exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
     const { request, spot, acquiring } = this;
-    const { trust, clock, node, toldHolds } = acquiring.parts;
+    const { trust, clock, node, toldHolds } = acquiring.server;
     switch (told.kind) {
       case 'granted':
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
@@ -238,17 +224,17 @@ class BundledAcquire implements BundledRequest {
 
   private granted(grant: Grant, taken?: TakenHold): AcquireOutcome | Promise<AcquireOutcome> {
     const { request, spot, acquiring } = this;
-    const { memories, recovery, toldHolds } = acquiring.parts;
+    const { memories, toldHolds } = acquiring.server;
     if (toldHolds.count > 0) toldHolds.forget(this.key);
     if (request.minReplicas > 0) return acquiring.confirmed(request, spot.group, grant, this.connection, taken);
-    if (grant.memory !== memories.of(spot.group)) recovery.compare(spot.group, grant.memory, this.connection);
+    if (grant.memory !== memories.of(spot.group)) acquiring.recovery.compare(spot.group, grant.memory, this.connection);
     return { kind: 'granted', grant, taken };
   }
 
   /** The outcome for a place in the queue: `waiting`, or the grant if its message came first. */
   private waits(askAgainInMs: number | undefined): AcquireOutcome | Promise<AcquireOutcome> {
     const { request, spot, acquiring } = this;
-    const { places, trust, clock, memories } = acquiring.parts;
+    const { places, trust, clock, memories } = acquiring.server;
     // Since this try was sent, the id may have been released, or asked for by a later try, which keeps its own place.
     if (this.place && !places.has(this.place)) return { kind: 'waiting', askAgainInMs };
     const place = this.place ?? places.add(request, spot.group, this.floor, this.early);
@@ -262,13 +248,13 @@ class BundledAcquire implements BundledRequest {
 
   private settle(outcome: AcquireOutcome | Promise<AcquireOutcome>): void {
     const { place } = this;
-    if (place && (outcome instanceof Promise || outcome.kind !== 'waiting')) this.acquiring.parts.places.forget(place);
+    if (place && (outcome instanceof Promise || outcome.kind !== 'waiting')) this.acquiring.server.places.forget(place);
     this.resolve(outcome);
   }
 
   private askOnceMore(): void {
     const { acquiring, request, spot, place, resolve, reject } = this;
-    acquiring.sendAgain(new BundledAcquire(acquiring, { ...request, askedAt: acquiring.parts.clock.now() }, spot, place, resolve, reject));
+    acquiring.sendAgain(new BundledAcquire(acquiring, { ...request, askedAt: acquiring.server.clock.now() }, spot, place, resolve, reject));
   }
 }
 

@@ -1,33 +1,24 @@
-/** Sends releases to one Redis, and forgets the place of each id that is released. */
+/** Releases on one Redis: of an id that holds or waits, whose place is forgotten, and of a lock that an operator takes from its holders. */
 import type { LockStoreError } from '../../core/port/errors.js';
+import { lateError } from '../../core/port/hold-errors.js';
 import type { ReleaseRequest } from '../../core/port/lock-store.js';
-import type { BundledRequest, Bundles } from '../wire/bundles.js';
-import { releaseOutcome } from '../wire/lock-reply.js';
-import { addRelease, release, type ReleaseArgs, type ScriptArgument } from '../wire/lua.generated.js';
-import { UNKNOWN_MEMORY, type Spot, type Spots } from '../wire/redis-keys.js';
+import type { BundledRequest } from '../wire/bundles.js';
+import { listOf, releaseOutcome } from '../wire/lock-reply.js';
+import { addRelease, forceReleaseCall, readForceRelease, release, type ReleaseArgs, type ScriptArgument } from '../wire/lua.generated.js';
+import { UNKNOWN_MEMORY, type Spot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
-import type { Memories } from './memories.js';
-import type { Places } from './places.js';
-import type { Trust } from './trust.js';
-
-export interface ReleasesParts {
-  readonly bundles: Bundles;
-  readonly spots: Spots;
-  readonly places: Places;
-  readonly trust: Trust;
-  readonly memories: Memories;
-  readonly recoveryMs: number;
-}
+import { LONG_AGO } from '../wire/server-clock.js';
+import type { ServerView } from './server-view.js';
 
 export class Releases {
   /** The servers, by the source of their locks, that have run release.lua on the present connection. */
   private readonly runBy = new Set<number>();
 
-  constructor(readonly parts: ReleasesParts) {}
+  constructor(readonly server: ServerView) {}
 
   /** Rejects with LockStoreError when the outcome is not known. The store has this function as its own, which spares every release a call. */
   readonly release = (request: ReleaseRequest): Promise<'released' | 'lost'> => {
-    const { bundles, spots, places } = this.parts;
+    const { bundles, spots, places } = this.server;
     if (places.count > 0) places.drop(request.id);
     const spot = spots.of(request.key);
     return new Promise((resolve, reject) => {
@@ -40,7 +31,7 @@ export class Releases {
    * only when it is sent again as source, so nothing is said of it: the answer has to be awaited.
    */
   whenSent(keys: readonly string[], done: () => void): void {
-    const { bundles, spots } = this.parts;
+    const { bundles, spots } = this.server;
     if (keys.every((key) => this.runBy.has(spots.of(key).source))) bundles.whenSent(done);
   }
 
@@ -74,7 +65,7 @@ export class BundledRelease implements BundledRequest, ReleaseArgs {
     private readonly resolve: (outcome: 'released' | 'lost') => void,
     readonly failed: (error: LockStoreError) => void,
   ) {
-    this.recoveryMs = releases.parts.recoveryMs;
+    this.recoveryMs = releases.server.recoveryMs;
     this.id = request.id;
     this.abandoned = request.abandoned === true;
     this.key = spot.key;
@@ -85,7 +76,7 @@ export class BundledRelease implements BundledRequest, ReleaseArgs {
   }
 
   addTo(keys: string[], args: ScriptArgument[]): void {
-    const { spot: { group }, releases: { parts: { trust, memories } } } = this;
+    const { spot: { group }, releases: { server: { trust, memories } } } = this;
     this.floor = trust.floors.of(group);
     this.known = memories.of(group);
     addRelease(keys, args, this.spot, this);
@@ -95,4 +86,30 @@ export class BundledRelease implements BundledRequest, ReleaseArgs {
     this.releases.wasRunBy(this.spot.source);
     this.resolve(reply === 1 ? 'released' : releaseOutcome(reply));
   }
+}
+
+/**
+ * Takes a lock away from its holders, for an operator; false when there was no such holder. It takes the lock from whoever has it when
+ * the server acts, so it acts in time or not at all: a copy that the network held up would take it from a later holder, after its caller was
+ * told that it had failed. Rejects with LockStoreError.
+ */
+export async function forceRelease(key: string, fence: number | undefined, server: ServerView): Promise<boolean> {
+  const { runner, trust, clock, node, timeoutMs, recoveryMs, spots } = server;
+  const on = spots.of(key);
+  const until = clock.now() + timeoutMs;
+  const limit = (): number => trust.clock.before(on.source, until, clock.now());
+  const ask = (notAfter: number): Promise<'taken' | 'none' | 'late'> => {
+    const call = forceReleaseCall(on, { fence, floor: trust.floors.of(on.group), recoveryMs, notAfter: notAfter || LONG_AGO });
+    return runner.run({ ...call, key, namesNobody: fence === undefined }, (reply, sentAt, receivedAt) => {
+      const { kind, now } = readForceRelease(listOf(reply));
+      trust.clock.observe(on.source, { sentAt, receivedAt, serverNow: now });
+      return kind;
+    });
+  };
+  // While the server's time is not known, a first request, which is late by any clock, only learns it.
+  const known = limit();
+  let answer = await ask(known);
+  if (answer === 'late' && known === 0 && clock.now() < until) answer = await ask(limit());
+  if (answer === 'late') throw lateError(key, node);
+  return answer === 'taken';
 }

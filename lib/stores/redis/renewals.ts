@@ -5,34 +5,21 @@
  */
 import type { LockStoreError } from '../../core/port/errors.js';
 import { likeLength, type RenewOutcome, type RenewRequest } from '../../core/port/lock-store.js';
-import { inBatches } from '../wire/batches.js';
 import { listOf, MAX_RENEWED_TOGETHER, renewOutcomes, runsOf } from '../wire/lock-reply.js';
 import { readRenewHead, renewCall } from '../wire/lua.generated.js';
-import type { RedisKeys } from '../wire/redis-keys.js';
-import type { ScriptCall, ScriptReply, ScriptRunner } from '../wire/script-runner.js';
+import type { ScriptCall, ScriptReply } from '../wire/script-runner.js';
 import { trustOf } from '../wire/server-clock.js';
 import { isTryAgain, storeFailure, failedLock } from '../wire/store-failure.js';
-import type { Memories } from './memories.js';
-import type { Trust } from './trust.js';
+import type { ServerView } from './server-view.js';
 
 /** How many commands are out to a server at most: enough to keep it busy. */
 const MAX_COMMANDS_OUT = 16;
-
-interface RenewalsParts {
-  readonly runner: ScriptRunner;
-  readonly keys: RedisKeys;
-  readonly trust: Trust;
-  readonly memories: Memories;
-  readonly timeoutMs: number;
-  readonly node: string;
-  readonly maxLeaseMs: number;
-}
 
 export class Renewals {
   private readonly few = new FewAtATime(MAX_COMMANDS_OUT);
   private readonly acknowledged = new GatheredRenewals((requests) => this.runAcknowledged(requests), MAX_RENEWED_TOGETHER);
 
-  constructor(private readonly parts: RenewalsParts) {}
+  constructor(private readonly server: ServerView) {}
 
   /** Renews leases. The outcomes are in the order of the requests; never rejects. */
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
@@ -40,7 +27,7 @@ export class Renewals {
   }
 
   private sourceOf({ key }: RenewRequest): number {
-    return this.parts.trust.sourceOf(this.parts.keys.groupOf(key));
+    return this.server.trust.sourceOf(this.server.keys.groupOf(key));
   }
 
   private togetherOf(request: RenewRequest): string {
@@ -60,7 +47,7 @@ export class Renewals {
   }
 
   private run(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const { runner, keys, trust, memories } = this.parts;
+    const { runner, keys, trust, memories } = this.server;
     const [{ key }] = requests as readonly [RenewRequest];
     const known = requests.map((request) => memories.knownOf(keys.groupOf(request.key)));
     return runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
@@ -73,7 +60,7 @@ export class Renewals {
   /** What the server does not know is lost, however many replicas acknowledged it: then nothing was written. */
   private runAcknowledged(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const [{ key, minReplicas }] = requests as readonly [RenewRequest];
-    return this.parts.runner.runAcknowledged(this.callFor(requests), minReplicas, (reply, acknowledged, sentAt) => {
+    return this.server.runner.runAcknowledged(this.callFor(requests), minReplicas, (reply, acknowledged, sentAt) => {
       const outcomes = this.outcomesOf(reply, requests, sentAt);
       if (acknowledged >= minReplicas) return outcomes;
       const cause = this.failure(new Error(`only ${acknowledged} of ${minReplicas} replicas acknowledged`), key);
@@ -82,7 +69,7 @@ export class Renewals {
   }
 
   private callFor(requests: readonly RenewRequest[]): ScriptCall {
-    const { keys, timeoutMs, maxLeaseMs } = this.parts;
+    const { keys, timeoutMs, maxLeaseMs } = this.server;
     const shortestMs = Math.min(...requests.map(({ leaseMs }) => leaseMs));
     const lockKeys = requests.map(({ key }) => keys.lock(key));
     return {
@@ -94,7 +81,7 @@ export class Renewals {
   }
 
   private outcomesOf(reply: ScriptReply, requests: readonly RenewRequest[], sentAt: number): RenewOutcome[] {
-    const { keys, node } = this.parts;
+    const { keys, node } = this.server;
     return renewOutcomes<RenewRequest, RenewOutcome>(
       reply,
       requests,
@@ -104,7 +91,7 @@ export class Renewals {
   }
 
   private failure(error: unknown, key: string | undefined): LockStoreError {
-    return storeFailure(error, { what: 'renew', key, node: this.parts.node });
+    return storeFailure(error, { what: 'renew', key, node: this.server.node });
   }
 }
 
@@ -208,4 +195,40 @@ export class FewAtATime {
     if (out === 0) this.out.delete(source);
     else this.out.set(source, out);
   }
+}
+
+/**
+ * Sends a list in batches of at most `limit` items, each of items for which `togetherOf` returns the same, all batches at once. The
+ * answers are in the order of the items. Rejects as `send` does.
+ */
+export async function inBatches<T, R>(
+  items: readonly T[],
+  togetherOf: (item: T) => unknown,
+  limit: number,
+  send: (batch: readonly T[]) => Promise<readonly R[]>,
+): Promise<R[]> {
+  const answers: R[] = new Array(items.length);
+  const sendAt = async (positions: readonly number[]): Promise<void> => {
+    const told = await send(positions.map((position) => items[position]!));
+    positions.forEach((position, n) => (answers[position] = told[n]!));
+  };
+  await Promise.all(positionsOfBatches(items, togetherOf, limit).map(sendAt));
+  return answers;
+}
+
+function positionsOfBatches<T>(items: readonly T[], togetherOf: (item: T) => unknown, limit: number): readonly (readonly number[])[] {
+  const open = new Map<unknown, number[]>();
+  const batches: number[][] = [];
+  items.forEach((item, position) => {
+    const together = togetherOf(item);
+    const batch = open.get(together);
+    if (batch !== undefined && batch.length < limit) {
+      batch.push(position);
+      return;
+    }
+    const begun = [position];
+    open.set(together, begun);
+    batches.push(begun);
+  });
+  return batches;
 }

@@ -2,7 +2,7 @@
 import type { Clock, Timer } from '../../core/port/clock.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import { lasted, type OutageListener } from '../wire/outage.js';
-import type { Memories } from './memories.js';
+import type { Memories } from './server-view.js';
 import type { Connections } from '../wire/connections.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import { reasonOf } from '../wire/store-failure.js';

@@ -5,7 +5,6 @@
 import { delay, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/lock-events.js';
-import type { Connections } from './connections.js';
 import { FORMAT_VERSION, SLOT_GROUPS, type RedisKeys } from './redis-keys.js';
 import type { ScriptRunner } from './script-runner.js';
 import { storeFailure } from './store-failure.js';
@@ -13,32 +12,30 @@ import { storeFailure } from './store-failure.js';
 /** The pause before a server that did not answer is asked again, in ms. */
 const CLAIMS_AGAIN_AFTER_MS = 100;
 
-interface WireFormatParts {
-  readonly runner: ScriptRunner;
-  readonly keys: RedisKeys;
-  readonly connections: Pick<Connections, 'node'>;
-  readonly clock: Clock;
-  readonly maxLeaseMs: number;
-}
-
 export class WireFormat {
   private readonly ours: string;
   private isKeeping = false;
 
-  constructor(private readonly parts: WireFormatParts) {
-    this.ours = `version=${FORMAT_VERSION} groups=${SLOT_GROUPS} maxLeaseMs=${parts.maxLeaseMs}`;
+  constructor(
+    private readonly runner: ScriptRunner,
+    private readonly keys: RedisKeys,
+    private readonly node: string,
+    private readonly clock: Clock,
+    maxLeaseMs: number,
+  ) {
+    this.ours = `version=${FORMAT_VERSION} groups=${SLOT_GROUPS} maxLeaseMs=${maxLeaseMs}`;
   }
 
   /** Writes the format where there is none. @throws LockStoreError when the server does not answer, or other processes have another one */
   async claim(): Promise<void> {
-    const { runner, keys, connections } = this.parts;
+    const { runner, keys, node } = this;
     await runner.command('format', (client) => client.call('set', keys.format, this.ours, 'NX'));
     const theirs = await runner.command('format', (client) => client.call('get', keys.format));
     if (theirs === null || theirs === this.ours) return;
     throw new LockStoreError(
-      `Locks: the processes that use prefix '${keys.prefix}' on ${connections.node} must agree on their format: found '${theirs}', this process has '${this.ours}'. ` +
+      `Locks: the processes that use prefix '${keys.prefix}' on ${node} must agree on their format: found '${theirs}', this process has '${this.ours}'. ` +
         `Give all processes the same options; or, when no other process runs any more, delete the key ${keys.format}.`,
-      { nodes: [{ node: connections.node, reason: `format '${theirs}' instead of '${this.ours}'` }], retryable: false },
+      { nodes: [{ node, reason: `format '${theirs}' instead of '${this.ours}'` }], retryable: false },
     );
   }
 
@@ -48,18 +45,17 @@ export class WireFormat {
     this.isKeeping = true;
     let error = await this.failure();
     while (error?.retryable === true && isWanted()) {
-      await delay(this.parts.clock, CLAIMS_AGAIN_AFTER_MS);
+      await delay(this.clock, CLAIMS_AGAIN_AFTER_MS);
       error = await this.failure();
     }
     this.isKeeping = false;
-    if (error !== undefined && isWanted()) report({ kind: `format on ${this.parts.connections.node}`, level: 'error', message: error.message });
+    if (error !== undefined && isWanted()) report({ kind: `format on ${this.node}`, level: 'error', message: error.message });
   }
 
   private async failure(): Promise<LockStoreError | undefined> {
-    const { node } = this.parts.connections;
     return this.claim().then(
       () => undefined,
-      (error: unknown) => storeFailure(error, { what: 'format', key: undefined, node }),
+      (error: unknown) => storeFailure(error, { what: 'format', key: undefined, node: this.node }),
     );
   }
 }

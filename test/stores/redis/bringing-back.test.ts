@@ -1,17 +1,23 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { HeldLease, RenewOutcome, RenewRequest } from '../../../lib/core/port/lock-store.js';
-import { BringingBack, type BringingBackParts } from '../../../lib/stores/redis/bringing-back.js';
-import { Trust } from '../../../lib/stores/redis/trust.js';
+import { BringingBack, type Recovery } from '../../../lib/stores/redis/recovery.js';
+import type { Releases } from '../../../lib/stores/redis/releases.js';
+import type { Renewals } from '../../../lib/stores/redis/renewals.js';
+import { type ServerView, Trust } from '../../../lib/stores/redis/server-view.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { trustOf } from '../../../lib/stores/wire/server-clock.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { gate } from '../../support/locks.js';
 
+function bringingBack(server: ServerView, renewals: object, releases: object = {}, recovery: object = {}): BringingBack {
+  return new BringingBack(server, renewals as Renewals, releases as Releases, recovery as Recovery);
+}
+
 /** Renews one lease while the memory of the server is known or not, and tells what was sent, in order. */
 async function sentFor(minReplicas: number, known: string | undefined): Promise<string[]> {
   const sent: string[] = [];
-  const parts = {
+  const server = {
     clock: new FakeClock(),
     node: 'a:6379',
     maxLeaseMs: 60_000,
@@ -20,11 +26,11 @@ async function sentFor(minReplicas: number, known: string | undefined): Promise<
     keys: { groupOf: () => 0, spotOf: () => ({ group: 0 }) },
     trust: { sourceOf: () => 0, clock: { before: () => 1 } },
     memories: { knownOf: () => known, isOutdated: () => false, connection: 0 },
-    renewals: { renew: async (requests: readonly RenewRequest[]) => (sent.push('renewed'), requests.map(() => ({ kind: 'renewed', trustedUntil: 9_000, contended: false }))) },
     runner: { run: jest.fn(async () => { sent.push('brought back'); throw new LockStoreError('no answer'); }) },
-  } as unknown as BringingBackParts;
+  } as unknown as ServerView;
+  const renew = async (requests: readonly RenewRequest[]) => (sent.push('renewed'), requests.map(() => ({ kind: 'renewed', trustedUntil: 9_000, contended: false })));
   const held = { isHeld: true, memory: 'm1', mode: 'write', trustedUntil: 9_000, firstFence: 7, fences: 1, minHoldUntil: 0, label: '' } as unknown as HeldLease;
-  await new BringingBack(parts).renew([{ key: 'k', id: 'p.1', leaseMs: 8_000, graceMs: 0, minReplicas, held }]);
+  await bringingBack(server, { renew }).renew([{ key: 'k', id: 'p.1', leaseMs: 8_000, graceMs: 0, minReplicas, held }]);
   return sent;
 }
 
@@ -70,14 +76,13 @@ function stage({ answer = (_call: Call): readonly (number | string)[] => [], isT
     await new Promise(setImmediate);
     return requests.map(found);
   };
-  const parts = {
+  const server = {
     runner: { run }, keys, trust, clock, node: 'a:6379', maxLeaseMs: 60_000, recoveryMs, timeoutMs: 2_000,
-    renewals: { renew },
-    releases: { release: async (holder: unknown) => void released.push(holder) },
     memories: { knownOf: () => MEMORY, isOutdated: (_group: number, memory: string) => memory !== MEMORY, connection: 5 },
-    recovery: { compare: (...given: unknown[]) => void compared.push(given) },
-  } as unknown as BringingBackParts;
-  return { calls, renewals, released, compared, clock, trust, renew: (...requests: readonly RenewRequest[]) => new BringingBack(parts).renew(requests) };
+  } as unknown as ServerView;
+  const releases = { release: async (holder: unknown) => void released.push(holder) };
+  const recovery = { compare: (...given: unknown[]) => void compared.push(given) };
+  return { calls, renewals, released, compared, clock, trust, renew: (...requests: readonly RenewRequest[]) => bringingBack(server, { renew }, releases, recovery).renew(requests) };
 }
 
 function lease(key: string, how: Partial<HeldLease> = {}, more: Partial<RenewRequest> = {}): RenewRequest {

@@ -1,7 +1,7 @@
 /** What a process does when its server may have forgotten, on virtual time, where a test says what the server answers. */
 import { describe, expect, it } from '@jest/globals';
-import { Memories } from '../../../lib/stores/redis/memories.js';
-import { Recovery, type RecoveryParts } from '../../../lib/stores/redis/recovery.js';
+import { Recovery } from '../../../lib/stores/redis/recovery.js';
+import { Memories, type ServerView } from '../../../lib/stores/redis/server-view.js';
 import { RedisKeys, SLOT_GROUPS } from '../../../lib/stores/wire/redis-keys.js';
 import { marginOf } from '../../../lib/stores/wire/server-clock.js';
 import { FakeClock } from '../../support/fake-clock.js';
@@ -47,8 +47,8 @@ async function booted({ isCluster = false } = {}) {
     await on.reviewing;
     if (on.bringsBack) for (const lease of on.held) if (memories.isOutdated(keys.groupOf(lease.key), lease.memory)) lease.memory = memories.of(keys.groupOf(lease.key));
   };
-  const parts = { runner: { run }, keys, trust, memories, clock, isCluster, process: 'p', recoveryMs: 400, held: () => on.held, review, forgot: (_group: number, before: string) => void on.forgot.push(before) };
-  const recovery = new Recovery(parts as unknown as RecoveryParts);
+  const server = { runner: { run }, keys, trust, memories, clock, isCluster, process: 'p', recoveryMs: 400 } as unknown as ServerView;
+  const recovery = new Recovery(server, { held: () => on.held, review, forgot: (_group: number, before: string) => void on.forgot.push(before) });
   await recovery.learnAtBoot();
   await clock.settle();
   const atBoot = done.splice(0);

@@ -1,10 +1,10 @@
 /** Releases of one Redis, without a server: what they say to it, and what becomes of the places of their ids. */
 import { describe, expect, it } from '@jest/globals';
 import type { ReleaseRequest } from '../../../lib/core/port/lock-store.js';
-import { type BundledRelease, Releases, type ReleasesParts } from '../../../lib/stores/redis/releases.js';
+import { type BundledRelease, Releases } from '../../../lib/stores/redis/releases.js';
 import { Places } from '../../../lib/stores/redis/places.js';
 import { Spots, RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
-import { Trust } from '../../../lib/stores/redis/trust.js';
+import { type ServerView, Trust } from '../../../lib/stores/redis/server-view.js';
 import { release } from '../../../lib/stores/wire/lua.generated.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 
@@ -17,7 +17,7 @@ function stage() {
   const [places, trust] = [new Places(), new Trust(() => 9)];
   const bundles = { add: (script: unknown, source: number, one: BundledRelease) => (to.push([script, source]), void sent.push(one)), whenSent: (done: () => void) => done() };
   const memories = { of: (group: number) => `memory ${group}` };
-  const releases = new Releases({ bundles, spots: new Spots(keys, () => 9), places, trust, memories, recoveryMs: 400 } as unknown as ReleasesParts);
+  const releases = new Releases({ bundles, spots: new Spots(keys, () => 9), places, trust, memories, recoveryMs: 400 } as unknown as ServerView);
   const give = (more: Partial<ReleaseRequest> = {}) => releases.release({ key: 'k', id: 'p.1', ...more });
   return { sent, to, places, trust, give, releases };
 }

@@ -3,7 +3,7 @@ import { FakeClock } from '../../support/fake-clock.js';
 import { describe, expect, it } from '@jest/globals';
 import type { Finding, StoreEvent } from '../../../lib/core/port/lock-events.js';
 import { outageNews, RecoveryNews, warnOfBlindness, canTellWhoListens } from '../../../lib/stores/redis/server-news.js';
-import type { Memories } from '../../../lib/stores/redis/memories.js';
+import type { Memories } from '../../../lib/stores/redis/server-view.js';
 import type { Connections, Sender } from '../../../lib/stores/wire/connections.js';
 import type { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
 

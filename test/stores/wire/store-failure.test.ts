@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../../lib/core/port/clock.js';
 import { DamagedLocks } from '../../../lib/stores/wire/damaged-locks.js';
-import { listLocks } from '../../../lib/stores/redis/lock-listing.js';
+import { listLocks } from '../../../lib/stores/redis/redis-store.js';
 import type { Connections } from '../../../lib/stores/wire/connections.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import type { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';

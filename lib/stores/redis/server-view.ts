@@ -1,0 +1,214 @@
+/**
+ * One Redis, Sentinel or Cluster as its store knows it: how it is reached, and what is known of its clock, its fences, its memories and
+ * the holders that it told of. The parts of the store share it.
+ */
+import { FIRST_LEASE_MS, type AcquireRequest, type Grant } from '../../core/port/lock-store.js';
+import { Bundles } from '../wire/bundles.js';
+import type { Connections } from '../wire/connections.js';
+import { FenceFloors } from '../wire/fence-floors.js';
+import type { ServerGrant } from '../wire/lock-reply.js';
+import type { Outage } from '../wire/outage.js';
+import { NO_SERVER, RedisKeys, SLOT_GROUPS, Spots, UNKNOWN_MEMORY } from '../wire/redis-keys.js';
+import { ScriptRunner } from '../wire/script-runner.js';
+import { ServerClock, trustOf, type Exchange } from '../wire/server-clock.js';
+import type { PushedGrant } from '../wire/wake-channel.js';
+import { Places, type Place } from './places.js';
+import type { RedisStoreOptions } from './redis-store.js';
+
+/** The source of all locks (see Spot) when one server answers for all of them. In a Cluster each slot group has a source of its own. */
+export const ONE_SERVER = 0;
+
+export type ServerView = ReturnType<typeof serverView>;
+
+export function serverView(options: RedisStoreOptions, connections: Connections, outage: Outage) {
+  const { prefix, process, maxLeaseMs, commandTimeoutMs: timeoutMs, clock, recoveryMs, redlock } = options;
+  const { node, isCluster } = connections;
+  const keys = new RedisKeys(prefix);
+  const runner = new ScriptRunner(connections, clock, timeoutMs, outage);
+  // In a Cluster each slot group may have another master; else one server answers for all groups.
+  const trust = new Trust((group) => (isCluster ? group : ONE_SERVER));
+  return {
+    connections, node, isCluster, clock, process, maxLeaseMs, recoveryMs, timeoutMs, runner, keys, trust,
+    bundles: new Bundles(runner, redlock?.turnEnd), spots: new Spots(keys, trust.sourceOf), memories: new Memories(), places: new Places(), toldHolds: new ToldHolds(maxLeaseMs),
+  };
+}
+
+/**
+ * How far a fence in a message may be ahead of the server's clock, in ms. A fence is the server's clock or shortly after it, unless
+ * the clock was set back. A message with a fence further ahead is not believed: anybody who may publish could use up all fences
+ * of a slot group with it.
+ */
+const FURTHEST_AHEAD_MS = 86_400_000;
+
+/**
+ * Decides until when a grant may be trusted, and whether its fence can be right, from the server's clock and the highest fences that were
+ * seen.
+ */
+export class Trust {
+  readonly floors = new FenceFloors();
+  /** By source (see Spot). */
+  readonly clock = new ServerClock();
+
+  constructor(
+    /** The source (see Spot) of the locks of a slot group: whose clock counts for them, and which of them can share a command. */
+    readonly sourceOf: (group: number) => number,
+  ) {}
+
+  observe(group: number, exchange: Exchange): void {
+    this.clock.observe(this.sourceOf(group), exchange);
+  }
+
+  /** Forgets all clock samples, because a new connection may lead to another server with another clock. */
+  reset(): void {
+    this.clock.reset();
+  }
+
+  /** The grant from an answer, made by the server with this memory (Memories). */
+  answered(group: number, grant: ServerGrant, { sentAt, serverNow }: Pick<Exchange, 'sentAt' | 'serverNow'>, memory: string | undefined): Grant {
+    const { fence, fences, mode, end, contended } = grant;
+    this.floors.saw(group, fence + fences - 1);
+    const leftMs = end - serverNow;
+    return { fence, fences, mode, trustedUntil: trustOf(leftMs, sentAt), contended, memory };
+  }
+
+  /**
+   * The grant from a message, made by the server with this memory; undefined when the message is not enough to trust it, so that the
+   * store has to be asked.
+   */
+  pushed({ request, group, floor }: Pick<Place, 'request' | 'group' | 'floor'>, push: PushedGrant, receivedAt: number, memory: string | undefined): Grant | undefined {
+    if (request.minReplicas > 0 || push.fence <= floor || !couldAnswer(request, push)) return undefined;
+    const serverNow = this.clock.before(this.sourceOf(group), receivedAt, receivedAt);
+    if (push.fence > 1_000 * (serverNow + FURTHEST_AHEAD_MS)) return undefined;
+    const trustedUntil = this.clock.trustedUntil(this.sourceOf(group), push.end, push.lengthMs, receivedAt);
+    if (trustedUntil === undefined) return undefined;
+    const { fence, fences, mode, contended } = push;
+    this.floors.saw(group, fence + fences - 1);
+    return { fence, fences, mode, trustedUntil, contended, memory };
+  }
+}
+
+/** Whether a message can be the grant of this request. Messages are not signed, so one that grants more must come from somebody else. */
+function couldAnswer({ mode, leaseMs, fences, owner }: AcquireRequest, push: PushedGrant): boolean {
+  if (![push.fence, push.fences, push.end, push.lengthMs].every(Number.isSafeInteger)) return false;
+  // A request that joins the present hold of its owner gets the mode of that hold.
+  if (push.mode !== mode && owner === undefined) return false;
+  return push.lengthMs <= Math.min(leaseMs, FIRST_LEASE_MS) && push.fences >= 1 && push.fences <= fences;
+}
+
+/** Behind so many characters for the server, the name of a memory is the server time in ms from which it counts. */
+const SERVER_LENGTH = NO_SERVER.length;
+
+/**
+ * The name of the memory that the server has for each slot group, as it was answered on the present connection (memory.lua). Each
+ * request that may grant carries the name: while the server's record has the same one, the script need not find out who it is.
+ *
+ *     unknown ──(an answer of the server)──▶ known ──(the connection ended, a node came or went)──▶ unknown …
+ */
+export class Memories {
+  /** Another number for each connection: what was asked on an earlier one may be the answer of another server. Only this object writes it. */
+  connection = 0;
+  /** The memories that were answered on the present connection, by slot group. */
+  private known: string[] = unknownMemories();
+  /** The memories that were answered last, also on earlier connections, by slot group. */
+  private readonly last: string[] = unknownMemories();
+
+  of(group: number): string {
+    return this.known[group]!;
+  }
+
+  /** The memory of a group; undefined while it is not known. */
+  knownOf(group: number): string | undefined {
+    const memory = this.of(group);
+    return memory === UNKNOWN_MEMORY ? undefined : memory;
+  }
+
+  get areKnown(): boolean {
+    return !this.known.includes(UNKNOWN_MEMORY);
+  }
+
+  /**
+   * The memory that made a grant at this server time; undefined while it is not known, and when the present memory began only after
+   * that, so that it may have forgotten the grant.
+   */
+  madeBy(group: number, serverTime: number): string | undefined {
+    const memory = this.knownOf(group);
+    return memory !== undefined && beginningOf(memory) <= serverTime ? memory : undefined;
+  }
+
+  /** Whether there is a group whose server does not say who it is. */
+  get areBlind(): boolean {
+    return this.known.some((memory) => memory.startsWith(NO_SERVER));
+  }
+
+  /** Whether the server has another memory than this one by now, as far as this process knows. */
+  isOutdated(group: number, memory: string | undefined): boolean {
+    const known = this.known[group];
+    return known !== memory && known !== UNKNOWN_MEMORY;
+  }
+
+  /** Forgets the memories of this connection, because another server may answer on the next one. */
+  reset(): void {
+    this.connection += 1;
+    this.known = unknownMemories();
+  }
+
+  /** Notes what was asked for on the connection of this number. Returns the memory that was there before, if the server has another one now. */
+  learn(group: number, memory: string, connection: number): string | undefined {
+    if (connection !== this.connection) return undefined;
+    const before = this.last[group]!;
+    this.known[group] = this.last[group] = memory;
+    return before === memory || before === UNKNOWN_MEMORY ? undefined : before;
+  }
+}
+
+/** The server time in ms from which a memory counts. */
+export function beginningOf(memory: string): number {
+  return Number(memory.slice(SERVER_LENGTH));
+}
+
+function unknownMemories(): string[] {
+  return new Array<string>(SLOT_GROUPS).fill(UNKNOWN_MEMORY);
+}
+
+interface Told {
+  /** As the script said it. */
+  readonly holds: string;
+  readonly at: number;
+}
+
+/**
+ * What this process was told of those who hold the locks for which it waits, or which it was refused. A server that forgot them hears it
+ * with the next request for the same lock (stand-in.lua), so that for whoever waited before nothing changes.
+ */
+class ToldHolds {
+  /** How many locks there are: mostly none, and then there is nothing to look up. Only this object writes it. */
+  count = 0;
+  /** By key, the oldest first. An entry goes when the lock is granted to this process, or when no hold can last so long. */
+  private readonly byKey = new Map<string, Told>();
+
+  constructor(private readonly longestMs: number) {}
+
+  /** Notes what an answer says that came at the local instant `at`. */
+  note(key: string, holds: string, at: number): void {
+    this.byKey.delete(key);
+    if (holds !== '-') this.byKey.set(key, { holds, at });
+    for (const [old, told] of this.byKey) {
+      if (at - told.at <= this.longestMs) break;
+      this.byKey.delete(old);
+    }
+    this.count = this.byKey.size;
+  }
+
+  /** What a request for this lock says: how many ms ago this process was told at least, and what. */
+  of(key: string, now: number): string | undefined {
+    const told = this.byKey.get(key);
+    if (told === undefined || now - told.at > this.longestMs) return undefined;
+    return `${Math.max(0, Math.floor((now - told.at) * 0.99))},${told.holds}`;
+  }
+
+  /** The lock was granted to this process. */
+  forget(key: string): void {
+    this.byKey.delete(key);
+    this.count = this.byKey.size;
+  }
+}
