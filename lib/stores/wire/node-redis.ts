@@ -139,6 +139,7 @@ interface GivenClient {
   readonly isReady?: boolean;
   duplicate?(overrides: ClientOptions): NodeRedisClient;
   getMasterNode?(): Address | undefined;
+  on?(event: 'topology-change', listener: (change: { readonly type: string; readonly node: Address }) => void): unknown;
   _execute?<T>(isReadonly: boolean, ask: (node: GivenClient) => Promise<T>): Promise<T>;
 }
 
@@ -221,7 +222,10 @@ function followed(client: GivenClient): Route {
     source ??= await client._execute!(false, (node) => Promise.resolve(copied(node)));
     return { ...source, address: master };
   };
-  return { node: 'the master of Sentinel', locate: () => locate };
+  const onMoved = (moved: (to: Address) => void): void => {
+    client.on?.('topology-change', ({ type, node }) => type === 'MASTER_CHANGE' && moved(node));
+  };
+  return { node: 'the master of Sentinel', whereabouts: () => ({ locate, onMoved }) };
 }
 
 function missing(): never {

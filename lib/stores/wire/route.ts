@@ -2,12 +2,12 @@
  * Where a target leads: to one server, to the master that Sentinels name, or to a Cluster; and the connections of a store that go there.
  * Options are in the words of ioredis, which mean the same with both packages of clients.
  */
-import type { Timer } from '../../core/port/clock.js';
-import { LockUsageError, messageOf } from '../../core/port/errors.js';
+import { LockUsageError } from '../../core/port/errors.js';
 import { ClusterConnection, type ClusterEntry } from './cluster-connection.js';
 import { patienceOf, type Address, type Connect, type Connection, type Connections, type Sender, type Subscriber } from './connections.js';
 import { loginFrom, type AskLogin, type ClusterTarget, type ServerOptions, said, serverOf, serverOfUrl } from './redis-target.js';
-import { LiveConnection, MessageConnection, ServerConnection, type Locate, type Needs, type Source } from './server-connection.js';
+import { SentinelMaster } from './sentinel-master.js';
+import { MessageConnection, ServerConnection, type Locate, type Needs, type Source } from './server-connection.js';
 
 /** One server, perhaps the master that Sentinels name, or a Cluster. */
 export type Route = ServerRoute | { readonly cluster: ClusterEntry };
@@ -15,9 +15,17 @@ export type Route = ServerRoute | { readonly cluster: ClusterEntry };
 interface ServerRoute {
   /** Its name in messages. */
   readonly node: string;
-  locate(needs: Needs): Locate;
+  whereabouts(needs: Needs): Whereabouts;
   /** The address of a server that is asked for TLS. */
   readonly addressWithTls?: Address | undefined;
+}
+
+/** Where a server is, which may move. */
+export interface Whereabouts {
+  readonly locate: Locate;
+  /** Calls `moved` with the address of the server that takes the place of the present one. */
+  onMoved?(moved: (to: Address) => void): void;
+  close?(): void;
 }
 
 /** Makes a source from options, which are read anew for each connection, and from what is asked for the login. */
@@ -27,8 +35,6 @@ export type SourceOf = (read: () => ServerOptions, login?: AskLogin) => Source;
 export type AddressMap = Readonly<Record<string, Address>> | ((address: string) => Address | null | undefined) | null | undefined;
 
 const SENTINEL_PORT = 26_379;
-/** How long a Sentinel may take to answer, in ms. It is short, because a Sentinel has little to do, and others can be asked. */
-const SENTINEL_ANSWERS_WITHIN_MS = 500;
 
 /** The route of options, or of a URL. */
 export function routeOf(target: string | ServerOptions | ClusterTarget, sourceOf: SourceOf): Route {
@@ -58,7 +64,7 @@ export function routeToServer(read: () => ServerOptions, sourceOf: SourceOf, log
 }
 
 export function routeTo(source: Source, node: string, addressWithTls?: Address): Route {
-  return { node, locate: () => () => Promise.resolve(source), addressWithTls };
+  return { node, whereabouts: () => ({ locate: () => Promise.resolve(source) }), addressWithTls };
 }
 
 /** `redisOptions` gives the options of all nodes. */
@@ -77,53 +83,9 @@ export function mapped(map: AddressMap): (address: Address) => Address {
   return ({ host, port }) => (typeof map === 'function' ? map(`${host}:${port}`) : map?.[`${host}:${port}`]) ?? { host, port };
 }
 
-/**
- * Asks the Sentinels for the address of the master, one after another, each over a connection of its own. The Sentinel that answered is
- * asked first the next time, and those that it knows are asked too. What the packages have for this waits without end for a Sentinel that
- * is frozen, though others would answer, or says too little of what failed.
- */
 export function routeBySentinels(name: string, sentinels: readonly Address[], ofSentinels: Source, ofMaster: Source, natMap: AddressMap): Route {
   const map = mapped(natMap);
-  let known = sentinels;
-  const locate = async (needs: Needs): Promise<Source> => {
-    let last: unknown;
-    for (const sentinel of known) {
-      try {
-        const { master, others } = await askSentinel({ ...ofSentinels, address: map(sentinel) }, name, needs);
-        known = [...new Map([sentinel, ...known, ...others].map((address) => [`${address.host}:${address.port}`, address])).values()];
-        return { ...ofMaster, address: map(master) };
-      } catch (error) {
-        last = error;
-      }
-    }
-    throw new Error(`no Sentinel names the master '${name}'. Last error: ${messageOf(last)}`, { cause: last });
-  };
-  return { node: `the master '${name}' of Sentinel`, locate: (needs) => () => locate(needs) };
-}
-
-async function askSentinel(sentinel: Source, name: string, needs: Needs): Promise<{ master: Address; others: readonly Address[] }> {
-  const live = new LiveConnection(sentinel, needs, undefined, SENTINEL_ANSWERS_WITHIN_MS);
-  let timer: Timer | undefined;
-  try {
-    const { sender } = await live.open();
-    timer = needs.clock.setTimer(() => live.end(), SENTINEL_ANSWERS_WITHIN_MS);
-    const found = await sender.call('sentinel', 'GET-MASTER-ADDR-BY-NAME', name);
-    if (!Array.isArray(found)) throw new Error(`the Sentinel ${sentinel.address.host}:${sentinel.address.port} does not know it`);
-    const others = await sender.call('sentinel', 'SENTINELS', name).catch(() => []);
-    return { master: { host: String(found[0]), port: Number(found[1]) }, others: addressesIn(others) };
-  } finally {
-    if (timer !== undefined) needs.clock.clearTimer(timer);
-    live.end();
-  }
-}
-
-/** Each Sentinel is told as a list of names and values. */
-function addressesIn(reply: unknown): readonly Address[] {
-  if (!Array.isArray(reply)) return [];
-  return reply.filter(Array.isArray).flatMap((fields: unknown[]) => {
-    const [host, port] = ['ip', 'port'].map((name) => fields[fields.indexOf(name) + 1]);
-    return fields.includes('ip') && fields.includes('port') ? [{ host: String(host), port: Number(port) }] : [];
-  });
+  return { node: `the master '${name}' of Sentinel`, whereabouts: (needs) => new SentinelMaster(name, sentinels, ofSentinels, ofMaster, map, needs) };
 }
 
 export function connectingBy(route: Route, writesNextTurn = false): Connect {
@@ -138,6 +100,7 @@ class RouteConnections implements Connections {
   readonly node: string;
   readonly addressWithTls: Address | undefined;
   lastError: Error | undefined;
+  private readonly server: Whereabouts | undefined;
   private readonly all: (ServerConnection | ClusterConnection)[] = [];
 
   constructor(
@@ -149,6 +112,10 @@ class RouteConnections implements Connections {
     this.isCluster = 'cluster' in route;
     this.node = 'cluster' in route ? 'the Cluster' : route.node;
     this.addressWithTls = 'cluster' in route ? undefined : route.addressWithTls;
+    this.server = 'cluster' in route ? undefined : route.whereabouts(needs);
+    this.server?.onMoved?.((to) => {
+      for (const connection of this.all) if (connection instanceof ServerConnection) connection.leaveFor(to);
+    });
     this.commands = this.connect(this.patienceMs);
     this.commands.onError((error) => (this.lastError = error));
     this.commands.onOpen(() => (this.lastError = undefined));
@@ -174,11 +141,12 @@ class RouteConnections implements Connections {
 
   close(): void {
     for (const connection of this.all) connection.close();
+    this.server?.close?.();
   }
 
   private connect(patienceMs: number): ServerConnection | ClusterConnection {
     const { route, needs } = this;
-    const made = 'cluster' in route ? new ClusterConnection(route.cluster, needs, patienceMs) : new ServerConnection(route.locate(needs), needs);
+    const made = 'cluster' in route ? new ClusterConnection(route.cluster, needs, patienceMs) : new ServerConnection(this.server!.locate, needs);
     this.all.push(made);
     return made;
   }

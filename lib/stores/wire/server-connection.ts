@@ -176,6 +176,12 @@ export class ServerConnection implements Connection {
     if (this.state.isOpen) this.live?.end();
   }
 
+  /** Leaves the server that it leads to, or begins to lead to, unless that is the one at `to`. */
+  leaveFor(to: Address): void {
+    const { host, port } = this.source?.address ?? to;
+    if (host !== to.host || port !== to.port) this.live?.end(new Error(`the master is now ${to.host}:${to.port}`));
+  }
+
   onOpen(listener: () => void): () => void {
     this.events.on('open', listener);
     return () => void this.events.off('open', listener);

@@ -1,10 +1,13 @@
 /** The Redis store under Sentinel: masters that move away, die or freeze, and replicas that are counted. */
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireOutcome, AcquireRequest } from '../../../lib/core/port/lock-store.js';
+import { CONNECTION_NAME } from '../../../lib/stores/wire/connections.js';
+import type { ClientPackage } from '../../../lib/stores/wire/redis-target.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { DOWN_SOON_MS, startSentinel, type SentinelGroup } from '../../support/redis-sentinel.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
+import { connectBy } from '../../support/test-client.js';
 
 let group: SentinelGroup;
 beforeEach(async () => {
@@ -83,6 +86,22 @@ describe('a failover', () => {
     await eventually(async () => expect((await store.acquire({ ...ask, notAfter: performance.now() + 500 })).kind).toBe('granted'), 8_000);
     await master.resume();
     expect(await store.release(ask)).toBe('released');
+  });
+
+  it.each<ClientPackage>(['ioredis', 'redis'])('away from a frozen master is followed by a process that asked nothing meanwhile, by %s', async (client) => {
+    const store = await openRedisStore(group.options, 'p', { connection: connectBy(group.options, client) });
+    const before = request();
+    await store.acquire(before);
+    await store.release(before);
+    const former = await group.master();
+    await former.pause();
+    const present = await group.masterAfter(former);
+    await eventually(async () => expect(await present.command('CLIENT', 'LIST')).toContain(CONNECTION_NAME));
+    // It takes itself for the master until Sentinel has made a replica of it.
+    await former.resume();
+    const ask = request();
+    expect((await store.acquire(ask)).kind).toBe('granted');
+    expect(await present.command('KEYS', `*:l:${ask.key}`)).toHaveLength(1);
   });
 });
 

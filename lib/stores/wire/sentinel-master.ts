@@ -1,0 +1,127 @@
+/**
+ * The master that Sentinels name. They are asked for it before each connection, one after another, each over a connection of its own.
+ * What the packages have for this waits without end for a Sentinel that is frozen, though others would answer, or says too little of
+ * what failed. Besides, each Sentinel is listened to: a master that was frozen or cut off while another took its place goes on granting
+ * locks when it is back, for as long as Sentinel takes to make a replica of it, which is 8 s and more. So it is left at once.
+ */
+import type { Timer } from '../../core/port/clock.js';
+import { messageOf } from '../../core/port/errors.js';
+import type { Address } from './connections.js';
+import type { Whereabouts } from './route.js';
+import { LiveConnection, MessageConnection, type Needs, type Source } from './server-connection.js';
+
+/** How long a Sentinel may take to answer, in ms. It is short, because a Sentinel has little to do, and others can be asked. */
+const ANSWERS_WITHIN_MS = 500;
+/** How long after a Sentinel hung up it is listened to anew, in ms. */
+const LISTENS_AGAIN_MS = 1_000;
+/** What a Sentinel says when it has begun to name another master: the first by the one that leads the failover, the second by all, later. */
+const SWITCHES = ['+failover-state-reconf-slaves', '+switch-master'];
+
+export class SentinelMaster implements Whereabouts {
+  private readonly listening = new Map<string, MessageConnection>();
+  private readonly pauses = new Set<Timer>();
+  private moved: (to: Address) => void = () => {};
+  private closed = false;
+
+  constructor(
+    private readonly name: string,
+    /** The one that is asked first stands first. */
+    private sentinels: readonly Address[],
+    private readonly ofSentinels: Source,
+    private readonly ofMaster: Source,
+    private readonly map: (address: Address) => Address,
+    private readonly needs: Needs,
+  ) {}
+
+  onMoved(moved: (to: Address) => void): void {
+    this.moved = moved;
+  }
+
+  /** The Sentinel that answered is asked first the next time, and those that it knows are asked too. */
+  readonly locate = async (): Promise<Source> => {
+    let last: unknown;
+    for (const sentinel of this.sentinels) {
+      try {
+        const { master, others } = await this.ask(sentinel);
+        this.first(sentinel, others);
+        for (const each of this.sentinels) this.listen(each);
+        return { ...this.ofMaster, address: this.map(master) };
+      } catch (error) {
+        last = error;
+      }
+    }
+    throw new Error(`no Sentinel names the master '${this.name}'. Last error: ${messageOf(last)}`, { cause: last });
+  };
+
+  close(): void {
+    this.closed = true;
+    for (const pause of this.pauses) this.needs.clock.clearTimer(pause);
+    for (const connection of this.listening.values()) connection.close();
+  }
+
+  private source(sentinel: Address): Source {
+    return { ...this.ofSentinels, address: this.map(sentinel) };
+  }
+
+  private first(sentinel: Address, others: readonly Address[] = []): void {
+    this.sentinels = [...new Map([sentinel, ...this.sentinels, ...others].map((address) => [nameOf(address), address])).values()];
+  }
+
+  private async ask(sentinel: Address): Promise<{ master: Address; others: readonly Address[] }> {
+    const { clock } = this.needs;
+    const live = new LiveConnection(this.source(sentinel), this.needs, undefined, ANSWERS_WITHIN_MS);
+    let timer: Timer | undefined;
+    try {
+      const { sender } = await live.open();
+      timer = clock.setTimer(() => live.end(), ANSWERS_WITHIN_MS);
+      const others = await sender.call('sentinel', 'SENTINELS', this.name).catch(() => []);
+      // This comes last, so that no news of another master comes between the answer and the connection to it.
+      const found = await sender.call('sentinel', 'GET-MASTER-ADDR-BY-NAME', this.name);
+      if (!Array.isArray(found)) throw new Error(`the Sentinel ${nameOf(sentinel)} does not know it`);
+      return { master: { host: String(found[0]), port: Number(found[1]) }, others: addressesIn(others) };
+    } finally {
+      if (timer !== undefined) clock.clearTimer(timer);
+      live.end();
+    }
+  }
+
+  private listen(sentinel: Address): void {
+    const name = nameOf(sentinel);
+    if (this.closed || this.listening.has(name)) return;
+    const connection = new MessageConnection(() => Promise.resolve(this.source(sentinel)), this.needs);
+    this.listening.set(name, connection);
+    connection.onEnd(() => this.listenAgain(sentinel));
+    connection.open(SWITCHES, (message) => message.split(' ').includes(this.name) && void this.hear(sentinel)).catch(() => connection.close());
+  }
+
+  private listenAgain(sentinel: Address): void {
+    if (this.closed) return;
+    const pause = this.needs.clock.setTimer(() => {
+      this.pauses.delete(pause);
+      this.listening.delete(nameOf(sentinel));
+      this.listen(sentinel);
+    }, LISTENS_AGAIN_MS);
+    this.pauses.add(pause);
+  }
+
+  /** Other Sentinels may hear of it seconds later. */
+  private async hear(sentinel: Address): Promise<void> {
+    const told = await this.ask(sentinel).catch(() => undefined);
+    if (told === undefined || this.closed) return;
+    this.first(sentinel);
+    this.moved(this.map(told.master));
+  }
+}
+
+function nameOf({ host, port }: Address): string {
+  return `${host}:${port}`;
+}
+
+/** Each Sentinel is told as a list of names and values. */
+function addressesIn(reply: unknown): readonly Address[] {
+  if (!Array.isArray(reply)) return [];
+  return reply.filter(Array.isArray).flatMap((fields: unknown[]) => {
+    const [host, port] = ['ip', 'port'].map((name) => fields[fields.indexOf(name) + 1]);
+    return fields.includes('ip') && fields.includes('port') ? [{ host: String(host), port: Number(port) }] : [];
+  });
+}
