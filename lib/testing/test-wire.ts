@@ -15,14 +15,13 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../core/port/lock-store.js';
-import { ticketsOf, type TicketStore } from '../core/port/ticket.js';
 import type { TestStore } from './test-store.js';
 import { endingWith, renewalEndingWith, wholeAnswer, wholeRenewal, wholeState } from './whole-milliseconds.js';
 
 export class TestWire implements LockStore {
   /** The application may be one that asks for replicas of its Redis: whatever number it names counts as acknowledged. */
   readonly capabilities: StoreCapabilities;
-  readonly tickets: TicketStore;
+  readonly ticketHome: string;
   private stopListening: () => void = () => {};
 
   constructor(
@@ -31,7 +30,7 @@ export class TestWire implements LockStore {
     readonly process: string,
   ) {
     this.capabilities = { ...shared.memory.capabilities, replicas: true };
-    this.tickets = ticketsOf(this, shared.memory.tickets.home);
+    this.ticketHome = shared.memory.ticketHome;
   }
 
   async open(): Promise<void> {

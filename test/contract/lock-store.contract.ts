@@ -109,7 +109,7 @@ export function lockStoreContract(contract: LockStoreContract): void {
       for (const store of stage.stores()) expect(store.capabilities).toMatchObject({ queue: has, permits: has });
     });
     it('says whether it hands holds on', () => {
-      for (const store of stage.stores()) expect(store.tickets === undefined).toBe(contract.withoutTickets === true);
+      for (const store of stage.stores()) expect(store.ticketHome === undefined).toBe(contract.withoutTickets === true);
     });
     grantsLocks(stage, promised);
     endsLeases(stage, promised);

@@ -1,7 +1,7 @@
 /** The contract's part about tickets: what a hold becomes between two processes. The numbers are those of core/port/ticket.ts. */
 import { expect } from '@jest/globals';
 import { delay } from '../../lib/core/port/clock.js';
-import type { AdoptedHold, AdoptOutcome, HandOffOutcome, TicketStore } from '../../lib/core/port/ticket.js';
+import { type AdoptedHold, type AdoptOutcome, deskOf as deskAt, type HandOffOutcome, type TicketDesk } from '../support/ticket-desk.js';
 import { USUAL_LEASE_MS, until, type Contender } from './contender.js';
 import type { Promised, Stage } from './lock-store.contract.js';
 
@@ -19,7 +19,7 @@ export function handsHoldsOn(stage: Stage, promised: Promised): void {
   const { clock } = stage;
   let tickets = 0;
 
-  const deskOf = ({ store }: Contender): TicketStore => store.tickets!;
+  const deskOf = ({ store }: Contender): TicketDesk => deskAt(store);
   const newTicket = (): string => `a.=ticket${++tickets}`;
 
   const handOff = (ticketId: string, givers: readonly Contender[], withinMs = WITHIN_MS, stays = false, notAfter = clock.now() + 60_000): Promise<HandOffOutcome> =>

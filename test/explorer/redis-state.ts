@@ -126,7 +126,7 @@ export interface Handing {
   wasBroughtBack: boolean;
 }
 
-/** An adoption (core/hold/tickets.ts). */
+/** An adoption (core/queue/store-request.ts). */
 export interface Adopting {
   readonly id: string;
   readonly ticketId: string;

@@ -1,4 +1,4 @@
-/** How a process hands its hold to a ticket, and how another one adopts it: core/hold/tickets.ts and core/hold/tickets.ts as changes of a state. */
+/** How a process hands its hold to a ticket (core/hold/tickets.ts), and how another one adopts it (core/queue/store-request.ts), as changes of a state. */
 import { ticketIdOf } from '../../lib/core/port/ticket.js';
 import { acquireCall, bringBackHeadSize, readAcquire, readBringBack, type AcquireArgs, type AcquireReply, type ReplyItems } from '../../lib/stores/wire/lua.generated.js';
 import { LONG_AGO, trustOf } from '../../lib/stores/wire/server-clock.js';

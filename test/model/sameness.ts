@@ -1,6 +1,6 @@
 /** When the answers of a store and of the lock machine count as the same. */
 import { expect } from '@jest/globals';
-import type { AdoptOutcome } from '../../lib/core/port/ticket.js';
+import type { AdoptOutcome } from '../support/ticket-desk.js';
 import type { LockState } from '../../lib/core/port/lock-state.js';
 import type { AcquireOutcome, Grant, HeartbeatOutcome, RenewOutcome } from '../../lib/core/port/lock-store.js';
 

@@ -47,12 +47,13 @@ class LosesWakes extends MemoryStore {
   }
 }
 
-/** A store whose tickets do one thing otherwise. */
-function withTickets(change: (tickets: MemoryStore['tickets']) => Partial<MemoryStore['tickets']>): typeof MemoryStore {
+/** A store that answers otherwise when a hold is to change hands: `whose` says to a ticket (`hold`) or from one (`ticket`). */
+function withTickets(whose: 'hold' | 'ticket', change: (request: AcquireRequest, ask: MemoryStore['acquire']) => ReturnType<MemoryStore['acquire']>): typeof MemoryStore {
   return class extends MemoryStore {
-    constructor(...options: ConstructorParameters<typeof MemoryStore>) {
-      super(...options);
-      Object.assign(this.tickets, change({ ...this.tickets }));
+    override acquire(request: AcquireRequest): ReturnType<MemoryStore['acquire']> {
+      const { takesOver } = request;
+      const ask = (other: AcquireRequest): ReturnType<MemoryStore['acquire']> => super.acquire(other);
+      return takesOver !== undefined && (takesOver === 'ticket') === (whose === 'ticket') ? change(request, ask) : ask(request);
     }
   };
 }
@@ -136,10 +137,14 @@ describe('The comparison of a store with the lock machine', () => {
     'gives everybody a place': mishearing({ queue: true }),
     'grants other lengths': mishearing({ leaseMs: 60_000 }),
     'reserves one fence': mishearing({ fences: 1 }),
-    'does not hear of hand-offs': withTickets(() => ({ handOff: async () => ({ kind: 'handedOff', until: 0 }) })),
-    'gives every ticket the same time': withTickets(({ handOff }) => ({ handOff: (request) => handOff({ ...request, withinMs: 1 }) })),
-    'adopts nothing': withTickets(() => ({ adopt: async ({ holds }) => ({ kind: 'gone', key: holds[0]!.key, now: 0, memory: undefined }) })),
-    'adopts for another time': withTickets(({ adopt }) => ({ adopt: (request) => adopt({ ...request, leaseMs: 60_000 }) })),
+    'does not hear of hand-offs': withTickets('hold', async ({ mode }) => ({
+      kind: 'granted',
+      grant: { fence: 1, fences: 1, mode, trustedUntil: 0, contended: false },
+      taken: { owner: undefined, permits: undefined, minHoldMs: 0, end: 0 },
+    })),
+    'gives every ticket the same time': withTickets('hold', (request, ask) => ask({ ...request, leaseMs: 1 })),
+    'adopts nothing': withTickets('ticket', async () => ({ kind: 'gone', now: 0, memory: undefined })),
+    'adopts for another time': withTickets('ticket', (request, ask) => ask({ ...request, leaseMs: 60_000 })),
   };
 
   it.each(Object.entries(mutants))('fails a store that %s', async (_, Store) => {

@@ -11,7 +11,7 @@ const list = [
   // Nest
   ['a silent server is waited for', 'lib/stores/wire/first-connection.ts', 'return await Promise.race([open(), late]);', 'return await open();', 'bootTimeoutMs is a bound', 'test/nest/wrong-topology'],
   ['a hand-back beside its copy', 'lib/core/hold/tickets.ts', 'if (lateMs >= 0) await delay(clock, lateMs + 1);', '', 'S5: a copy of the adoption adopts the ticket for a hold that is over', 'test/core/hold/hand-off'],
-  ['a ticket is late at its first end', 'lib/core/hold/tickets.ts', 'ticket.handsBack ? Number.MAX_SAFE_INTEGER : ticket.until', 'ticket.until', 'SPEC 9: an attempt after the first end of the ticket is refused', 'test/core/hold/hand-off'],
+  ['a ticket is late at its first end', 'lib/core/hold/tickets.ts', 'hasManyEnds ? Number.MAX_SAFE_INTEGER : until', 'until', 'SPEC 9: an attempt after the first end of the ticket is refused', 'test/core/hold/hand-off'],
   ['the profile wins', 'lib/core/port/options.ts', '[...taken, ...said]', '[...said, ...taken]', 'SPEC 9: what a call says itself is overruled', 'test/nest/profiles'],
   ['a profile leads several', 'lib/core/port/options.ts', '.filter(([option]) => Object.hasOwn(names, option))', '', 'SPEC 8: permits of a profile let several processes lead', 'test/nest/profiles'],
   ['an agent does not trace locked methods', 'lib/nest/lock-method.ts', 'Reflect.getOwnMetadataKeys(method).length > copied.length ?', 'copied.length >= 0 ?', 'interop: an agent takes a locked method for an object', 'test/nest/traced-methods'],
@@ -321,7 +321,7 @@ const list = [
   ['the fence stays at an adoption', lua('acquire'), 'shared or nextFence(lock.fenceKey, nowUs, math.max(lock.floor, holder.fence + holder.fences - 1), 1), 1', 'holder.fence, 1', 'SPEC 8: the fence rises with the adoption', 'test/lua/tickets'],
   ['a ticket shares its own fence', lua('acquire'), "    holder.owner = '-' -- its own fence is not shared\n", '', 'SPEC 8: the fence of an owner rises with the adoption of its only hold', 'test/contract/redis-store.contract'],
   ['a hand-off keeps the end of the lease', lua('acquire'), 'heir.id, heir.ending = request.id, math.max(now + request.leaseMs, holder.minEnd)', 'heir.id, heir.ending = request.id, math.max(now + request.leaseMs, holder.ending)', 'SPEC 8: after withinMs the lock passes on', 'test/lua/tickets'],
-  ['handed off again before the copy is late', core('hold/tickets'), 'holds.some(({ stays }) => stays) ? notAfter : -Infinity', 'holds.length === 0 ? notAfter : -Infinity', 'S5: the ticket of the second try is adopted, and the first makes it anew', 'test/core/hold/hand-off'],
+  ['handed off again before the copy is late', core('hold/tickets'), 'leases.some(({ stays }) => stays) ? notAfter : -Infinity', 'leases.length === 0 ? notAfter : -Infinity', 'S5: the ticket of the second try is adopted, and the first makes it anew', 'test/core/hold/hand-off'],
   ['a stray answer is a vote', redlock('node-store'), 'if (now <= 1) throw unexpected(now);', '', 'S1: what a node answered to another script counts as its vote', 'test/stores/redlock/answers-of-nodes'],
   ['an adoption in a recovery', lua('acquire'), 'if lock.recoversForMs > 0 then return nil, lock.recoversForMs end', '', 'S7: an old copy of a used ticket is adopted beside its holder', 'test/lua/tickets'],
   // Forced releases
@@ -343,7 +343,9 @@ const list = [
   ['another is taken away', lua('force-release'), 'fence and (fence < holder.fence or fence > last)', 'false', 'a forced release that names a fence hits everybody', 'redlock:operator'],
   ['restarts that look like a forced release', redlock('ballot'), ' && kept.memory === node.store.memoryOf(this.key)', '', 'a lease outlives the restart of its nodes', 'redlock:nodes'],
   ['earlier read leases beside a writer', core('queue/key-queue'), "granted === 'write' || mode === 'write'", "mode === 'write'", 'S1: a grant to write ends the leases that it excludes', 'test/core/queue/key-queue'],
-  ['an adoption that lets the process end', core('hold/tickets'), 'schedule.waitBegins();', '', 'who waits is answered', 'test/core/hold/adoption'],
+  ['an adoption that lets the process end', core('queue/call'), 'schedule.waitBegins();', '', 'who waits is answered', 'test/core/hold/adoption'],
+  ['an adopted hold that was not begun', core('queue/store-request'), 'abandoned: !this.takesOver', 'abandoned: true', 'T2: an adoption that is given up ends what minHoldMs keeps taken', 'test/core/hold/adoption'],
+  ['half a ticket', core('hold/several-keys'), 'if (call.ticket && taken.length > 0 &&', 'if (call.ticket && taken.length > 99 &&', 'L5: locks stay taken for a ticket that nobody can adopt any more', 'test/core/hold/adoption'],
 ];
 
 export const mutants = list.map(([name, file, text, instead, breaks, where]) => ({ name, file, text, instead, breaks, where }));

@@ -15,7 +15,6 @@ import type {
   RenewRequest,
   Wake,
 } from '../../lib/core/port/lock-store.js';
-import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest } from '../../lib/core/port/ticket.js';
 import type { HistoryEvent } from '../model/history.js';
 import { StoreAround } from '../support/store-around.js';
 import type { Plan } from './plan.js';
@@ -60,7 +59,9 @@ export class RecordingStore extends StoreAround {
   }
 
   override async acquire(request: AcquireRequest): Promise<AcquireOutcome> {
-    const { key, id, mode, owner, permits, replaces, handsOn } = request;
+    const { key, id, mode, owner, permits, replaces, handsOn, takesOver } = request;
+    if (takesOver === 'ticket') return this.adopt(request);
+    if (takesOver !== undefined) return this.handOff(request);
     this.keys.set(id, key);
     if (replaces !== undefined) this.tell(replaces, { kind: 'released' });
     this.tell(id, { kind: 'asked', mode, owner, permits, passesQueue: handsOn });
@@ -112,26 +113,25 @@ export class RecordingStore extends StoreAround {
     return this.store.release(request);
   }
 
-  override async handOff(request: HandOffRequest): Promise<HandOffOutcome> {
+  private handOff(request: AcquireRequest): Promise<AcquireOutcome> {
     this.recorder.storeCalls++;
-    for (const { id, stays } of request.holds) if (!stays) this.tell(id, { kind: 'released' });
-    return super.handOff(request);
+    if (request.takesOver === 'hold') this.tell(request.replaces!, { kind: 'released' });
+    return this.store.acquire(request);
   }
 
-  override async adopt(request: AdoptRequest): Promise<AdoptOutcome> {
+  private async adopt(request: AcquireRequest): Promise<AcquireOutcome> {
+    const { key, id } = request;
     this.recorder.storeCalls++;
-    for (const { id } of request.holds) if (!this.adopting.has(id)) this.adopting.set(id, { since: this.process.time.now });
-    const outcome = await super.adopt(request);
-    if (outcome.kind !== 'adopted') return outcome;
-    outcome.holds.forEach(({ grant, owner, permits }, n) => {
-      const { key, id } = request.holds[n]!;
-      const { since, releasedAt } = this.adopting.get(id)!;
-      this.keys.set(id, key);
-      this.tell(id, { kind: 'asked', mode: grant.mode, owner, permits, passesQueue: true }, since);
-      // Its process gave it up before the answer came, and the store may have heard of that first: nobody works under it.
-      if (releasedAt !== undefined) this.tell(id, { kind: 'released' }, releasedAt);
-      this.granted(id, grant);
-    });
+    if (!this.adopting.has(id)) this.adopting.set(id, { since: this.process.time.now });
+    const outcome = await this.store.acquire(request);
+    if (outcome.kind !== 'granted') return outcome;
+    const { grant, taken: { owner, permits } = {} } = outcome;
+    const { since, releasedAt } = this.adopting.get(id)!;
+    this.keys.set(id, key);
+    this.tell(id, { kind: 'asked', mode: grant.mode, owner, permits, passesQueue: true }, since);
+    // Its process gave it up before the answer came, and the store may have heard of that first: nobody works under it.
+    if (releasedAt !== undefined) this.tell(id, { kind: 'released' }, releasedAt);
+    this.granted(id, grant);
     return outcome;
   }
 

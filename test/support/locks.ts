@@ -4,7 +4,6 @@ import { delay, type Clock } from '../../lib/core/port/clock.js';
 import type { Lease } from '../../lib/core/port/lease.js';
 import type { LockDefaults } from '../../lib/core/port/lock-options.js';
 import type { AcquireOutcome, AcquireRequest, Doubt, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, Wake } from '../../lib/core/port/lock-store.js';
-import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest } from '../../lib/core/port/ticket.js';
 import { LockStoreError } from '../../lib/core/port/errors.js';
 import type { Report } from '../../lib/core/port/lock-events.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
@@ -58,7 +57,8 @@ export class Wire extends StoreAround {
   }
 
   override acquire(request: AcquireRequest): Promise<AcquireOutcome> {
-    return this.send('acquire', () => this.store.acquire(request));
+    if (request.takesOver === 'ticket') return this.adopt(request);
+    return request.takesOver ? this.handOff(request) : this.send('acquire', () => this.store.acquire(request));
   }
 
   override release(request: ReleaseRequest): Promise<'released' | 'lost'> {
@@ -69,12 +69,14 @@ export class Wire extends StoreAround {
     return this.send('downgrade', () => this.store.downgrade(holder));
   }
 
-  override handOff(request: HandOffRequest): Promise<HandOffOutcome> {
-    return this.send('handOff', () => super.handOff(request));
+  /** A request that gives a hold to a ticket. */
+  handOff(request: AcquireRequest): Promise<AcquireOutcome> {
+    return this.send('handOff', () => this.store.acquire(request));
   }
 
-  override adopt(request: AdoptRequest): Promise<AdoptOutcome> {
-    return this.send('adopt', () => super.adopt(request));
+  /** A request that takes a hold from a ticket. */
+  adopt(request: AcquireRequest): Promise<AcquireOutcome> {
+    return this.send('adopt', () => this.store.acquire(request));
   }
 
   override async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {

@@ -13,27 +13,17 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../../lib/core/port/lock-store.js';
-import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest, TicketStore } from '../../lib/core/port/ticket.js';
 
 export class StoreAround implements LockStore {
   readonly capabilities: StoreCapabilities;
-  readonly tickets: TicketStore | undefined;
+  readonly ticketHome: string | undefined;
 
   constructor(
     protected readonly store: LockStore,
     capabilities: Partial<StoreCapabilities> = {},
   ) {
     this.capabilities = { ...store.capabilities, ...capabilities };
-    const { tickets } = store;
-    this.tickets = tickets && { home: tickets.home, handOff: (request) => this.handOff(request), adopt: (request) => this.adopt(request) };
-  }
-
-  handOff(request: HandOffRequest): Promise<HandOffOutcome> {
-    return this.store.tickets!.handOff(request);
-  }
-
-  adopt(request: AdoptRequest): Promise<AdoptOutcome> {
-    return this.store.tickets!.adopt(request);
+    this.ticketHome = store.ticketHome;
   }
 
   open(): Promise<void> {

@@ -53,7 +53,7 @@ export class LockCalls implements CallHost, HoldHost {
   private readonly events: EventSink;
   private readonly resolved = new WeakMap<WithLockOptions & CallSite, ResolvedOptions>();
   private readonly queue: LocalQueue;
-  private readonly tickets: Tickets;
+  readonly tickets: Tickets;
   private readonly waiting: WaitingCalls;
   private readonly timeouts: Timeouts;
 
@@ -67,7 +67,7 @@ export class LockCalls implements CallHost, HoldHost {
     this.schedule = this.watchdog.schedule;
     this.queue = new LocalQueue(store, clock, this.watchdog, process, defaults);
     this.shutdown = new ShutdownGate(this.queue, this.watchdog, clock, defaults, (holds) => announcer.overstayed(holds, defaults.shutdownGraceMs));
-    this.tickets = new Tickets(this, this.queue, process, instance);
+    this.tickets = new Tickets(this, this.queue.background, process, instance);
     this.here = new HoldersHere(this.queue);
     this.waiting = new WaitingCalls(clock);
     this.timeouts = new Timeouts(this, this.queue, this.here, this.waiting);
@@ -93,14 +93,14 @@ export class LockCalls implements CallHost, HoldHost {
 
   /** Notes a call that brings a ticket. @throws LockUsageError for options or a ticket that cannot work, before the store is asked */
   beginAdoption(text: string, given: (WithAdoptedOptions & CallSite) | undefined, list: OptionList): Call {
-    const ticket = this.tickets.read(text);
+    const ticket = this.tickets.read(text, given?.onError === 'handBack');
     const { keys } = ticket;
     const { clock, defaults, context } = this;
     withinMsOf({ withinMs: given?.withinMs }, 0, defaults, keys[0]!);
     const options = resolveOptions(given, { ...defaults, mode: 'write', minHoldMs: 0 }, keys[0], list);
     throwIfAborted(options.signal);
     const call = new Call(keys, options, clock.now(), context.surroundings(), this);
-    call.ticket = given?.onError === 'handBack' ? { ...ticket, handsBack: true } : ticket;
+    call.ticket = ticket;
     return call;
   }
 
@@ -136,13 +136,12 @@ export class LockCalls implements CallHost, HoldHost {
    * the present instant, if it is known.
    */
   take(call: Call, now?: number): Promise<Taken | Taken[]> {
-    if (call.ticket) return this.tickets.adopt(call.ticket, call);
     return call.keys.length === 1 ? this.takeOne(call, now) : takeAll(call, this);
   }
 
   /** Gets one lock: by re-entering a hold of it that surrounds the call, else from the queue. */
   takeOne(call: Call, now?: number): Promise<Taken> {
-    if (call.around && this.context.find(call.key)) return this.reenter(call);
+    if (call.around && !call.ticket && this.context.find(call.key)) return this.reenter(call);
     const refusal = this.shutdown.refusal(call.key, call.insideHold);
     return refusal ? Promise.reject(refusal) : this.queue.acquire(call, now);
   }

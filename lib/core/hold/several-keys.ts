@@ -3,10 +3,11 @@
  * each other in a circle. The call waits only at the first busy key, and the watchdog renews what it has meanwhile.
  */
 import { StoreLease } from '../lease/store-lease.js';
-import type { LockLostError } from '../port/errors.js';
+import { LockLostError } from '../port/errors.js';
 import type { Call } from '../queue/call.js';
 import { abortWith } from '../queue/abort-signals.js';
 import type { ShutdownGate } from './shutdown-gate.js';
+import type { Tickets } from './tickets.js';
 import { abandon, leaseOf, type HoldHost, type Taken } from './hold.js';
 
 /** How long the call waits for the store when all locks are there, or are given back, in ms. The commands go on in the background. */
@@ -19,6 +20,7 @@ interface Gathering extends HoldHost {
   readonly shutdown: ShutdownGate;
   /** Gets one of the locks. */
   takeOne(call: Call): Promise<Taken>;
+  readonly tickets: Tickets;
 }
 
 /** Takes the locks in the order of the keys, which are sorted and without duplicates. Rejects with why one of them could not be had. */
@@ -30,7 +32,7 @@ export async function takeAll(call: Call, host: Gathering): Promise<Taken[]> {
   const { clock, watchdog, shutdown } = host;
   const lost = { leaseLost: (error: LockLostError) => stop.abort(error) };
   // What a hold around the call rules out is refused before the call waits for another of its locks.
-  for (const key of keys) host.context.find(key)?.partOf(key)?.assertCovers(options);
+  if (!call.ticket) for (const key of keys) host.context.find(key)?.partOf(key)?.assertCovers(options);
   const stopListening = signal && abortWith(signal, stop);
   // The call counts as a hold from now on, so that a shutdown waits until its locks are given back.
   shutdown.holdBegan();
@@ -53,6 +55,8 @@ export async function takeAll(call: Call, host: Gathering): Promise<Taken[]> {
     if (refusal) throw refusal;
     return taken;
   } catch (error) {
+    // The ticket has no more what was taken of it: nobody can adopt the others.
+    if (call.ticket && taken.length > 0 && error instanceof LockLostError) host.tickets.giveBack(call.ticket, options);
     await together(host, taken, call.until, (one, done) => abandon(one, options.mode, clock.now(), done));
     throw shutdown.refusal(keys[0]!, insideHold) ?? error;
   } finally {

@@ -4,17 +4,13 @@
  */
 import type { Clock } from '../port/clock.js';
 import { LockClosedError } from '../port/errors.js';
-import type { Adoption } from './tickets.js';
 import type { Hold } from './hold.js';
-import type { ReasonToReject } from '../queue/call.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import type { ResolvedDefaults } from '../port/lock-options.js';
 import { Alarm } from '../lease/schedule.js';
 import type { Watchdog } from '../lease/watchdog.js';
 
 export class ShutdownGate {
-  /** The adoptions that ask the store: they are in no queue. */
-  readonly adoptions = new Set<Adoption>();
   private holds = 0;
   /** When holds are declared lost, in clock.now() time; undefined before the shutdown is announced. */
   private graceEndsAt: number | undefined;
@@ -73,7 +69,7 @@ export class ShutdownGate {
     if (this.closing) return;
     this.closing = true;
     this.announce();
-    this.refuseWaiting((key, insideHold) => this.refusal(key, insideHold));
+    this.queue.rejectWaiting((key, insideHold) => this.refusal(key, insideHold));
   }
 
   /** Resolves when all holds have ended or the grace is over; undefined when there are none. */
@@ -100,17 +96,12 @@ export class ShutdownGate {
     this.letProcessEnd();
     // Before the shutdown begins, calls that come later are served: other parts of the application still need them to end.
     this.closed = this.closing;
-    this.refuseWaiting(closedError);
+    this.queue.rejectWaiting(closedError);
     const { shutdownGraceMs } = this.defaults;
     const overstaying: Hold[] = (this.overstaying = []);
     this.watchdog.loseAll(`the module was shut down and the work went on for longer than shutdownGraceMs (${shutdownGraceMs} ms)`);
     this.overstaying = undefined;
     if (overstaying.length > 0) this.overstayed(overstaying.sort((a, b) => b.heldMs - a.heldMs));
-  }
-
-  private refuseWaiting(reasonFor: ReasonToReject): void {
-    this.queue.rejectWaiting(reasonFor);
-    for (const call of this.adoptions) call.shutdownAdvanced();
   }
 }
 

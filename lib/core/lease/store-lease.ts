@@ -400,7 +400,8 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     this.users -= 1;
     this.isGathered = false;
     this.askedAt = now;
-    this.abandoned = abandoned;
+    // Under a hold that was adopted work has begun, in the process that handed it off.
+    this.abandoned = abandoned && this.ticketId === undefined;
     if (now >= this.trustedUntil) this.endTrust();
     // For most leases it is the only one.
     if (this.listeners.length === 1 && this.listeners[0] === caller) this.listeners = NOBODY;

@@ -161,14 +161,20 @@ function homeText(home: string): string {
 
 const NOT_ADOPTED = 'Nothing is held here; acquire the lock again if the work still has to be done.';
 
-export function lateTicketError(key: string, lateByMs: number): LockLostError {
+/** The error of an adoption, when the store says that the ticket does not have this lock. `now`, `memory`: the store's clock in ms, and what it remembers. */
+export function ticketError(key: string, { keys, until, memory: before }: Ticket, { now, memory }: { readonly now: number; readonly memory: string | undefined }): LockLostError {
+  if (now > until) return lateTicketError(key, now - until);
+  return key === keys[0] && before !== undefined && memory !== undefined && memory !== before ? forgottenTicketError(key) : usedTicketError(key);
+}
+
+function lateTicketError(key: string, lateByMs: number): LockLostError {
   return new LockLostError(`Lock '${key}' was lost: its ticket came too late, ${Math.max(1, Math.round(lateByMs))} ms after its end. ${NOT_ADOPTED}`, { key, reason: 'ticket-late' });
 }
 
-export function usedTicketError(key: string): LockLostError {
+function usedTicketError(key: string): LockLostError {
   return new LockLostError(`Lock '${key}' was lost: its ticket was adopted already (it is good for one adoption), or an operator took the lock away. ${NOT_ADOPTED}`, { key, reason: 'ticket-used' });
 }
 
-export function forgottenTicketError(key: string): LockLostError {
+function forgottenTicketError(key: string): LockLostError {
   return new LockLostError(`Lock '${key}' was lost: the store was restarted, replaced or flushed since it was handed off, and nobody can bring a ticket back. ${NOT_ADOPTED}`, { key, reason: 'forgotten' });
 }

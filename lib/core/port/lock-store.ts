@@ -31,13 +31,12 @@
  *       fence of its own, in the order of P7. While anybody holds or waits, a request that names another number, or none, is refused.
  *       A request with `handsOn` takes over the permit of the lease that it replaces, before those who wait.
  *   P18 A request with `takesOver` stands in the place of the holder that it replaces, in one step, if that is there: nobody is let in, and
- *       mode, owner, permit and what is left of minHoldMs stay. It is answered alike as often as it comes. See ticket-store.ts.
+ *       mode, owner, permit and what is left of minHoldMs stay. It is answered alike as often as it comes. See ticket.ts.
  */
 import type { LockStoreError } from './errors.js';
 import type { StoreEvent } from './lock-events.js';
 import type { LockMode } from './lock-options.js';
 import type { ListOptions, LockState } from './lock-state.js';
-import type { TicketStore } from './ticket.js';
 
 /** How many holds of one lock an owner can have at a time. It is bounded, because each script reads them all. Part of the wire format. */
 export const MAX_HOLDS_OF_OWNER = 1_000;
@@ -234,8 +233,11 @@ export const NO_MEMORY = '-';
 
 export interface LockStore {
   readonly capabilities: StoreCapabilities;
-  /** Hands holds to other processes; undefined for a store that cannot. */
-  readonly tickets?: TicketStore | undefined;
+  /**
+   * Names the locks that a ticket of this store can be for: the kind of the store and its prefix. Tickets with another home are refused.
+   * Undefined for a store that cannot hand holds to other processes.
+   */
+  readonly ticketHome?: string | undefined;
   /** What it is and what guards it, once it is open; undefined for a store that says nothing of itself. */
   readonly summary?: StoreSummary | undefined;
   /** What it asks, as messages name it; undefined for a store without a server, and for a Redlock, whose messages name each node. */

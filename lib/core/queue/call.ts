@@ -6,11 +6,11 @@
 import { Appointment, type Schedule } from '../lease/schedule.js';
 import type { StoreLease } from '../lease/store-lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
-import type { Ticket } from '../port/ticket.js';
+import type { BroughtTicket } from '../port/ticket.js';
 import { endedBy, offAbort, onAbort, reasonOf, type AbortListener } from './abort-signals.js';
 
 /** How long a call with waitMs 0, or an adoption with a shorter one, waits for the store's first answer, in ms. */
-export const ANSWER_WITHIN_MS = 800;
+const ANSWER_WITHIN_MS = 800;
 
 /** A hold that surrounds a call, and those around it, as far as calls that wait are concerned. */
 export interface Around {
@@ -65,7 +65,7 @@ export class Call extends Appointment implements AbortListener, Surroundings {
   /** The locks that the same call has already, if it wants several. */
   taken = NOTHING;
   /** The ticket that the call brings, when it adopts a hold. */
-  ticket: Ticket | undefined;
+  ticket: BroughtTicket | undefined;
   /** Its number among all calls that ever came to its line, and its neighbours there. Only the line writes these fields. */
   arrival = 0;
   before: Call | undefined;
@@ -100,6 +100,7 @@ export class Call extends Appointment implements AbortListener, Surroundings {
   forKey(key: string, options: ResolvedOptions, taken: readonly { readonly key: string }[]): Call {
     const one = new Call([key], options, this.since, this, this.host, this.number);
     one.taken = taken;
+    one.ticket = this.ticket;
     return one;
   }
 
@@ -123,7 +124,7 @@ export class Call extends Appointment implements AbortListener, Surroundings {
     const { host: { schedule }, until, options: { waitMs, signal } } = this;
     this.keeper = keeper;
     schedule.waitBegins();
-    schedule.set(this, waitMs === 0 ? until + ANSWER_WITHIN_MS : until);
+    schedule.set(this, waitMs === 0 || this.ticket ? Math.max(until, this.since + ANSWER_WITHIN_MS) : until);
     if (signal) onAbort(signal, this);
   }
 

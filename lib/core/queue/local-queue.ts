@@ -9,7 +9,6 @@ import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
 import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
 import type { LockStore, Wake } from '../port/lock-store.js';
-import { AdoptedLeases } from './adopted-leases.js';
 import type { Call, ReasonToReject } from './call.js';
 import { KeyQueue, type CallQueue, type QueueHost } from './key-queue.js';
 import { hashOf, KeyTable } from './key-table.js';
@@ -18,11 +17,10 @@ import { MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_A_GROUP, Traffic, type StoreRequest } f
 
 export class LocalQueue {
   readonly background: BackgroundRelease;
-  readonly adopted: AdoptedLeases;
   private readonly queues = new KeyTable<KeyQueue>();
   /**
    * Queues aside from the main queue of a key, for calls that the store may let in together and that must not wait for each other
-   * here: each call that names an owner, because it passes the store's queue, readers that a writer in the main queue, or readers with
+   * here: each call that names an owner or brings a ticket, because it passes the store's queue, readers that a writer in the main queue, or readers with
    * other wishes there, would keep out of their phase of reading, and calls that want a permit.
    */
   private readonly aside = new Map<string, Set<CallQueue>>();
@@ -42,7 +40,6 @@ export class LocalQueue {
   ) {
     this.groupOf = store.capabilities.groupOf;
     this.background = new BackgroundRelease(store, clock, watchdog.schedule);
-    this.adopted = new AdoptedLeases(watchdog, this.background);
     this.host = {
       store,
       clock,
@@ -60,7 +57,7 @@ export class LocalQueue {
 
   /** How many keys are wanted or held. */
   get size(): number {
-    return this.queues.size + this.aside.size + this.adopted.size;
+    return this.queues.size + this.aside.size;
   }
 
   /** Resolves when the call is admitted to a lease. Rejects with LockTimeoutError, LockStoreError, LockUsageError or signal.reason. */
@@ -71,18 +68,13 @@ export class LocalQueue {
     });
   }
 
-  /** A holder id that no request had before. */
-  nextId(): string {
-    return this.host.nextId();
-  }
-
   /** The lease of this lock that this process holds under this id. */
   leaseOf(key: string, id: string): StoreLease | undefined {
     for (const queue of this.queuesOf(key)) {
       const lease = queue.leaseOf(id);
       if (lease) return lease;
     }
-    return this.adopted.find(key, id);
+    return undefined;
   }
 
   /** Rejects every call that waits and for whom `reasonFor` has a reason. */
@@ -96,10 +88,10 @@ export class LocalQueue {
     return [...(queue ? [queue] : []), ...(this.aside.get(key) ?? [])];
   }
 
-  private queueFor({ key, options }: Call): CallQueue {
+  private queueFor({ key, options, ticket }: Call): CallQueue {
     const host = this.groupOf ? this.hostOf(this.groupOf(key)) : this.host;
     if (options.permits !== undefined) return this.alike(key, options) ?? this.addAside(new PermitQueue(key, host, options, options.permits));
-    if (options.owner !== undefined) return this.addAside(new KeyQueue(key, host, options));
+    if (options.owner !== undefined || ticket) return this.addAside(new KeyQueue(key, host, options));
     const hash = hashOf(key);
     const queue = this.queues.get(key, hash) ?? this.queues.add(new KeyQueue(key, host), hash);
     if (options.mode === 'write' || !queue.keepsApart(options)) return queue;

@@ -1,5 +1,5 @@
 /** Makes the error of a caller that did not get its lock, from what the store answered or did not answer. */
-import { busyError, givenUpError, outageError, ownerUpgradeError, permitsError, silenceError, tooManyHoldsError } from '../port/hold-errors.js';
+import { busyError, givenUpError, outageError, ownerUpgradeError, permitsError, silenceError, ticketError, tooManyHoldsError } from '../port/hold-errors.js';
 import type { Call } from './call.js';
 import type { Refusal, StoreRequest } from './store-request.js';
 
@@ -16,7 +16,7 @@ export function isSilence(forMs: number, waitMs: number): boolean {
 }
 
 /** The error for an answer of the store that does not grant the lock. */
-export function refusalError(refusal: Refusal, { key, options: { owner, permits, waitMs } }: Call): Error {
+export function refusalError(refusal: Refusal, { key, ticket, options: { owner, permits, waitMs } }: Call): Error {
   switch (refusal.kind) {
     case 'failed':
       return givenUpError(key, waitMs, refusal.error);
@@ -26,6 +26,8 @@ export function refusalError(refusal: Refusal, { key, options: { owner, permits,
       return tooManyHoldsError(key, owner);
     case 'permits':
       return permitsError(key, permits, refusal.permits);
+    case 'gone':
+      return ticketError(key, ticket!, refusal);
     case 'busy':
       return busyError(key, waitMs);
   }

@@ -20,7 +20,7 @@ import { LockStoreError } from '../port/errors.js';
 import { asStoreError, slownessError } from '../port/hold-errors.js';
 import type { ReleaseEnded, ReleaseOutcome } from '../port/lease.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
-import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type HeartbeatOutcome, type LockStore } from '../port/lock-store.js';
+import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type HeartbeatOutcome, type LockStore, type TakenHold } from '../port/lock-store.js';
 import type { Call } from './call.js';
 
 /** With less trust left than this, in ms, a grant would be lost if its first renewal were slow. */
@@ -40,7 +40,7 @@ export interface RequestHost {
 }
 
 /** Why a request was not granted. */
-export type Refusal = Extract<AcquireAnswer, { kind: 'busy' | 'upgrade' | 'full' | 'permits' }> | { readonly kind: 'failed'; readonly error: LockStoreError };
+export type Refusal = Extract<AcquireAnswer, { kind: 'busy' | 'upgrade' | 'full' | 'permits' | 'gone' }> | { readonly kind: 'failed'; readonly error: LockStoreError };
 
 /** The queue for which a request asks. It hears one of the first two, once, unless it cancels the request before. */
 export interface RequestListener {
@@ -55,7 +55,8 @@ export interface RequestListener {
 export class StoreRequest implements AcquireRequest, Waiter {
   readonly id: string;
   readonly key: string;
-  readonly options: ResolvedOptions;
+  /** The options of the call; of a hold that was adopted, what it brought stands there. */
+  options: ResolvedOptions;
   readonly mode: LockMode;
   readonly leaseMs: number;
   readonly queue: boolean;
@@ -65,8 +66,11 @@ export class StoreRequest implements AcquireRequest, Waiter {
   readonly permits: number | undefined;
   readonly label: string | undefined;
   readonly minReplicas: number;
-  /** The id of {@link replaced}. */
+  /** The id of {@link replaced}, or of the ticket that the call brings. */
   replaces: string | undefined;
+  readonly takesOver?: 'ticket';
+  readonly ticketUntil?: number;
+  readonly ticketId?: string;
   /** After when the store must not act on the request. It is set anew whenever the request is sent. */
   notAfter = 0;
   /** When the request was sent last. */
@@ -124,6 +128,11 @@ export class StoreRequest implements AcquireRequest, Waiter {
     this.label = options.label;
     this.minReplicas = options.minReplicas;
     this.replaces = replaced?.id;
+    if (asker.ticket) {
+      this.takesOver = 'ticket';
+      this.ticketUntil = asker.ticket.takenUntil;
+      this.ticketId = this.replaces = asker.ticket.id;
+    }
     this.lastError = this.backoff = this.bound = this.pulse = undefined;
   }
 
@@ -223,14 +232,18 @@ export class StoreRequest implements AcquireRequest, Waiter {
   private heard(outcome: AcquireOutcome): void {
     this.lastError = undefined;
     this.backoff = undefined;
-    if (this.replaced) this.host.background.released(this.replaced);
-    this.replaced = this.replaces = undefined;
+    if (this.replaced) {
+      this.host.background.released(this.replaced);
+      this.replaced = this.replaces = undefined;
+    }
     switch (outcome.kind) {
       case 'granted':
+        if (outcome.taken) this.take(outcome.taken, outcome.grant);
         return this.judge(outcome.grant, this.askedAt);
       case 'upgrade':
       case 'full':
       case 'permits':
+      case 'gone':
         return this.refuse(outcome);
       case 'recovering':
         this.lastError = outcome.cause;
@@ -240,10 +253,12 @@ export class StoreRequest implements AcquireRequest, Waiter {
         return this.wait(outcome.askAgainInMs);
       case 'busy':
         return this.queue ? this.wait(outcome.retryInMs) : this.refuse(outcome);
-      // Only a request that takes a hold over is answered so, and an adoption asks the store by itself.
-      case 'gone':
-        return this.failed(new LockStoreError(`Lock '${this.key}': the store answered for a hold that the request does not take over.`, { key: this.key }));
     }
+  }
+
+  /** Notes what the hold has that was adopted. */
+  private take({ owner, permits, minHoldMs }: TakenHold, { mode }: Grant): void {
+    this.options = { ...this.options, mode, owner, permits, minHoldMs };
   }
 
   private tellReplaced(outcome: ReleaseOutcome): void {
@@ -333,7 +348,8 @@ export class StoreRequest implements AcquireRequest, Waiter {
   private giveBack(): void {
     const { key, id, leaseMs, minHoldMs, graceMs, unansweredUntil: lateUntil, replaced } = this;
     const { background, commandTimeoutMs } = this.host;
-    if (this.sent) background.release({ key, id, abandoned: true, lateUntil }, Math.max(leaseMs, minHoldMs) + graceMs + commandTimeoutMs);
+    // Under a hold that was adopted work has begun, in the process that handed it off.
+    if (this.sent) background.release({ key, id, abandoned: !this.takesOver, lateUntil }, Math.max(leaseMs, minHoldMs) + graceMs + commandTimeoutMs);
     // The request that should release it as well is not sent again.
     if (replaced) background.release(replaced, leaseMs + graceMs + commandTimeoutMs);
   }

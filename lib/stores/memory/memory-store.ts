@@ -20,7 +20,6 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../../core/port/lock-store.js';
-import { ticketsOf, type TicketStore } from '../../core/port/ticket.js';
 import { LockMachine, type Instant } from './lock-machine.js';
 
 /** Locks whose leases ended without a release are looked for at most this often, in ms. */
@@ -34,7 +33,7 @@ interface MemoryStoreOptions {
 export class MemoryStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   /** A ticket is of use in this process only, so its home has a name that no other process has. */
-  readonly tickets: TicketStore = ticketsOf(this, `embedded ${randomBytes(6).toString('base64url')}`);
+  readonly ticketHome = `embedded ${randomBytes(6).toString('base64url')}`;
   private readonly clock: Clock;
   private readonly machine = new LockMachine((wake) => this.deliver(wake));
   private listener: ((wake: Wake) => void) | undefined;

@@ -6,7 +6,6 @@ import type { Clock } from '../../core/port/clock.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import type { AcquireOutcome, AcquireRequest, Doubt, HeartbeatOutcome, HeldLease, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
-import { ticketsOf, type TicketStore } from '../../core/port/ticket.js';
 import { probe, type ServerFacts } from '../wire/boot-probe.js';
 import type { TurnEnd } from '../wire/bundles.js';
 import type { Connect, Connections } from '../wire/connections.js';
@@ -58,7 +57,7 @@ const ANY_MASTER = -1;
 
 export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
-  readonly tickets: TicketStore;
+  readonly ticketHome: string;
   readonly acquire: (request: AcquireRequest) => Promise<AcquireOutcome>;
   readonly release: (request: ReleaseRequest) => Promise<'released' | 'lost'>;
   readonly forceRelease: (key: string, fence?: number) => Promise<boolean>;
@@ -107,7 +106,7 @@ export class RedisStore implements LockStore {
     this.acquiring = new Acquiring(server, renewals, recovery);
     this.acquire = this.acquiring.acquire;
     this.forceRelease = (key, fence) => forceRelease(key, fence, server);
-    this.tickets = ticketsOf(this, `redis ${prefix}`);
+    this.ticketHome = `redis ${prefix}`;
     this.pushedGrants = new PushedGrants(server, this.acquiring, (wake) => this.listener(wake));
     this.heartbeats = new Heartbeats(server, (id) => this.channel.missed(id));
     this.channel = new WakeChannel(() => connections.subscribe(), [keys.channel(process), keys.channelOfAll], clock, commandTimeoutMs, this.messages());

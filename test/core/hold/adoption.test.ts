@@ -1,7 +1,7 @@
 /** What the store may answer to an adoption, and when: late, after a sleep, while it recovers, or not at all. */
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockStoreError } from '../../../lib/core/port/errors.js';
-import type { AdoptOutcome, AdoptRequest } from '../../../lib/core/port/ticket.js';
+import type { AcquireOutcome, AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import { resolveDefaults } from '../../../lib/core/port/options.js';
 import { alone, Fleet, gate, type Wire } from '../../support/locks.js';
 
@@ -11,17 +11,17 @@ interface Worker {
   readonly wire: Wire;
   readonly other: ReturnType<Fleet['process']>['locks'];
   /** What the store was asked, in order. */
-  readonly asked: AdoptRequest[];
+  readonly asked: AcquireRequest[];
   readonly ticketOf: (...keys: string[]) => Promise<string>;
 }
 
 /** A process that brings tickets, and one that wants the locks beside it. */
-function setUp(answer?: (request: AdoptRequest, ask: () => Promise<AdoptOutcome>) => Promise<AdoptOutcome>): Worker {
+function setUp(answer?: (request: AcquireRequest, ask: () => Promise<AcquireOutcome>) => Promise<AcquireOutcome>): Worker {
   const { fleet, locks, wire } = alone();
-  const asked: AdoptRequest[] = [];
+  const asked: AcquireRequest[] = [];
   const adopt = wire.adopt.bind(wire);
   wire.adopt = (request) => {
-    asked.push(request);
+    asked.push({ ...request });
     return answer ? answer(request, () => adopt(request)) : adopt(request);
   };
   const giver = fleet.process().locks;
@@ -30,7 +30,7 @@ function setUp(answer?: (request: AdoptRequest, ask: () => Promise<AdoptOutcome>
 }
 
 const failure = (retryable: boolean): LockStoreError => new LockStoreError('the store is ill', { retryable });
-const gone = (how: Partial<Extract<AdoptOutcome, { kind: 'gone' }>> = {}): AdoptOutcome => ({ kind: 'gone', key: 'k', now: 0, memory: undefined, ...how });
+const gone = (memory?: string): AcquireOutcome => ({ kind: 'gone', now: 0, memory });
 
 describe('An adoption', () => {
   it('asks for a lease no longer than the hold may last', async () => {
@@ -47,7 +47,7 @@ describe('An adoption', () => {
     expect(fleet.clock.now() - start).toBe(5_000);
     expect(asked.length).toBeGreaterThan(25);
     expect(asked.length).toBeLessThan(60);
-    expect(new Set(asked.map(({ holds }) => holds[0]!.id)).size).toBe(1);
+    expect(new Set(asked.map(({ id }) => id)).size).toBe(1);
     const tries = asked.map(({ notAfter }) => notAfter);
     expect(tries).toEqual([...tries].sort((a, b) => a - b));
     expect(tries[1]! - tries[0]!).toBeLessThanOrEqual(20);
@@ -76,11 +76,11 @@ describe('An adoption', () => {
   });
 
   it('waits for the first answer 800 ms at least, and says that there was none', async () => {
-    for (const [waitMs, forMs] of [[0, 800], [900, 900]] as const) {
+    for (const [waitMs, forMs] of [[0, 800], [100, 800], [900, 900]] as const) {
       const { fleet, locks, ticketOf } = setUp(() => new Promise(() => {}));
       const ticket = await ticketOf('k');
       const start = fleet.clock.now();
-      await expect(fleet.clock.runUntil(locks.adopt(ticket, { waitMs }))).rejects.toThrow(`${forMs} ms`);
+      await expect(fleet.clock.runUntil(locks.adopt(ticket, { waitMs }))).rejects.toThrow(waitMs === 0 ? 'did not respond in time' : `did not respond within ${waitMs} ms`);
       expect(fleet.clock.now() - start).toBe(forMs);
     }
   });
@@ -92,15 +92,18 @@ describe('An adoption', () => {
     { memories: ['m', undefined], key: 'a', says: 'adopted already' },
     { memories: ['m', 'n'], key: 'b', says: 'adopted already' },
   ])('whose ticket is gone for $key in memory $memories says: $says', async ({ memories: [before, after], key, says }) => {
-    const { fleet, locks, ticketOf } = setUp(async () => gone({ key, memory: after }));
-    const handOff = fleet.store.tickets.handOff.bind(fleet.store.tickets);
-    fleet.store.tickets.handOff = async (request) => ({ ...(await handOff(request)), memory: before }) as Awaited<ReturnType<typeof handOff>>;
+    const { fleet, locks, ticketOf } = setUp(async (request, ask) => (request.key === key ? gone(after) : ask()));
+    const acquire = fleet.store.acquire.bind(fleet.store);
+    fleet.store.acquire = async (request) => {
+      const outcome = await acquire(request);
+      return request.takesOver === 'hold' && outcome.kind === 'granted' ? { ...outcome, grant: { ...outcome.grant, memory: before } } : outcome;
+    };
     await expect(locks.adopt(await ticketOf('a', 'b'))).rejects.toThrow(says);
   });
 
   it('of several locks of which one is gone gives the ticket back with the others, and one whose first is gone leaves them to who has them', async () => {
     for (const [key, free] of [['b', true], ['a', false]] as const) {
-      const { fleet, locks, other, ticketOf } = setUp(async () => gone({ key }));
+      const { fleet, locks, other, ticketOf } = setUp(async (request, ask) => (request.key === key ? gone() : ask()));
       await expect(locks.adopt(await ticketOf('a', 'b'))).rejects.toBeInstanceOf(LockLostError);
       await fleet.clock.advance(1_000);
       expect([await other.isLocked('a'), await other.isLocked('b')]).toEqual([!free, !free]);
@@ -173,7 +176,7 @@ describe('What an adoption gives back', () => {
     return releases;
   };
   /** Gives an adoption up before its answer comes, and tells what was released after the answer and what the ticket is good for then. */
-  const givenUp = async (answerWith: (ask: () => Promise<AdoptOutcome>) => Promise<AdoptOutcome>): Promise<{ worker: Worker; after: string[]; ticket: string }> => {
+  const givenUp = async (answerWith: (ask: () => Promise<AcquireOutcome>) => Promise<AcquireOutcome>): Promise<{ worker: Worker; after: string[]; ticket: string }> => {
     const answer = gate();
     const worker = setUp(async (_, ask) => (await answer.promise, answerWith(ask)));
     const releases = releasesOf(worker);
@@ -191,7 +194,32 @@ describe('What an adoption gives back', () => {
 
   it('is its own hold alone when it was given up and adopted after all', async () => {
     const { worker, after } = await givenUp((ask) => ask());
-    expect(after).toEqual([worker.asked[0]!.holds[0]!.id]);
+    expect(after).toEqual([worker.asked[0]!.id]);
+  });
+
+  it('keeps what is left of its minHoldMs, because work had begun before it was handed off', async () => {
+    const answer = gate();
+    const { fleet, locks, other } = setUp(async (_, ask) => (await answer.promise, ask()));
+    const giver = fleet.process().locks;
+    const stop = new AbortController();
+    const adopting = locks.adopt(await (await giver.acquire('k', { minHoldMs: 5_000 })).handOff(), { signal: stop.signal });
+    stop.abort(new Error('enough'));
+    await expect(adopting).rejects.toThrow('enough');
+    answer.open();
+    await fleet.clock.advance(4_000);
+    expect(await other.isLocked('k')).toBe(true);
+    await fleet.clock.advance(1_100);
+    expect(await other.isLocked('k')).toBe(false);
+  });
+
+  it('keeps it also of several locks of which one is gone', async () => {
+    const { fleet, locks, other } = setUp(async (request, ask) => (request.key === 'b' ? gone() : ask()));
+    const ticket = await (await fleet.process().locks.acquire(['a', 'b'], { minHoldMs: 5_000 })).handOff();
+    await expect(locks.adopt(ticket)).rejects.toBeInstanceOf(LockLostError);
+    await fleet.clock.advance(4_000);
+    expect(await other.isLocked('a')).toBe(true);
+    await fleet.clock.advance(1_100);
+    expect([await other.isLocked('a'), await other.isLocked('b')]).toEqual([false, false]);
   });
 
   it('leaves the ticket to be adopted when it was given up and its request never reached the store', async () => {

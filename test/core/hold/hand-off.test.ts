@@ -3,21 +3,20 @@ import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockStoreError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import type { LockEvent } from '../../../lib/core/port/lock-events.js';
-import type { RenewRequest } from '../../../lib/core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, RenewRequest } from '../../../lib/core/port/lock-store.js';
 import { resolveDefaults } from '../../../lib/core/port/options.js';
-import type { HandOffOutcome, HandOffRequest } from '../../../lib/core/port/ticket.js';
 import { LockService } from '../../../lib/lock.service.js';
 import { alone, Fleet, gate } from '../../support/locks.js';
 import { StoreAround } from '../../support/store-around.js';
 
 const { commandTimeoutMs } = resolveDefaults();
 const failure = (retryable: boolean): LockStoreError => new LockStoreError('the store is ill', { retryable });
-const LOST: HandOffOutcome = { kind: 'lost', key: 'a' };
+const LOST: AcquireOutcome = { kind: 'gone', now: 0, memory: undefined };
 
 /** A process whose hand-offs are answered by the test, and what its store was told. */
-function setUp(answer: (request: HandOffRequest, ask: () => Promise<HandOffOutcome>) => Promise<HandOffOutcome>) {
+function setUp(answer: (request: AcquireRequest, ask: () => Promise<AcquireOutcome>) => Promise<AcquireOutcome>) {
   const { fleet, locks, wire } = alone();
-  const asked: HandOffRequest[] = [];
+  const asked: AcquireRequest[] = [];
   const broughtBack: RenewRequest[] = [];
   const released: { id: string; at: number }[] = [];
   const handOff = wire.handOff.bind(wire);
@@ -36,7 +35,7 @@ describe('A hand-off of which the store says that it does not know the hold', ()
     const lease = await locks.acquire(['a', 'b'], { leaseMs: 9_000 });
     await clock.advance(1_000.5);
     const ticket = await lease.handOff();
-    expect(asked).toHaveLength(2);
+    expect(asked.map(({ key }) => key)).toEqual(['a', 'a', 'b']);
     expect(broughtBack.map(({ key, leaseMs }) => [key, leaseMs])).toEqual([['a', 7_999], ['b', 7_999]]);
     for (const { held } of broughtBack) expect(held).toMatchObject({ isHeld: true, isReleased: false, mode: 'write', trustedUntil: clock.now() + 7_999.5 });
     await (await other.adopt(ticket)).release();
@@ -57,7 +56,7 @@ describe('A hand-off that gets no answer', () => {
     await expect(clock.runUntil(lease.handOff())).rejects.toBeInstanceOf(LockStoreError);
     expect(clock.now() - since).toBeLessThanOrEqual(forMs);
     expect(clock.now() - since).toBeGreaterThan(forMs - 250);
-    expect(new Set(asked.map(({ ticketId }) => ticketId)).size).toBe(1);
+    expect(new Set(asked.map(({ id }) => id)).size).toBe(1);
   });
 
   it('is what a look at the hold says afterwards, and not that the hold was handed off', async () => {
@@ -77,7 +76,7 @@ describe('A hand-off that gets no answer', () => {
     const since = clock.now();
     await expect(lease.handOff()).rejects.toBeInstanceOf(LockStoreError);
     await clock.advance(60_000);
-    const [ticket, own] = [asked[0]!.ticketId, asked[0]!.holds[0]!.id];
+    const [ticket, own] = [asked[0]!.id, asked[0]!.replaces];
     for (const id of [ticket, own]) {
       const last = released.filter((one) => one.id === id).at(-1)!.at - since;
       expect(last).toBeGreaterThan(commandTimeoutMs);
@@ -122,7 +121,7 @@ describe('A hold that cannot be handed off', () => {
     const fleet = new Fleet();
     const ticket = await (await fleet.process().locks.acquire('a')).handOff();
     const store = new (class extends StoreAround {
-      override readonly tickets = undefined;
+      override readonly ticketHome = undefined;
     })(fleet.store);
     const locks = new LockService({ store, process: 'redlock', clock: fleet.clock });
     const lease = await locks.acquire('b');
@@ -149,13 +148,13 @@ interface Giver {
   readonly fleet: Fleet;
   readonly lease: Lease;
   /** What the store was asked, in order, and when. */
-  readonly asked: readonly (HandOffRequest & { readonly at: number })[];
+  readonly asked: readonly (AcquireRequest & { readonly at: number })[];
 }
 
 /** The first `unanswered` tries get no answer; whether they act is the test's. The hold that is handed off has all of `keys`, the other readers only 'k'. */
 async function giver({ unanswered, acts = false, readers = 1, waitMs = 10_000, keys = ['k'] }: { unanswered: number; acts?: boolean; readers?: number; waitMs?: number; keys?: string[] }): Promise<Giver> {
   const { fleet, locks, wire } = alone({ commandTimeoutMs: 500 });
-  const asked: (HandOffRequest & { readonly at: number })[] = [];
+  const asked: (AcquireRequest & { readonly at: number })[] = [];
   const handOff = wire.handOff.bind(wire);
   wire.handOff = async (request) => {
     asked.push({ ...request, at: fleet.clock.now() });
@@ -174,7 +173,7 @@ describe('A hand-off without an answer', () => {
     const { fleet, lease, asked } = await giver({ unanswered: 2 });
     await fleet.clock.runUntil(lease.handOff());
     expect(asked).toHaveLength(3);
-    expect(new Set(asked.map(({ ticketId }) => ticketId)).size).toBe(1);
+    expect(new Set(asked.map(({ id }) => id)).size).toBe(1);
     expect(asked.map(({ at, notAfter }) => Math.round(notAfter - at))).toEqual([500, 500, 500]);
     expect(asked[2]!.at - asked[0]!.at).toBeLessThan(400);
   });
@@ -187,7 +186,7 @@ describe('A hand-off without an answer', () => {
     const [worker, other] = [fleet.process().locks, fleet.process().locks];
     const adopted = await worker.adopt(ticket);
     // The copy of the first try, which the network had kept.
-    await expect(fleet.store.tickets.handOff(asked[0]!)).rejects.toThrow('too late to be served');
+    await expect(fleet.store.acquire(asked[0]!)).rejects.toThrow('too late to be served');
     await expect(other.adopt(ticket)).rejects.toThrow('adopted already');
     expect((await other.inspect('k')).holders).toHaveLength(2);
     await adopted.release();
@@ -196,7 +195,7 @@ describe('A hand-off without an answer', () => {
   it('of several locks is made again as late when readers go on with one of them', async () => {
     const { fleet, lease, asked } = await giver({ unanswered: 1, readers: 2, keys: ['k', 'l'] });
     await fleet.clock.runUntil(lease.handOff({ withinMs: 20_000 }));
-    expect(asked.map(({ holds }) => holds.map(({ stays }) => stays))).toEqual([[true, false], [true, false]]);
+    expect(asked.map(({ key, takesOver }) => [key, takesOver])).toEqual([['k', 'beside'], ['k', 'beside'], ['l', 'hold']]);
     expect(asked[1]!.at).toBeGreaterThan(asked[0]!.notAfter);
   });
 });

@@ -1,7 +1,7 @@
 /** A hold that goes from one process to another by a ticket, seen from calls of the library. */
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockStoreError, LockUsageError } from '../../../lib/core/port/errors.js';
-import { foreignTicketError, handOffError, lateTicketError } from '../../../lib/core/port/hold-errors.js';
+import { foreignTicketError, handOffError, ticketError } from '../../../lib/core/port/hold-errors.js';
 import type { LockEvent } from '../../../lib/core/port/lock-events.js';
 import type { Ticket } from '../../../lib/core/port/ticket.js';
 import { alone, Fleet, gate } from '../../support/locks.js';
@@ -336,9 +336,8 @@ describe('The error of a ticket', () => {
   it.each([
     [1_500.4, 1_500],
     [0.2, 1],
-    [0, 1],
   ])('that came %d ms too late says so in whole milliseconds, and never that it came in time: %d', (lateByMs, told) => {
-    expect(lateTicketError('k', lateByMs).message).toMatch(new RegExp(`^Lock 'k' was lost: its ticket came too late, ${told} ms after its end\\.`));
+    expect(ticketError('k', ticket, { now: ticket.until + lateByMs, memory: undefined }).message).toMatch(new RegExp(`^Lock 'k' was lost: its ticket came too late, ${told} ms after its end\\.`));
   });
 
   it('that was never made says why and what became of the hold, and that it cannot be tried again', () => {
