@@ -89,14 +89,8 @@ const list = [
   // lib/core/port
   ['lib/core/port/clock.ts', 'const LONGEST_DELAY_MS = 2 ** 31 - 1;', 'Who waits longer than that sets the timer again, a millisecond sooner or later.', '1', '2'],
   ['lib/core/port/clock.ts', 'Math.max(0, Math.ceil(delayMs))', 'Node makes a delay of 0 one of 1.', '0', '1'],
-  ['lib/core/port/options.ts', ': true', 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false'],
+  ['lib/core/port/options.ts', 'profile: true', 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false'],
   ['lib/core/port/options.ts', 'const tooShort =', 'A lease of just that length is refused nowhere, so that nothing is said of it.', undefined, 'leaseMs <= SHORTEST_LEASE_MS'],
-  ['lib/core/port/options.ts', 'owner: given.owner ??', 'A module sets no owner, so its default is undefined as well.', undefined, 'given.owner'],
-  ['lib/core/port/options.ts', 'permits: given.permits ??', 'A module sets no permits, so its default is undefined as well.', undefined, 'given.permits'],
-  ['lib/core/port/options.ts', 'signal: given.signal ??', 'A module sets no signal, so its default is undefined as well.', undefined, 'given.signal'],
-  ['lib/core/port/options.ts', 'label: given.label ??', 'A module sets no label, so its default is undefined as well.', undefined, 'given.label'],
-  ['lib/core/port/options.ts', 'template: given.template ??', 'A module sets no template, so its default is undefined as well.', undefined, 'given.template'],
-  ['lib/core/port/options.ts', 'expectsBusy: given.expectsBusy ??', 'A module sets no expectsBusy, so its default is undefined as well.', undefined, 'given.expectsBusy'],
   ['lib/nest/async-options.ts', ': true', 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false'],
   // lib/core/hold
   ['lib/core/hold/hold.ts', 'this.gate?.leave(mode);', 'Only who came in by the gate leaves by it; the question mark is for the compiler.', 'this.gate?.leave(mode)', 'this.gate.leave(mode)'],

@@ -1,6 +1,6 @@
 /**
- * The options of calls and modules, from top to bottom: what is wrong with a value; which names a call takes; the names and checks of
- * each call; defaults and their completion; profiles. The options of leaders and of the module's store are declared where they are used.
+ * The options of calls and modules, from top to bottom: what is wrong with a value; which names a call takes; a table of all options of
+ * calls, with their defaults and checks; the names and checks of each call; their completion; profiles. The options of leaders and of the module's store are declared where they are used.
  */
 import type { AdoptOptions, CallSite, HandOffOptions, LockDefaults, LockMode, LockOptions, LockProfile, LockProfiles, ResolvedDefaults, ResolvedOptions, WithAdoptedOptions, WithLockOptions } from './lock-options.js';
 import type { StoreCapabilities } from './lock-store.js';
@@ -70,7 +70,7 @@ type GivenOptions = Readonly<Record<string, unknown>>;
 
 /** The options that one call takes. */
 export interface OptionList {
-  readonly names: Readonly<Record<string, true>>;
+  readonly names: Readonly<Record<string, unknown>>;
   /** How options of this call are written, for the message to a caller who gave something else. */
   readonly example: string;
   /** How messages about these options begin. @default the lock that the call is for */
@@ -84,7 +84,7 @@ export interface OptionList {
 }
 
 /** All names of the options `T`. With this type the compiler refuses a list in which one is missing. */
-export type NamesOf<T> = Readonly<Record<keyof T, true>>;
+export type NamesOf<T> = Readonly<Record<keyof T, unknown>>;
 
 /** Checks the options of a call, which is for the lock `key` if one is given. @throws LockUsageError */
 export function checkOptions(given: unknown, list: OptionList, key?: string): void {
@@ -115,7 +115,7 @@ function isObject(given: unknown): given is GivenOptions {
 /** A short list of names stands in the message; those of a client of Redis would fill the page. */
 const MAX_NAMES_SHOWN = 30;
 
-function unknownOption(name: string, names: Readonly<Record<string, true>>): string {
+function unknownOption(name: string, names: OptionList['names']): string {
   const known = Object.keys(names).filter((one) => one !== 'template' && one !== 'expectsBusy');
   return `unknown option '${name}'${known.length > MAX_NAMES_SHOWN ? '' : `; expected ${known.join(', ')}`}`;
 }
@@ -131,42 +131,115 @@ export interface ForceReleaseOptions {
 
 export const MODES: readonly LockMode[] = ['read', 'write'];
 
+/** The longest time that an option can name, in ms: some 35 years. */
+export const LONGEST_MS = 2 ** 40;
+/** The shortest lease: a shorter one could not be renewed in time over a network. */
+const SHORTEST_LEASE_MS = 100;
+const WHY_NOT_SHORTER = `${SHORTEST_LEASE_MS} ms is the shortest lease, because a shorter one could not be renewed in time over a network`;
+const WHY_NOT_LONGER = 'maxLeaseMs is the longest lease; raise it for all processes';
+const BOUNDED = 'maxLeaseMs bounds it; raise it for all processes';
+/** The longest owner name, in characters, because the name is stored in the record of each of its locks. */
+const LONGEST_OWNER = 128;
+/** The longest label, in bytes, because the label is stored in the record of each of its locks. */
+export const LONGEST_LABEL_BYTES = 48;
+/** The most holds that a lock can have at a time: each of them stands in the record of the lock. */
+const MAX_PERMITS = 10_000;
+
+/** One option: what counts when it is not given, and what is wrong with its value among those of all options, as the end of a sentence. */
+interface Option<Value, Options> {
+  readonly fallback: Value;
+  problem(options: Options, maxLeaseMs: number): string | undefined;
+}
+type OptionsOf<Options> = { readonly [Name in keyof Options]: Option<Options[Name], Options> };
+
+const nothing = { fallback: undefined, problem: () => undefined };
+
+/** The options of calls. */
+const ofCalls: OptionsOf<ResolvedOptions> = {
+  mode: { fallback: 'write', problem: ({ mode }) => oneOfProblem('mode', mode, MODES) },
+  leaseMs: { fallback: 30_000, problem: ({ leaseMs }, maxLeaseMs) => leaseProblem(leaseMs, maxLeaseMs) },
+  waitMs: { fallback: 10_000, problem: ({ waitMs }) => (waitMs === Infinity ? undefined : integerProblem('waitMs', waitMs, 0, LONGEST_MS)) },
+  renew: { fallback: true, problem: ({ renew }) => booleanProblem('renew', renew) },
+  maxHoldMs: { fallback: Infinity, problem: ({ maxHoldMs }) => (maxHoldMs === Infinity ? undefined : integerProblem('maxHoldMs', maxHoldMs, SHORTEST_LEASE_MS, LONGEST_MS)) },
+  minHoldMs: { fallback: 0, problem: ({ minHoldMs }, maxLeaseMs) => integerProblem('minHoldMs', minHoldMs, 0, maxLeaseMs, BOUNDED) },
+  graceMs: { fallback: 0, problem: (options, maxLeaseMs) => integerProblem('graceMs', options.graceMs, 0, maxLeaseMs, BOUNDED) ?? timesProblem(options, maxLeaseMs) },
+  owner: { fallback: undefined, problem: ({ owner }) => ownerProblem(owner) },
+  permits: { fallback: undefined, problem: permitsProblem },
+  signal: { fallback: undefined, problem: ({ signal }) => (signal === undefined || isSignal(signal) ? undefined : `expected signal to be an AbortSignal, got ${show(signal)}`) },
+  minReplicas: { fallback: 0, problem: ({ minReplicas }) => integerProblem('minReplicas', minReplicas, 0, 100) },
+  label: { fallback: undefined, problem: ({ label }) => labelProblem(label) },
+  onLost: { fallback: 'throw', problem: ({ onLost }) => oneOfProblem('onLost', onLost, ['throw', 'ignore']) },
+  awaitRelease: { fallback: true, problem: awaitReleaseProblem },
+  template: nothing,
+  expectsBusy: nothing,
+};
+
+/** The options of modules that calls do not have. Profiles are completed before all others. */
+const ofModules: OptionsOf<Omit<ResolvedDefaults, keyof ResolvedOptions>> = {
+  maxLeaseMs: { fallback: 60_000, problem: ({ maxLeaseMs }) => integerProblem('maxLeaseMs', maxLeaseMs, SHORTEST_LEASE_MS, LONGEST_MS) },
+  handOn: { fallback: 16, problem: ({ handOn }) => integerProblem('handOn', handOn, 1, 1_000_000) },
+  commandTimeoutMs: { fallback: 2_000, problem: ({ commandTimeoutMs }) => integerProblem('commandTimeoutMs', commandTimeoutMs, 10, 600_000) },
+  shutdownGraceMs: { fallback: 10_000, problem: ({ shutdownGraceMs }) => integerProblem('shutdownGraceMs', shutdownGraceMs, 0, 3_600_000) },
+  profiles: { fallback: {}, problem: () => undefined },
+};
+
+function leaseProblem(leaseMs: number, maxLeaseMs: number): string | undefined {
+  const tooShort = Number.isInteger(leaseMs) && leaseMs < SHORTEST_LEASE_MS;
+  return integerProblem('leaseMs', leaseMs, SHORTEST_LEASE_MS, maxLeaseMs, tooShort ? WHY_NOT_SHORTER : WHY_NOT_LONGER);
+}
+
+/** Compares the times with each other. A grace, for one, must not keep the lock taken for longer than any lease may. */
+function timesProblem({ graceMs, leaseMs, minHoldMs, maxHoldMs }: ResolvedOptions, maxLeaseMs: number): string | undefined {
+  if (maxHoldMs < minHoldMs) return `maxHoldMs (${maxHoldMs}) is shorter than minHoldMs (${minHoldMs})`;
+  const longest = Math.max(leaseMs, minHoldMs);
+  if (longest + graceMs <= maxLeaseMs) return undefined;
+  const name = leaseMs >= minHoldMs ? 'leaseMs' : 'minHoldMs';
+  return `${name} (${longest}) and graceMs (${graceMs}) together are longer than maxLeaseMs (${maxLeaseMs}). Shorten one of them, or raise maxLeaseMs for all processes`;
+}
+
+function ownerProblem(owner: unknown): string | undefined {
+  if (owner === undefined || (typeof owner === 'string' && owner !== '' && owner.length <= LONGEST_OWNER && !LONE_SURROGATE.test(owner))) return undefined;
+  return `expected owner to be a string of 1 to ${LONGEST_OWNER} characters without half a surrogate pair, got ${show(owner)}`;
+}
+
+function labelProblem(label: unknown): string | undefined {
+  if (label === undefined || (typeof label === 'string' && label !== '' && Buffer.byteLength(label) <= LONGEST_LABEL_BYTES)) return undefined;
+  return `expected label to be a string of 1 to ${LONGEST_LABEL_BYTES} bytes, got ${show(label)}`;
+}
+
+function permitsProblem({ permits, mode, owner }: ResolvedOptions): string | undefined {
+  const problem = integerProblem('permits', permits, 1, MAX_PERMITS);
+  if (problem !== undefined || permits === undefined) return problem;
+  if (mode === 'read') return "permits do not go with mode 'read': readers share a lock without a number. Leave one of them out";
+  if (owner !== undefined) return 'permits do not go with owner: the calls of an owner share one hold, and each permit is a hold of its own. Leave one of them out';
+  return undefined;
+}
+
+function awaitReleaseProblem({ awaitRelease, minReplicas }: ResolvedOptions): string | undefined {
+  if (awaitRelease === false && minReplicas > 0) return 'awaitRelease: false does not go with minReplicas: what replicas have acknowledged is worth waiting for. Leave one of them out';
+  return booleanProblem('awaitRelease', awaitRelease);
+}
+
+/** What is wrong with the first of these options that cannot be as it is. */
+function firstProblem<Options extends object>(options: Options, table: OptionsOf<Options>, maxLeaseMs: number): string | undefined {
+  for (const { problem } of Object.values<Option<unknown, Options>>(table)) {
+    const found = problem(options, maxLeaseMs);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+// The names and checks of each call.
+
 const example = '{ leaseMs: 5000 }';
+const { onLost, awaitRelease, template, expectsBusy, ...ofLocks } = ofCalls;
+const { mode: _mode, owner: _owner, permits: _permits, signal: _signal, label: _label, ...ofAll } = ofLocks;
 /** The names of the options of every request for a lock, also by a decorator or for a route. */
-export const lockOptionNames: NamesOf<LockOptions> = {
-  mode: true,
-  leaseMs: true,
-  waitMs: true,
-  renew: true,
-  maxHoldMs: true,
-  minHoldMs: true,
-  graceMs: true,
-  owner: true,
-  permits: true,
-  signal: true,
-  minReplicas: true,
-  label: true,
-  profile: true,
-};
+export const lockOptionNames: NamesOf<LockOptions> = { ...ofLocks, profile: true };
 /** The names of the defaults that a module sets for all calls. */
-export const lockDefaultNames: NamesOf<LockDefaults> = {
-  leaseMs: true,
-  waitMs: true,
-  renew: true,
-  maxHoldMs: true,
-  minHoldMs: true,
-  graceMs: true,
-  minReplicas: true,
-  onLost: true,
-  awaitRelease: true,
-  maxLeaseMs: true,
-  handOn: true,
-  commandTimeoutMs: true,
-  shutdownGraceMs: true,
-  profiles: true,
-};
-const acquireNames: NamesOf<LockOptions & CallSite> = { ...lockOptionNames, template: true, expectsBusy: true };
-const withLockNames: NamesOf<WithLockOptions & CallSite> = { ...acquireNames, onLost: true, awaitRelease: true };
+export const lockDefaultNames: NamesOf<LockDefaults> = { ...ofAll, onLost, awaitRelease, ...ofModules };
+const acquireNames: NamesOf<LockOptions & CallSite> = { ...lockOptionNames, template, expectsBusy };
+const withLockNames: NamesOf<WithLockOptions & CallSite> = { ...acquireNames, onLost, awaitRelease };
 const forceReleaseNames: NamesOf<ForceReleaseOptions> = { fence: true };
 const listNames: NamesOf<ListOptions> = { startsWith: true };
 
@@ -236,60 +309,16 @@ export function withinMsOf(given: HandOffOptions | undefined, leaseMs: number, {
   return given.withinMs ?? leaseMs;
 }
 
-// Defaults, and the options of one call.
-
-const DEFAULTS: ResolvedDefaults = {
-  mode: 'write',
-  leaseMs: 30_000,
-  waitMs: 10_000,
-  renew: true,
-  maxHoldMs: Infinity,
-  minHoldMs: 0,
-  graceMs: 0,
-  owner: undefined,
-  permits: undefined,
-  signal: undefined,
-  minReplicas: 0,
-  onLost: 'throw',
-  awaitRelease: true,
-  label: undefined,
-  template: undefined,
-  expectsBusy: undefined,
-  maxLeaseMs: 60_000,
-  handOn: 16,
-  commandTimeoutMs: 2_000,
-  shutdownGraceMs: 10_000,
-  profiles: {},
-};
-
-/** The longest time that an option can name, in ms: some 35 years. */
-export const LONGEST_MS = 2 ** 40;
-/** The shortest lease: a shorter one could not be renewed in time over a network. */
-const SHORTEST_LEASE_MS = 100;
-const WHY_NOT_SHORTER = `${SHORTEST_LEASE_MS} ms is the shortest lease, because a shorter one could not be renewed in time over a network`;
-const WHY_NOT_LONGER = 'maxLeaseMs is the longest lease; raise it for all processes';
-const BOUNDED = 'maxLeaseMs bounds it; raise it for all processes';
-/** The longest owner name, in characters, because the name is stored in the record of each of its locks. */
-const LONGEST_OWNER = 128;
-
-/** The longest label, in bytes, because the label is stored in the record of each of its locks. */
-export const LONGEST_LABEL_BYTES = 48;
-/** The most holds that a lock can have at a time: each of them stands in the record of the lock. */
-const MAX_PERMITS = 10_000;
+// Completion.
 
 /** Completes and validates the defaults of a module. @throws LockUsageError */
 export function resolveDefaults(given: LockDefaults = {}): ResolvedDefaults {
-  const maxLeaseMs = given.maxLeaseMs ?? DEFAULTS.maxLeaseMs;
-  const complete: ResolvedDefaults = {
-    ...merge(given, { ...DEFAULTS, leaseMs: Math.max(SHORTEST_LEASE_MS, Math.min(DEFAULTS.leaseMs, maxLeaseMs - (given.graceMs ?? 0))) }),
-    maxLeaseMs,
-    handOn: given.handOn ?? DEFAULTS.handOn,
-    commandTimeoutMs: given.commandTimeoutMs ?? DEFAULTS.commandTimeoutMs,
-    shutdownGraceMs: given.shutdownGraceMs ?? DEFAULTS.shutdownGraceMs,
-    profiles: completeProfiles(given.profiles),
-  };
-  refuse(limitProblem(complete) ?? valueProblem(complete, complete));
-  for (const [name, profile] of Object.entries(complete.profiles)) refuse(valueProblem(merge(profile, complete), complete), undefined, profileText(name));
+  const { maxLeaseMs = ofModules.maxLeaseMs.fallback, graceMs } = given;
+  const fallbacks = Object.fromEntries(Object.entries({ ...ofCalls, ...ofModules }).map(([name, { fallback }]) => [name, fallback])) as unknown as ResolvedDefaults;
+  const leaseMs = Math.max(SHORTEST_LEASE_MS, Math.min(fallbacks.leaseMs, maxLeaseMs - (Math.floor(Number(graceMs)) || 0)));
+  const complete = merge({ ...given, profiles: completeProfiles(given.profiles) }, { ...fallbacks, leaseMs });
+  refuse(firstProblem(complete, ofModules, maxLeaseMs) ?? firstProblem(complete, ofCalls, maxLeaseMs));
+  for (const [name, profile] of Object.entries(complete.profiles)) refuse(firstProblem(merge(profile, complete), ofCalls, maxLeaseMs), undefined, profileText(name));
   return complete;
 }
 
@@ -306,31 +335,17 @@ export function resolveOptions(
   if (given === undefined) return defaults;
   checkOptions(given, list, key);
   const complete = merge(withProfile(given, defaults.profiles, list, key), defaults);
-  refuse(valueProblem(complete, defaults), key);
+  refuse(firstProblem(complete, ofCalls, defaults.maxLeaseMs), key);
   return complete;
 }
 
 /** Takes each option that was given, else its default. Spreading the objects would not do, because `undefined` means "not given". */
-function merge(given: WithLockOptions & CallSite, defaults: ResolvedOptions): ResolvedOptions {
-  return {
-    mode: given.mode ?? defaults.mode,
-    leaseMs: given.leaseMs ?? defaults.leaseMs,
-    waitMs: given.waitMs ?? defaults.waitMs,
-    renew: given.renew ?? defaults.renew,
-    maxHoldMs: given.maxHoldMs ?? defaults.maxHoldMs,
-    minHoldMs: given.minHoldMs ?? defaults.minHoldMs,
-    graceMs: given.graceMs ?? defaults.graceMs,
-    owner: given.owner ?? defaults.owner,
-    permits: given.permits ?? defaults.permits,
-    signal: given.signal ?? defaults.signal,
-    minReplicas: given.minReplicas ?? defaults.minReplicas,
-    onLost: given.onLost ?? defaults.onLost,
-    // Whoever asks for replicas waits for the release too, unless the call says both, which is refused.
-    awaitRelease: given.awaitRelease ?? (given.minReplicas ? true : defaults.awaitRelease),
-    label: given.label ?? defaults.label,
-    template: given.template ?? defaults.template,
-    expectsBusy: given.expectsBusy ?? defaults.expectsBusy,
-  };
+function merge<Options extends ResolvedOptions>(given: LockDefaults | (WithLockOptions & CallSite), defaults: Options): Options {
+  const complete: Options = { ...defaults };
+  const values: Partial<Options> = given as Partial<Options>;
+  for (const name in defaults) complete[name] = values[name] ?? defaults[name];
+  // Whoever asks for replicas waits for the release too, unless the call says both, which is refused.
+  return given.minReplicas && given.awaitRelease === undefined ? { ...complete, awaitRelease: true } : complete;
 }
 
 /** Refuses a length for a renewal of a hold with this grace. @throws LockUsageError */
@@ -350,74 +365,9 @@ function refuse(problem: string | undefined, key?: string, of?: string): void {
   if (problem !== undefined) throw invalidOption(problem, key, of);
 }
 
-// Each function below says what is wrong, as the end of a sentence; undefined when nothing is.
-
-function limitProblem({ maxLeaseMs, handOn, commandTimeoutMs, shutdownGraceMs }: ResolvedDefaults): string | undefined {
-  return (
-    integerProblem('maxLeaseMs', maxLeaseMs, SHORTEST_LEASE_MS, LONGEST_MS) ??
-    integerProblem('handOn', handOn, 1, 1_000_000) ??
-    integerProblem('commandTimeoutMs', commandTimeoutMs, 10, 600_000) ??
-    integerProblem('shutdownGraceMs', shutdownGraceMs, 0, 3_600_000)
-  );
-}
-
-function valueProblem(options: ResolvedOptions, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>): string | undefined {
-  return (
-    oneOfProblem('mode', options.mode, MODES) ??
-    integerProblem('graceMs', options.graceMs, 0, maxLeaseMs, BOUNDED) ??
-    leaseProblem(options.leaseMs, maxLeaseMs) ??
-    (options.waitMs === Infinity ? undefined : integerProblem('waitMs', options.waitMs, 0, LONGEST_MS)) ??
-    booleanProblem('renew', options.renew) ??
-    integerProblem('minHoldMs', options.minHoldMs, 0, maxLeaseMs, BOUNDED) ??
-    (options.maxHoldMs === Infinity ? undefined : integerProblem('maxHoldMs', options.maxHoldMs, SHORTEST_LEASE_MS, LONGEST_MS)) ??
-    timesProblem(options, maxLeaseMs) ??
-    integerProblem('minReplicas', options.minReplicas, 0, 100) ??
-    oneOfProblem('onLost', options.onLost, ['throw', 'ignore']) ??
-    booleanProblem('awaitRelease', options.awaitRelease) ??
-    (options.awaitRelease || options.minReplicas === 0 ? undefined : 'awaitRelease: false does not go with minReplicas: what replicas have acknowledged is worth waiting for. Leave one of them out') ??
-    (options.owner === undefined ? undefined : ownerProblem(options.owner)) ??
-    (options.label === undefined ? undefined : labelProblem(options.label)) ??
-    (options.permits === undefined ? undefined : permitsProblem(options)) ??
-    (options.signal === undefined || isSignal(options.signal) ? undefined : `expected signal to be an AbortSignal, got ${show(options.signal)}`)
-  );
-}
-
-function leaseProblem(leaseMs: number, maxLeaseMs: number): string | undefined {
-  const tooShort = Number.isInteger(leaseMs) && leaseMs < SHORTEST_LEASE_MS;
-  return integerProblem('leaseMs', leaseMs, SHORTEST_LEASE_MS, maxLeaseMs, tooShort ? WHY_NOT_SHORTER : WHY_NOT_LONGER);
-}
-
-/** Compares the times with each other. A grace, for one, must not keep the lock taken for longer than any lease may. */
-function timesProblem({ graceMs, leaseMs, minHoldMs, maxHoldMs }: ResolvedOptions, maxLeaseMs: number): string | undefined {
-  if (maxHoldMs < minHoldMs) return `maxHoldMs (${maxHoldMs}) is shorter than minHoldMs (${minHoldMs})`;
-  const longest = Math.max(leaseMs, minHoldMs);
-  if (longest + graceMs <= maxLeaseMs) return undefined;
-  const name = leaseMs >= minHoldMs ? 'leaseMs' : 'minHoldMs';
-  return `${name} (${longest}) and graceMs (${graceMs}) together are longer than maxLeaseMs (${maxLeaseMs}). Shorten one of them, or raise maxLeaseMs for all processes`;
-}
-
-function ownerProblem(owner: unknown): string | undefined {
-  if (typeof owner === 'string' && owner !== '' && owner.length <= LONGEST_OWNER && !LONE_SURROGATE.test(owner)) return undefined;
-  return `expected owner to be a string of 1 to ${LONGEST_OWNER} characters without half a surrogate pair, got ${show(owner)}`;
-}
-
-function labelProblem(label: unknown): string | undefined {
-  if (typeof label === 'string' && label !== '' && Buffer.byteLength(label) <= LONGEST_LABEL_BYTES) return undefined;
-  return `expected label to be a string of 1 to ${LONGEST_LABEL_BYTES} bytes, got ${show(label)}`;
-}
-
-function permitsProblem({ permits, mode, owner }: ResolvedOptions): string | undefined {
-  const problem = integerProblem('permits', permits, 1, MAX_PERMITS);
-  if (problem !== undefined) return problem;
-  if (mode === 'read') return "permits do not go with mode 'read': readers share a lock without a number. Leave one of them out";
-  if (owner !== undefined) return 'permits do not go with owner: the calls of an owner share one hold, and each permit is a hold of its own. Leave one of them out';
-  return undefined;
-}
-
 // Profiles: options that the configuration of a module gives a name, so that calls and decorators can ask for them by it.
 
-const { owner: _owner, signal: _signal, label: _label, profile: _profile, ...ofCalls } = lockOptionNames;
-const names: NamesOf<LockProfile> = { ...ofCalls, onLost: true, awaitRelease: true, onBusy: true };
+const names: NamesOf<LockProfile> = { ...ofAll, mode: true, permits: true, onLost, awaitRelease, onBusy: true };
 const OPTIONS: OptionList = { names, example: '{ leaseMs: 60000, waitMs: 0 }', valueProblem: ({ onBusy }) => oneOfProblem('onBusy', onBusy, ['throw', 'skip']) };
 
 /** Checks the shape of profiles, and completes them: one that skips does not wait. The values are checked with their defaults. @throws LockUsageError */

@@ -28,7 +28,7 @@ describe('Options', () => {
       mode: 'read', leaseMs: 7_000, waitMs: 0, renew: true, maxHoldMs: 8_000, minHoldMs: 0, graceMs: 0, owner: 'ann', permits: undefined,
       signal, minReplicas: 0, onLost: 'throw', awaitRelease: false, label: 'Orders.pay', template: 'order:<0>', expectsBusy: true,
     } as const;
-    expect(resolveOptions(own, module)).toEqual(own);
+    expect(resolveOptions(own, module)).toMatchObject(own);
     expect(resolveOptions({ permits: 3 }, module).permits).toBe(3);
     expect(resolveOptions(undefined, module)).toMatchObject(set);
     expect(resolveOptions({}, module)).toMatchObject({ ...set, mode: 'write' });
