@@ -4,7 +4,7 @@
  */
 import { LockStoreError } from '../core/port/errors.js';
 import type { ListOptions, LockState } from '../core/port/lock-state.js';
-import { agree, hearing } from '../stores/redlock/poll.js';
+import { agree, asking } from '../stores/redlock/poll.js';
 import { listByQuorum, viewOf } from '../stores/redlock/quorum-view.js';
 import { quorumOf } from '../stores/redlock/quorum.js';
 import type { RedlockStoreOptions } from '../stores/redlock/redlock-store.js';
@@ -35,7 +35,7 @@ export class RedlockLook {
   /** Takes the lock away; true when a quorum of nodes did so. Rejects with LockStoreError when that is not known. It waits for all nodes, which are closed then. */
   async forceRelease(key: string, fence?: number): Promise<boolean> {
     const ask = async ({ store }: NodeToAsk): Promise<'taken' | 'none'> => ((await store.forceRelease(key, fence)) ? 'taken' : 'none');
-    return (await agree('a forced release', key, this.nodes, (node, hear) => hearing(ask(node), hear), { namesNobody: fence === undefined, waitsForAll: true })) === 'taken';
+    return (await agree('a forced release', key, this.nodes, asking(key, ask), { namesNobody: fence === undefined, waitsForAll: true })) === 'taken';
   }
 
   async close(): Promise<void> {

@@ -4,6 +4,7 @@ import { NodeStore } from '../stores/redlock/node-store.js';
 import type { RedlockStoreOptions } from '../stores/redlock/redlock-store.js';
 import { TurnEnd } from '../stores/wire/bundles.js';
 import type { Connect } from '../stores/wire/connections.js';
+import { FenceFloors } from '../stores/wire/fence-floors.js';
 import { UNTIL_TOLD_MS } from '../stores/wire/redis-keys.js';
 
 /** A question makes a node connect, although the question itself fails: so all of them may be asked at any time. */
@@ -12,7 +13,7 @@ export class NodeToAsk {
   readonly store: NodeStore;
 
   constructor(connection: Connect, options: Omit<RedlockStoreOptions, 'nodes'>) {
-    const redlock = { turnEnd: new TurnEnd(), outages: { away() {}, back() {} }, turn() {} };
+    const redlock = { turnEnd: new TurnEnd(), floors: new FenceFloors(), outages: { away() {}, back() {} }, turn() {} };
     this.store = new NodeStore({ ...options, connection, recoveryMs: UNTIL_TOLD_MS, redlock });
   }
 

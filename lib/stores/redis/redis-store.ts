@@ -10,6 +10,7 @@ import { probe, type ServerFacts } from '../wire/boot-probe.js';
 import type { TurnEnd } from '../wire/bundles.js';
 import type { Connect, Connections } from '../wire/connections.js';
 import { DamagedLocks } from '../wire/damaged-locks.js';
+import type { FenceFloors } from '../wire/fence-floors.js';
 import { lockState } from '../wire/lock-reply.js';
 import { downgradeCall, inspectCall, readDowngrade } from '../wire/lua.generated.js';
 import { Outage, type OutageListener } from '../wire/outage.js';
@@ -47,6 +48,8 @@ export interface RedisStoreOptions extends Summarized {
 interface RedlockSurroundings {
   /** When the requests of this turn of the event loop leave for all nodes. */
   readonly turnEnd: TurnEnd;
+  /** What this process has seen of the fences of all nodes. */
+  readonly floors: FenceFloors;
   readonly outages: Pick<OutageListener, 'away' | 'back'>;
   /** Called when the node keeps a free lock for this process, which has waited longest there. */
   turn(key: string): void;
@@ -66,12 +69,12 @@ export class RedisStore implements LockStore {
   facts: ServerFacts | undefined;
   readonly server: string;
   readonly recovery: Recovery;
-  protected readonly parts: ServerView & { readonly recovery: Recovery };
+  readonly parts: ServerView & { readonly recovery: Recovery };
   protected readonly connections: Connections;
   protected readonly format: WireFormat;
   private readonly recoveryNews: RecoveryNews;
   private readonly outage: Outage;
-  private readonly releases: Releases;
+  protected readonly releases: Releases;
   private readonly bringingBack: BringingBack;
   private readonly damaged: DamagedLocks;
   private readonly acquiring: Acquiring;

@@ -18,13 +18,14 @@ export class Releases {
 
   /** Rejects with LockStoreError when the outcome is not known. The store has this function as its own, which spares every release a call. */
   readonly release = (request: ReleaseRequest): Promise<'released' | 'lost'> => {
-    const { bundles, spots, places } = this.server;
+    const { spots, places } = this.server;
     if (places.count > 0) places.drop(request.id);
-    const spot = spots.of(request.key);
-    return new Promise((resolve, reject) => {
-      bundles.add(release, spot.source, new BundledRelease(this, request, spot, resolve, reject));
-    });
+    return new Promise((resolve, reject) => this.send(request, spots.of(request.key), resolve, reject));
   };
+
+  send(request: ReleaseRequest, spot: Spot, resolve: (outcome: 'released' | 'lost') => void, reject: (error: LockStoreError) => void): void {
+    this.server.bundles.add(release, spot.source, new BundledRelease(this, request, spot, resolve, reject));
+  }
 
   /**
    * Calls `done` when the releases of these locks have been written to the network. A server that may not know release.lua runs a release

@@ -26,7 +26,7 @@ export function serverView(options: RedisStoreOptions, connections: Connections,
   const keys = new RedisKeys(prefix);
   const runner = new ScriptRunner(connections, clock, timeoutMs, outage);
   // In a Cluster each slot group may have another master; else one server answers for all groups.
-  const trust = new Trust((group) => (isCluster ? group : ONE_SERVER));
+  const trust = new Trust((group) => (isCluster ? group : ONE_SERVER), redlock?.floors);
   return {
     connections, node, isCluster, clock, process, maxLeaseMs, recoveryMs, timeoutMs, runner, keys, trust,
     bundles: new Bundles(runner, redlock?.turnEnd), spots: new Spots(keys, trust.sourceOf), memories: new Memories(), places: new Places(), toldHolds: new ToldHolds(maxLeaseMs),
@@ -45,13 +45,13 @@ const FURTHEST_AHEAD_MS = 86_400_000;
  * seen.
  */
 export class Trust {
-  readonly floors = new FenceFloors();
   /** By source (see Spot). */
   readonly clock = new ServerClock();
 
   constructor(
     /** The source (see Spot) of the locks of a slot group: whose clock counts for them, and which of them can share a command. */
     readonly sourceOf: (group: number) => number,
+    readonly floors = new FenceFloors(),
   ) {}
 
   observe(group: number, exchange: Exchange): void {

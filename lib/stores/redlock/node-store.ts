@@ -2,44 +2,15 @@
  * The store of one node of a Redlock: that of one Redis, which is asked for votes in place of locks. A node that may have forgotten
  * something stays closed (its recovery has no end of its own) until it was told the fences of the others.
  */
-import { LockUsageError, type LockStoreError } from '../../core/port/errors.js';
-import type { LockMode } from '../../core/port/lock-options.js';
+import { LockUsageError } from '../../core/port/errors.js';
+import type { ReleaseRequest } from '../../core/port/lock-store.js';
 import type { LockState } from '../../core/port/lock-state.js';
 import { RedisStore, type RedisStoreOptions } from '../redis/redis-store.js';
-import type { BundledRequest } from '../wire/bundles.js';
 import { listOf } from '../wire/lock-reply.js';
-import {
-  addVote, admitCall, readAdmit, readSurveyHead, readVote, surveyCall, surveyHeadSize, vote, voteCall, type ScriptArgument, type SurveyHead, type VoteArgs, type VoteReply,
-} from '../wire/lua.generated.js';
-import { SLOT_GROUPS, UNKNOWN_MEMORY, type LockSpot } from '../wire/redis-keys.js';
-import type { ScriptReply } from '../wire/script-runner.js';
-import { LONG_AGO, trustOf } from '../wire/server-clock.js';
-import { unexpected } from '../wire/store-failure.js';
-import type { Hear, Reply } from './poll.js';
-import type { Vote } from './quorum.js';
-
-/** What all nodes are asked for alike. */
-export interface VoteTerms extends Omit<VoteArgs, 'notAfter' | 'known' | 'proposal'> {
-  readonly timeoutMs: number;
-}
-
-export interface GrantedVote {
-  readonly kind: 'granted';
-  readonly fence: number;
-  readonly mode: LockMode;
-  /** The local instant until which the node's lease can be trusted. */
-  readonly end: number;
-  /** Whether the fence is that of the owner's present hold. */
-  readonly shared: boolean;
-  readonly contended: boolean;
-  /** The local instant at which the granted request was sent. */
-  readonly sentAt: number;
-  /** The memory of the node that made it. */
-  readonly memory: string;
-}
-
-/** `leftMs` of a node that is busy: the time until the present lease ends, or -1 when it is another process's turn. */
-export type NodeVote = GrantedVote | Extract<VoteReply, { kind: 'busy' | 'upgrade' | 'full' | 'late' | 'closed' }>;
+import { admitCall, readAdmit, readSurveyHead, surveyCall, surveyHeadSize, voteCall, type SurveyHead } from '../wire/lua.generated.js';
+import { SLOT_GROUPS, UNKNOWN_MEMORY, type Spot } from '../wire/redis-keys.js';
+import { LONG_AGO } from '../wire/server-clock.js';
+import type { Hear } from './poll.js';
 
 /** What a node remembers: whether it is closed for it may have forgotten something, since when it remembers, and the last fence of each slot group. */
 export interface Survey extends SurveyHead {
@@ -51,7 +22,7 @@ const INSPECTED_WITHIN_MS = 500;
 
 export class NodeStore extends RedisStore {
   /** When a question was sent last that was not answered in time. */
-  private muteSince = -Infinity;
+  muteSince = -Infinity;
 
   /** @throws LockUsageError */
   constructor(options: RedisStoreOptions) {
@@ -83,7 +54,7 @@ export class NodeStore extends RedisStore {
     return owesSince <= this.muteSince;
   }
 
-  spotOf(key: string): LockSpot {
+  spotOf(key: string): Spot {
     return this.parts.spots.of(key);
   }
 
@@ -97,21 +68,9 @@ export class NodeStore extends RedisStore {
     this.connections.commands.drop();
   }
 
-  /** Asks for the node's vote. `notAfter`: the local instant after which it must not vote any more. */
-  vote(terms: VoteTerms, spot: LockSpot, proposal: number, notAfter: number, hear: Hear<NodeVote>): void {
-    const { bundles, clock, trust } = this.parts;
-    const ask = (): void => bundles.add(vote, 0, new VoteRequest(this.parts, spot, terms, proposal, notAfter, heard, failed));
-    const heard = (answer: NodeVote, hadLimit: boolean): void => {
-      // Where the time of the node was not known, the request was too late by any clock, and only learned the time.
-      if (answer.kind === 'late' && !hadLimit && clock.now() < notAfter) return ask();
-      if (answer.kind === 'granted') trust.floors.saw(spot.group, answer.fence + terms.fences - 1);
-      hear({ kind: 'answer', answer });
-    };
-    const failed = (error: LockStoreError, askedAt: number): void => {
-      this.muteSince = askedAt;
-      hear({ kind: 'failure', error });
-    };
-    ask();
+  /** Releases an id. A callback stands in place of a promise, because each lock is released on every node. */
+  leave(request: ReleaseRequest, spot: Spot, hear: Hear<'released' | 'lost'>): void {
+    this.releases.send(request, spot, hear, hear);
   }
 
   override async inspect(key: string): Promise<LockState> {
@@ -148,85 +107,4 @@ export class NodeStore extends RedisStore {
   private fenceKeys(): string[] {
     return Array.from({ length: SLOT_GROUPS }, (_, group) => this.parts.keys.fence(group));
   }
-}
-
-class VoteRequest implements BundledRequest {
-  readonly key: string;
-  readonly lockKey: string;
-  readonly askedAt: number;
-  readonly timeoutMs: number;
-  private readonly limit: number;
-  /** What was known of the node's memory when the request was sent, and on which connection. */
-  private known = UNKNOWN_MEMORY;
-  private connection = 0;
-
-  constructor(
-    private readonly parts: NodeStore['parts'],
-    private readonly spot: LockSpot,
-    private readonly terms: VoteTerms,
-    private readonly proposal: number,
-    notAfter: number,
-    private readonly hear: (vote: NodeVote, hadLimit: boolean) => void,
-    private readonly hearFailure: (error: LockStoreError, askedAt: number) => void,
-  ) {
-    this.key = spot.key;
-    this.lockKey = spot.lockKey;
-    this.timeoutMs = terms.timeoutMs;
-    this.askedAt = parts.clock.now();
-    this.limit = parts.trust.clock.before(0, notAfter, this.askedAt);
-  }
-
-  addTo(keys: string[], args: ScriptArgument[]): void {
-    const { terms, proposal, parts, spot } = this;
-    this.known = parts.memories.of(spot.group);
-    this.connection = parts.memories.connection;
-    addVote(keys, args, spot, { ...terms, proposal, notAfter: this.limit || LONG_AGO, known: this.known });
-  }
-
-  answered(reply: ScriptReply, sentAt: number): void {
-    const { parts } = this;
-    const told: VoteReply = typeof reply === 'number' ? this.asAsked(reply) : readVote(listOf(reply));
-    parts.trust.observe(0, { sentAt, receivedAt: parts.clock.now(), serverNow: told.now });
-    if (told.kind !== 'granted') return this.hear(told, this.limit > 0);
-    const { fence, leftMs, mode, shared, contended, memory = this.known } = told;
-    parts.recovery.compare(this.spot.group, memory, this.connection);
-    this.hear({ kind: 'granted', fence, mode, end: trustOf(leftMs, sentAt), shared, contended, sentAt, memory }, true);
-  }
-
-  failed(error: LockStoreError): void {
-    this.hearFailure(error, this.askedAt);
-  }
-
-  /** What the node says that granted what was asked for: no more than its time. */
-  private asAsked(now: number): VoteReply {
-    // Other scripts answer 0 and 1, which are no time.
-    if (now <= 1) throw unexpected(now);
-    const { leaseMs, mode } = this.terms;
-    return { kind: 'granted', now, fence: this.proposal, leftMs: leaseMs, mode, shared: false, contended: false, memory: undefined };
-  }
-}
-
-/**
- * What an answer is counted as. A number is the fence of the owner's hold, in which the node granted a share: nodes that answer
- * different fences do not agree. A node that failed cannot grant, which counts as a vote against.
- */
-export type Word = 'granted' | number | 'upgrade' | 'full' | 'against';
-
-export function wordOf(reply: Reply<NodeVote> | undefined): Vote<Word> {
-  if (reply === undefined) return undefined;
-  if (reply.kind === 'failure') return 'against';
-  const { answer } = reply;
-  if (answer.kind === 'granted') return answer.shared ? answer.fence : 'granted';
-  return answer.kind === 'upgrade' || answer.kind === 'full' ? answer.kind : 'against';
-}
-
-/** How an answer is described in messages. */
-export function textOfVote({ kind }: NodeVote): string {
-  const texts: Partial<Record<NodeVote['kind'], string>> = {
-    closed: 'restarted or flushed, and stays out until it was told the last fences',
-    late: 'received the request after its deadline',
-    upgrade: 'the owner reads',
-    full: 'the owner has as many holds as can be',
-  };
-  return texts[kind] ?? kind;
 }

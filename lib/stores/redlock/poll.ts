@@ -6,42 +6,47 @@ import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
 import { LOOK_FIRST } from '../wire/store-failure.js';
 import { quorumOf, verdict } from './quorum.js';
 
-export type Reply<A> = { readonly kind: 'answer'; readonly answer: A } | { readonly kind: 'failure'; readonly error: LockStoreError };
-export type Replies<N, A> = ReadonlyMap<N, Reply<A>>;
+/** What a node answers, or why it does not. */
+export type Reply<A> = A | LockStoreError;
+/** In the order of the nodes; undefined where the node may still reply. */
+export type Replies<A> = readonly (Reply<A> | undefined)[];
 
-/** Called once with what a node answers. It stands in place of a promise, because each lock asks five nodes twice, and ten promises are a cost. */
+/** Called with what a node answers. It stands in place of a promise, because each lock asks five nodes twice, and ten promises are a cost. */
 export type Hear<A> = (reply: Reply<A>) => void;
 
-interface Named {
+interface Node {
   readonly name: string;
+  /** Whether it may be asked. */
+  readonly isUsable: boolean;
+  /** Why it must not be asked. */
+  refusal(key: string | undefined): LockStoreError;
 }
 
-/** Hears a promise, which must reject with LockStoreError only. */
-export function hearing<A>(answer: Promise<A>, hear: Hear<A>): void {
-  answer.then(
-    (answer) => hear({ kind: 'answer', answer }),
-    (error: LockStoreError) => hear({ kind: 'failure', error }),
-  );
+/** Asks a node that may be asked for a promise, which must reject with LockStoreError only. */
+export function asking<N extends Node, A>(key: string | undefined, question: (node: N, at: number) => Promise<A>): (node: N, hear: Hear<A>, at: number) => void {
+  return (node, hear, at) => (node.isUsable ? void question(node, at).then(hear, hear) : hear(node.refusal(key)));
 }
 
 /**
- * `decide` is called after each reply with all so far, and returns undefined while missing ones can change the result, but not after the
- * last. When it throws, the poll rejects with the error. `late` hears what comes after the decision.
+ * `decide` is called after each reply with all so far and their count, and returns undefined while missing ones can change the result, but
+ * not after the last. When it throws, the poll rejects with the error. `late` hears what comes after the decision.
  */
 export function poll<N, A, R>(
   nodes: readonly N[],
-  ask: (node: N, hear: Hear<A>) => void,
-  decide: (replies: Replies<N, A>) => R | undefined,
-  late?: (node: N, reply: Reply<A>) => void,
+  ask: (node: N, hear: Hear<A>, at: number) => void,
+  decide: (replies: Replies<A>, count: number) => R | undefined,
+  late?: (reply: Reply<A>, at: number) => void,
 ): Promise<R> {
   return new Promise<R>((resolve, reject) => {
-    const replies = new Map<N, Reply<A>>();
+    const replies = nodes.map((): Reply<A> | undefined => undefined);
+    let count = 0;
     let isOpen = true;
-    const hear = (node: N, reply: Reply<A>): void => {
-      if (!isOpen) return late?.(node, reply);
-      replies.set(node, reply);
+    const hear = (reply: Reply<A>, at: number): void => {
+      if (!isOpen) return late?.(reply, at);
+      if (replies[at] === undefined) count += 1;
+      replies[at] = reply;
       try {
-        const result = decide(replies);
+        const result = decide(replies, count);
         if (result === undefined) return;
         resolve(result);
       } catch (error) {
@@ -49,58 +54,50 @@ export function poll<N, A, R>(
       }
       isOpen = false;
     };
-    for (const node of nodes) ask(node, (reply) => hear(node, reply));
+    nodes.forEach((node, at) => ask(node, (reply) => hear(reply, at), at));
   });
 }
 
 /** A poll whose answers are words. Returns the word of a quorum; rejects with LockStoreError when no word has one. `namesNobody`: see {@link noQuorum}. */
-export function agree<N extends Named, A extends string>(
+export function agree<N extends Pick<Node, 'name'>, A extends string>(
   what: string,
   key: string | undefined,
   nodes: readonly N[],
-  ask: (node: N, hear: Hear<A>) => void,
+  ask: (node: N, hear: Hear<A>, at: number) => void,
   { namesNobody = false, waitsForAll = false } = {},
 ): Promise<A> {
-  return poll<N, A, A>(nodes, ask, (replies) => {
-    if (replies.size < (waitsForAll ? nodes.length : quorumOf(nodes.length))) return undefined;
-    const word = verdict<A>(
-      nodes.map((node) => {
-        const reply = replies.get(node);
-        return reply?.kind === 'failure' ? null : reply?.answer;
-      }),
-    );
+  return poll<N, A, A>(nodes, ask, (replies, count) => {
+    if (count < (waitsForAll ? nodes.length : quorumOf(nodes.length))) return undefined;
+    const word = verdict<A>(replies.map((reply) => (reply instanceof LockStoreError ? null : reply)));
     if (word === 'split') throw noQuorum(what, key, nodes, replies, (answer) => answer, namesNobody);
     return word;
   });
 }
 
-/** The answers among the replies, each with its node. */
-export function answersOf<N, A>(replies: Replies<N, A>): [N, A][] {
-  const answers: [N, A][] = [];
-  for (const [node, reply] of replies) if (reply.kind === 'answer') answers.push([node, reply.answer]);
-  return answers;
+/** The answers among the replies, each with the position of its node. */
+export function answersOf<A>(replies: Replies<A>): [A, number][] {
+  return replies.flatMap((reply, at): [A, number][] => (reply === undefined || reply instanceof LockStoreError ? [] : [[reply, at]]));
 }
 
 /**
  * The error for a question on which no quorum agreed: it names every node with its reason. `namesNobody`: it takes the lock from whoever
  * has it, so that nobody should simply ask for it again.
  */
-export function noQuorum<N extends Named, A>(
+export function noQuorum<N extends Pick<Node, 'name'>, A>(
   what: string,
   key: string | undefined,
   all: readonly N[],
-  replies: Replies<N, A>,
+  replies: Replies<A>,
   reasonOf: (answer: A, node: N) => string,
   namesNobody = false,
 ): LockStoreError {
-  const failures: LockStoreError[] = [];
-  const nodes = all.map((node): NodeFailure => {
-    const reply = replies.get(node);
+  const nodes = all.map((node, at): NodeFailure => {
+    const reply = replies[at];
     if (reply === undefined) return { node: node.name, reason: 'had not answered when the others had decided' };
-    if (reply.kind === 'answer') return { node: node.name, reason: reasonOf(reply.answer, node) };
-    failures.push(reply.error);
-    return { node: node.name, reason: reply.error.nodes[0]?.reason ?? reply.error.message };
+    if (!(reply instanceof LockStoreError)) return { node: node.name, reason: reasonOf(reply, node) };
+    return { node: node.name, reason: reply.nodes[0]?.reason ?? reply.message };
   });
+  const failures = replies.filter((reply) => reply instanceof LockStoreError);
   // Another try can help unless so many nodes need an operator that the others are no quorum.
   const isForOperator = failures.filter(({ retryable }) => !retryable).length * 2 >= all.length;
   const subject = key === undefined ? 'Locks' : `Lock '${key}'`;

@@ -12,7 +12,7 @@
 import { LockStoreError } from '../../core/port/errors.js';
 import type { RenewOutcome } from '../../core/port/lock-store.js';
 import type { Ballot, QuorumContext } from './ballot.js';
-import { answersOf, hearing, noQuorum, poll, type Replies } from './poll.js';
+import { answersOf, asking, noQuorum, poll, type Replies } from './poll.js';
 import { quorumEnd } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 
@@ -21,7 +21,7 @@ export interface Renewed {
   readonly leaseMs: number;
 }
 
-type Answers = Replies<RedlockNode, readonly RenewOutcome[]>;
+type Answer = readonly RenewOutcome[];
 type Kept = Extract<RenewOutcome, { kind: 'renewed' }>;
 
 /** The outcomes are in the order of the leases. Never rejects. */
@@ -33,40 +33,35 @@ export async function renewByQuorum(leases: readonly Renewed[], context: QuorumC
   const taken = new Set<Ballot>();
   let outcomes: readonly RenewOutcome[] = [];
   /** Notes where the leases stand, and what a node does not have that should. */
-  const heard = (node: RedlockNode, answer: readonly RenewOutcome[]): void =>
-    leases.forEach(({ ballot }, n) => {
+  const heard = (answer: Answer, at: number): void =>
+    leases.forEach(({ ballot: { standings }, ballot }, n) => {
       const told = answer[n]!;
-      if (told.kind === 'renewed') ballot.keptBy(node, told.trustedUntil, told.memory);
-      else if (told.kind === 'lost' && ballot.mayBeTakenFrom(node, sentAt)) taken.add(ballot);
+      if (told.kind === 'renewed') standings[at]!.keeps(told.trustedUntil, told.memory);
+      else if (told.kind === 'lost' && standings[at]!.mayBeTaken(sentAt)) taken.add(ballot);
     });
-  const giveBack = (node: RedlockNode, answer: readonly RenewOutcome[]): void => {
-    const missing = leases.filter(({ ballot }, n) => answer[n]!.kind === 'lost' && outcomes[n]?.kind === 'renewed' && !ballot.wasTakenFrom(node, sentAt));
-    if (missing.length > 0) void rejoin(node, missing);
+  const giveBack = (answer: Answer, at: number): void => {
+    const missing = leases.filter(({ ballot }, n) => answer[n]!.kind === 'lost' && outcomes[n]?.kind === 'renewed' && !ballot.standings[at]!.wasTaken(sentAt));
+    if (missing.length > 0) void rejoin(nodes, at, missing);
   };
-  const replies = await poll<RedlockNode, readonly RenewOutcome[], Answers>(
+  const key = leases.length === 1 ? leases[0]!.ballot.key : undefined;
+  const replies = await poll<RedlockNode, Answer, Replies<Answer>>(
     nodes,
-    (node, hear) => {
-      if (!node.isUsable) return hear({ kind: 'failure', error: node.refusal(leases.length === 1 ? leases[0]!.ballot.key : undefined) });
-      hearing(renewOn(node, leases), hear);
-    },
-    (all) => {
-      const isDecided = all.size === nodes.length || (all.size >= quorum && leases.every((_, n) => keptOf(n, all).length >= quorum));
-      return isDecided ? new Map(all) : undefined;
-    },
-    (node, reply) => {
-      if (reply.kind === 'failure') return;
-      heard(node, reply.answer);
-      giveBack(node, reply.answer);
+    asking(key, (node) => renewOn(node, leases)),
+    (all, count) => (count === nodes.length || (count >= quorum && leases.every((_, n) => keptOf(n, all).length >= quorum)) ? all : undefined),
+    (reply, at) => {
+      if (reply instanceof LockStoreError) return;
+      heard(reply, at);
+      giveBack(reply, at);
     },
   );
-  for (const [node, answer] of answersOf(replies)) heard(node, answer);
+  for (const [answer, at] of answersOf(replies)) heard(answer, at);
   outcomes = await Promise.all(leases.map((lease, n) => outcomeOf(lease, n, replies, taken.has(lease.ballot), context)));
-  for (const [node, answer] of answersOf(replies)) giveBack(node, answer);
+  for (const [answer, at] of answersOf(replies)) giveBack(answer, at);
   return outcomes;
 }
 
 /** On a connection on which the node has not said yet what it remembers, a lease that is not there may be forgotten, or taken away. */
-async function renewOn(node: RedlockNode, leases: readonly Renewed[]): Promise<readonly RenewOutcome[]> {
+async function renewOn(node: RedlockNode, leases: readonly Renewed[]): Promise<Answer> {
   const outcomes = await node.store.renew(leases.map(({ ballot, leaseMs }) => ballot.renewal(leaseMs)));
   return outcomes.map((outcome, n) => {
     const { key } = leases[n]!.ballot;
@@ -74,15 +69,15 @@ async function renewOn(node: RedlockNode, leases: readonly Renewed[]): Promise<r
   });
 }
 
-async function outcomeOf(lease: Renewed, n: number, replies: Answers, isTaken: boolean, context: QuorumContext): Promise<RenewOutcome> {
+async function outcomeOf(lease: Renewed, n: number, replies: Replies<Answer>, isTaken: boolean, context: QuorumContext): Promise<RenewOutcome> {
   const { ballot } = lease;
   const { nodes, quorum, clock } = context;
   const kept = keptOf(n, replies);
-  const missing = answersOf(replies).filter(([, answer]) => answer[n]!.kind === 'lost').map(([node]) => node);
-  const mayGoOn = !isTaken && ballot.takenOn.size === 0 && clock.now() < ballot.trustedUntil;
+  const missing = answersOf(replies).filter(([answer]) => answer[n]!.kind === 'lost').map(([, at]) => at);
+  const mayGoOn = !isTaken && ballot.takenOn === 0 && clock.now() < ballot.trustedUntil;
   // Where no quorum has it, the nodes that do not have it can be given it, while one has it or they are too few for a loss.
   if (kept.length < quorum && mayGoOn && (kept.length > 0 || missing.length < quorum)) {
-    const back = await Promise.all(missing.map(async (node) => (await rejoin(node, [lease]))[0]!));
+    const back = await Promise.all(missing.map(async (at) => (await rejoin(nodes, at, [lease]))[0]!));
     kept.push(...back.filter((outcome) => outcome.kind === 'renewed'));
   }
   // A ballot that was taken back meanwhile is not held any more, though the nodes renewed it before.
@@ -98,16 +93,16 @@ async function outcomeOf(lease: Renewed, n: number, replies: Answers, isTaken: b
 }
 
 /** Gives leases to a node that does not have them, unless it has granted the lock to somebody else. Never rejects. */
-async function rejoin(node: RedlockNode, leases: readonly Renewed[]): Promise<readonly RenewOutcome[]> {
-  for (const { ballot } of leases) ballot.asked.add(node);
-  const outcomes = await node.store.renew(leases.map(({ ballot, leaseMs }) => ballot.renewal(leaseMs, ballot)));
-  outcomes.forEach((outcome, n) => leases[n]!.ballot.given(node, outcome));
+async function rejoin(nodes: readonly RedlockNode[], at: number, leases: readonly Renewed[]): Promise<Answer> {
+  for (const { ballot } of leases) ballot.standings[at]!.mayHave = true;
+  const outcomes = await nodes[at]!.store.renew(leases.map(({ ballot, leaseMs }) => ballot.renewal(leaseMs, ballot)));
+  outcomes.forEach((outcome, n) => leases[n]!.ballot.standings[at]!.given(outcome));
   return outcomes;
 }
 
 /** The nodes' answers that have the lease. One with a server's refusal of its key has not. */
-function keptOf(n: number, replies: Answers): Kept[] {
-  return answersOf(replies).flatMap(([, answer]) => (answer[n]!.kind === 'renewed' ? [answer[n] as Kept] : []));
+function keptOf(n: number, replies: Replies<Answer>): Kept[] {
+  return answersOf(replies).flatMap(([answer]) => (answer[n]!.kind === 'renewed' ? [answer[n] as Kept] : []));
 }
 
 function reasonOf(outcome: RenewOutcome): string {

@@ -3,7 +3,7 @@
  * attempt that failed: only a holder counts that a quorum may know.
  */
 import type { HolderState, ListOptions, LockState } from '../../core/port/lock-state.js';
-import { answersOf, hearing, noQuorum, poll, type Replies } from './poll.js';
+import { answersOf, asking, noQuorum, poll, type Replies } from './poll.js';
 import { quorumEnd, quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 
@@ -19,17 +19,14 @@ interface QuorumView {
 /** Rejects with LockStoreError when fewer than a quorum of nodes answered. */
 export async function viewOf(key: string, nodes: Nodes): Promise<QuorumView> {
   const quorum = quorumOf(nodes.length);
-  const replies = await poll<One, LockState, Replies<One, LockState>>(
+  const replies = await poll<One, LockState, Replies<LockState>>(
     nodes,
-    (node, hear) => (node.isUsable ? hearing(node.store.inspect(key), hear) : hear({ kind: 'failure', error: node.refusal(key) })),
-    (all) => {
-      const isEnough = all.size === nodes.length || (answersOf(all).length >= quorum && nodes.every((node) => all.has(node) || !node.isListening));
-      return isEnough ? new Map(all) : undefined;
-    },
+    asking(key, ({ store }) => store.inspect(key)),
+    (all, count) => (count === nodes.length || (answersOf(all).length >= quorum && nodes.every((node, at) => all[at] !== undefined || !node.isListening)) ? all : undefined),
   );
   const views = answersOf(replies);
   if (views.length < quorum) throw noQuorum('an inspection', key, nodes, replies, () => 'answered');
-  return merge(key, views, nodes.length - views.length, quorum);
+  return merge(key, views.map(([view, at]) => [nodes[at]!, view]), nodes.length - views.length, quorum);
 }
 
 /** Scans so many nodes that every quorum contains one of them. A lock is listed when the first of them that knows it is scanned. */

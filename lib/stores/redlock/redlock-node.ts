@@ -23,7 +23,7 @@ import type { FenceFloors } from '../wire/fence-floors.js';
 import { NO_SERVER, SLOT_GROUPS } from '../wire/redis-keys.js';
 import type { NodeLog } from './node-log.js';
 import type { NodeStore, Survey } from './node-store.js';
-import { answersOf, hearing, poll, type Replies } from './poll.js';
+import { answersOf, asking, poll, type Replies } from './poll.js';
 import { quorumOf } from './quorum.js';
 
 interface NodeSurroundings {
@@ -212,19 +212,19 @@ export class RedlockNode {
   private async fencesOfOthers(): Promise<readonly number[] | undefined> {
     const { nodes, floors, log } = this.around;
     const others = nodes.filter((other) => other !== this);
-    const replies = await poll<RedlockNode, Survey, Replies<RedlockNode, Survey>>(
+    const replies = await poll<RedlockNode, Survey, Replies<Survey>>(
       others,
-      (other, hear) => (other.isUsable ? hearing(other.store.survey(), hear) : hear({ kind: 'failure', error: other.refusal(undefined) })),
-      (replies) => (replies.size === others.length ? replies : undefined),
+      asking(undefined, ({ store }) => store.survey()),
+      (all, count) => (count === others.length ? all : undefined),
     );
     const answers = answersOf(replies);
-    const out = answers.filter(([, { closed }]) => closed).map(([other]) => other);
+    const out = answers.filter(([{ closed }]) => closed).map(([, at]) => others[at]!);
     const whole = answers.length - out.length;
     const forgetful = new Set([this, ...out, ...this.outWith]).size;
     const quorum = quorumOf(nodes.length);
     if (whole < quorum && nodes.length - forgetful >= quorum) return undefined;
     if (whole < quorum) log.quorumForgot(forgetful);
-    return eachGroup((group) => Math.max(floors.of(group), ...answers.map(([, { fences }]) => fences[group]!)));
+    return eachGroup((group) => Math.max(floors.of(group), ...answers.map(([{ fences }]) => fences[group]!)));
   }
 
   private tellOut({ server, since }: Survey, leftMs: number): void {

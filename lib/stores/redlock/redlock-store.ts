@@ -19,7 +19,7 @@ import { checkProcess, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { Ballot, type QuorumContext } from './ballot.js';
 import { NodeLog } from './node-log.js';
 import { NodeStore } from './node-store.js';
-import { agree, hearing, type Hear } from './poll.js';
+import { agree, asking } from './poll.js';
 import { renewByQuorum, type Renewed } from './quorum-renewals.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
 import { quorumOf } from './quorum.js';
@@ -233,13 +233,13 @@ export class RedlockStore implements LockStore {
   }
 
   private storeOf(connection: Connect, node: () => RedlockNode): NodeStore {
-    const { options, log, turnEnd } = this;
+    const { options, log, turnEnd, context: { floors } } = this;
     const store: NodeStore = new NodeStore({
       ...options,
       connection,
       recoveryMs: UNTIL_TOLD_MS,
       redlock: {
-        turnEnd,
+        turnEnd, floors,
         outages: { away: (reason) => log.lost(store.name, reason), back: (afterMs) => log.back(store.name, afterMs) },
         turn: (key) => {
           if (node().isUsable) for (const id of this.waiters.call(key, node(), options.clock.now())) this.listener({ kind: 'ask', key, id });
@@ -258,7 +258,9 @@ export class RedlockStore implements LockStore {
     if (kind === 'contended') return this.listener({ kind, key, id });
     // A forced release took the lock away on this node. When a quorum of nodes has said so, the process looks whether they still have the
     // lease: messages may be forged. A request whose votes are still being counted is ended, because nobody would look at its grant.
-    if (kind !== 'lost' || ballot.takenOn.add(node).size < this.context.quorum) return;
+    if (kind !== 'lost') return;
+    ballot.standings[this.nodes.indexOf(node)]!.isTaken = true;
+    if (ballot.takenOn < this.context.quorum) return;
     if (ballot.state === 'open') this.drop(ballot);
     this.listener({ kind, key, id });
   }
@@ -302,8 +304,7 @@ export class RedlockStore implements LockStore {
   }
 
   private agree<A extends string>(what: string, key: string | undefined, ask: (node: RedlockNode) => Promise<A>, namesNobody = false): Promise<A> {
-    const asking = (node: RedlockNode, hear: Hear<A>): void => (node.isUsable ? hearing(ask(node), hear) : hear({ kind: 'failure', error: node.refusal(key) }));
-    return agree(what, key, this.nodes, asking, { namesNobody });
+    return agree(what, key, this.nodes, asking(key, ask), { namesNobody });
   }
 
   /** Removes the marks of this process, so that the node keeps the lock for nobody who does not wait. Sent once: marks also end by themselves. */

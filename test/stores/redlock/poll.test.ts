@@ -1,14 +1,14 @@
 /** One question to all nodes, for which a test speaks: when it is decided, who is heard later, and what the error says. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import { agree, hearing, poll, type Hear } from '../../../lib/stores/redlock/poll.js';
+import { agree, asking, poll, type Hear } from '../../../lib/stores/redlock/poll.js';
 
 const NODES = ['a', 'b', 'c', 'd', 'e'].map((name) => ({ name }));
 
 function ask(nodes = NODES, how: Parameters<typeof agree>[4] = {}) {
   const hears = new Map<string, Hear<string>>();
-  const answer = (name: string, word: string): void => hears.get(name)!({ kind: 'answer', answer: word });
-  const fail = (name: string, retryable = true): void => hears.get(name)!({ kind: 'failure', error: new LockStoreError('out of order', { retryable, nodes: [{ node: name, reason: 'LOADING' }] }) });
+  const answer = (name: string, word: string): void => hears.get(name)!(word);
+  const fail = (name: string, retryable = true): void => hears.get(name)!(new LockStoreError('out of order', { retryable, nodes: [{ node: name, reason: 'LOADING' }] }));
   let settled = 'no';
   const outcome = agree('a trial', 'k', nodes, ({ name }, hear: Hear<string>) => void hears.set(name, hear), how);
   outcome.then((word) => (settled = word), (error: Error) => (settled = error.message));
@@ -65,17 +65,19 @@ describe('A poll', () => {
   it('rejects with what its decision throws, and tells of later replies', async () => {
     const late: string[] = [];
     const hears: Hear<string>[] = [];
-    const asked = poll<{ name: string }, string, never>(NODES, (_, hear) => void hears.push(hear), () => { throw new Error('no'); }, ({ name }) => void late.push(name));
-    for (const hear of hears) hear({ kind: 'answer', answer: 'yes' });
+    const asked = poll<{ name: string }, string, never>(NODES, (_, hear) => void hears.push(hear), () => { throw new Error('no'); }, (_, at) => void late.push(NODES[at]!.name));
+    for (const hear of hears) hear('yes');
     await expect(asked).rejects.toThrow('no');
     expect(late).toEqual(['b', 'c', 'd', 'e']);
   });
 
-  it('hears promises', async () => {
+  it('hears promises of nodes that may be asked', async () => {
     const heard: string[] = [];
-    hearing(Promise.resolve('yes'), ({ kind }) => void heard.push(kind));
-    hearing(Promise.reject(new LockStoreError('no')), ({ kind }) => void heard.push(kind));
+    const hear: Hear<string> = (reply) => void heard.push(reply instanceof LockStoreError ? reply.message : reply);
+    const node = (name: string, isUsable = true) => ({ name, isUsable, refusal: () => new LockStoreError('away') });
+    const ask = asking('k', ({ name }: { name: string }) => (name === 'a' ? Promise.resolve('yes') : Promise.reject(new LockStoreError('no'))));
+    for (const [at, each] of [node('a'), node('b'), node('a', false)].entries()) ask(each, hear, at);
     await new Promise((resolve) => setImmediate(resolve));
-    expect(heard.sort()).toEqual(['answer', 'failure']);
+    expect(heard.sort()).toEqual(['away', 'no', 'yes']);
   });
 });

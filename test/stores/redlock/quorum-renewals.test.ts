@@ -30,13 +30,15 @@ async function renewal(words: readonly Word[], isTrusted = true, isTakenBack = f
       },
     },
   })) as unknown as RedlockNode[];
-  const wordOf = (node: RedlockNode): Word => words[nodes.indexOf(node)]!;
+  const standings = words.map((word) => ({
+    mayHave: true, keeps: () => {}, given: () => {},
+    wasTaken: (): boolean => word.startsWith('had it taken'),
+    mayBeTaken: (): boolean => word.includes('had it taken'),
+  }));
   const ballot = {
-    key: 'k', id: 'p.1/1', state: 'held', request: { leaseMs: LEASE_MS }, trustedUntil: isTrusted ? Infinity : -Infinity, asked: new Set(), takenOn: new Set(),
-    lasts: () => {}, keptBy: () => {}, given: () => {}, withdraw: () => {},
+    key: 'k', id: 'p.1/1', state: 'held', request: { leaseMs: LEASE_MS }, trustedUntil: isTrusted ? Infinity : -Infinity, standings, takenOn: 0,
+    lasts: () => {},
     renewal: (leaseMs: number, held?: Ballot): Partial<RenewRequest> => ({ leaseMs, held }),
-    wasTakenFrom: (node: RedlockNode): boolean => wordOf(node).startsWith('had it taken'),
-    mayBeTakenFrom: (node: RedlockNode): boolean => wordOf(node).includes('had it taken'),
   } as unknown as Ballot;
   const renewing = renewByQuorum([{ ballot, leaseMs: LEASE_MS }], { nodes, quorum: quorumOf(nodes.length), clock } as unknown as QuorumContext);
   if (isTakenBack) Object.assign(ballot, { state: 'over' });
