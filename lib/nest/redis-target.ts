@@ -3,10 +3,9 @@
  * such as the Redis on this machine, and a misspelt ioredis option must not silently lead to a default, such as database 0.
  */
 import { type NamesOf, type OptionList, optionsProblem, show } from '../core/port/options.js';
-import { clusterNames, redisNames } from '../stores/wire/ioredis-options.js';
 import { isIoredis } from '../stores/wire/ioredis.js';
 import { isNodeRedis } from '../stores/wire/node-redis.js';
-import { type ClusterTarget, urlProblem } from '../stores/wire/redis-target.js';
+import { clusterNames, type ClusterTarget, redisNames, urlProblem } from '../stores/wire/redis-target.js';
 
 const targetNames: NamesOf<ClusterTarget> = { cluster: true, options: true, credentials: true };
 

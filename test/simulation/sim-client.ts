@@ -21,6 +21,9 @@ export class SimClient extends EventEmitter {
   status: 'wait' | 'connecting' | 'ready' | 'close' | 'end' = 'wait';
   readonly stream = {
     destroy: (): void => this.lose(),
+    /** A command is in the air when it is sent; how many of them one write has makes no difference here. */
+    cork: (): void => {},
+    uncork: (): void => {},
   };
   private socket: SimSocket | undefined;
   private readonly pending = new Map<number, Pending>();

@@ -106,7 +106,10 @@ export class Bundles {
     this.willFlush = false;
     const { open, runner } = this;
     this.isSolitary = runner.line.out === 0 && open.length === 1 && open[0]!.requests.length === 1;
-    for (const bundle of open.splice(0)) bundle.leave();
+    const { connection } = runner.line;
+    const leave = (): void => open.splice(0).forEach((bundle) => bundle.leave());
+    if (open.length > 1 && connection.inFewWrites !== undefined) connection.inFewWrites(leave);
+    else leave();
   };
 }
 

@@ -28,6 +28,8 @@ const MAX_REDIRECTIONS = 4;
 const NEXT_TRY_MS = 100;
 const TRY_AGAIN_MS = 10;
 const REFRESH_AGAIN_MS = 100;
+/** As many as a bundle has on one Redis (bundles.ts). */
+const COMMANDS_PER_WRITE = 8;
 /** How long a node may take to name the slots, in ms. */
 const NAMES_SLOTS_WITHIN_MS = 1_000;
 /** ASK: the slot is still being moved there. MOVED: it is there for good. A node that does not know its own host names only the port. */
@@ -62,6 +64,9 @@ export class ClusterConnection implements Connection {
   /** The node that said so. */
   private told: ClusterNode | undefined;
   private readonly nodes = new Map<string, ClusterNode>();
+  /** The nodes of the hash tags that were looked up, of which a store has few. It is emptied when the slots are read anew. */
+  private readonly byTag = new Map<string, ClusterNode>();
+  private isGathering = false;
   private readonly events = new EventEmitter().setMaxListeners(0);
   private starting: Promise<void> | undefined;
   private refreshing: Promise<void> | undefined;
@@ -79,6 +84,14 @@ export class ClusterConnection implements Connection {
 
   evalAndWait(run: EvalAndWait): Promise<readonly [unknown, unknown]> {
     return this.routed(run.keys[0], (_, connection) => connection.evalAndWait(run));
+  }
+
+  /** What `send` sends in this call is written to each node in pieces of {@link COMMANDS_PER_WRITE}: a write costs more than what is in it. */
+  inFewWrites(send: () => void): void {
+    this.isGathering = true;
+    send();
+    this.isGathering = false;
+    for (const node of this.nodes.values()) node.write();
   }
 
   /** Each node is given up by itself, after a silence. */
@@ -123,7 +136,7 @@ export class ClusterConnection implements Connection {
   private routed<T>(key: string | undefined, deliver: Deliver<T>): Promise<T> {
     const node = this.nodeFor(key);
     if (node === undefined || !node.isOpen) return this.tried(key, deliver, undefined, MAX_REDIRECTIONS);
-    return node.send(deliver, false).catch((error: unknown) => this.again(error, key, deliver, node, MAX_REDIRECTIONS));
+    return node.send(deliver, false, this.isGathering).then(node.heard, (error: unknown) => this.again(error, key, deliver, node, MAX_REDIRECTIONS));
   }
 
   /** Sends it to this target, or where it belongs once the node of that is connected, if it is while there are tries left. */
@@ -137,7 +150,7 @@ export class ClusterConnection implements Connection {
       [target, node] = [undefined, this.nodeFor(key)];
     }
     try {
-      return await node.send(deliver, target?.asking === true);
+      return node.heard(await node.send(deliver, target?.asking === true));
     } catch (error) {
       return this.again(error, key, deliver, node, left);
     }
@@ -145,6 +158,7 @@ export class ClusterConnection implements Connection {
 
   /** Tries it once more where the Cluster refused it, and says so; else passes the error on. */
   private async again<T>(error: unknown, key: string | undefined, deliver: Deliver<T>, asked: ClusterNode, left: number): Promise<T> {
+    asked.heard(undefined);
     const reason = reasonOf(error);
     const [, kind, address = ''] = REDIRECTION.exec(reason) ?? [];
     const waits = kind === undefined ? /^(TRYAGAIN|CLUSTERDOWN)\b/.exec(reason)?.[1] : undefined;
@@ -160,9 +174,17 @@ export class ClusterConnection implements Connection {
 
   /** The node for a key; any that is connected where there is no key. */
   private nodeFor(key: string | undefined): ClusterNode | undefined {
-    if (key !== undefined) return this.nodes.get(masterOf(this.ranges, slotOf(key)) ?? '');
-    const open = this.open();
-    return open[Math.floor(Math.random() * open.length)];
+    if (key === undefined) {
+      const open = this.open();
+      return open[Math.floor(Math.random() * open.length)];
+    }
+    const tag = tagOf(key);
+    let node = this.byTag.get(tag);
+    if (node === undefined) {
+      node = this.nodes.get(masterOf(this.ranges, slotOf(tag)) ?? '');
+      if (node !== undefined) this.byTag.set(tag, node);
+    }
+    return node;
   }
 
   private masterNames(): Set<string> {
@@ -269,6 +291,7 @@ export class ClusterConnection implements Connection {
     const before = this.ranges;
     const haveMoved = textOf(ranges) !== textOf(before);
     this.ranges = ranges;
+    this.byTag.clear();
     const names = this.masterNames();
     for (const [name, node] of this.nodes) {
       if (names.has(name)) continue;
@@ -286,6 +309,7 @@ class ClusterNode {
   readonly connection: ServerConnection;
   private owed = 0;
   private since = 0;
+  private unwritten = 0;
   private timer: Timer | undefined;
   private readonly clock: Clock;
 
@@ -303,15 +327,24 @@ class ClusterNode {
     return this.connection.state.isOpen;
   }
 
-  send<T>(deliver: Deliver<T>, asking: boolean): Promise<T> {
+  /** {@link heard} has to be called when it is answered. `gathers`: it may be written later, by {@link write}. */
+  send<T>(deliver: Deliver<T>, asking: boolean, gathers = false): Promise<T> {
     const { connection, clock } = this;
     if (this.owed++ === 0) this.since = clock.now();
     if (this.timer === undefined) this.look(this.patienceMs);
     // If ASKING fails, the command behind it fails too.
     if (asking) connection.sender.call('asking').catch(() => {});
+    if (gathers && this.unwritten++ === 0) connection.cork();
     const sent = deliver(connection.sender, connection);
-    sent.then(this.heard, this.heard);
+    if (this.unwritten === COMMANDS_PER_WRITE) this.write();
     return sent;
+  }
+
+  /** Writes what was sent and not written yet. */
+  write(): void {
+    if (this.unwritten === 0) return;
+    this.unwritten = 0;
+    this.connection.uncork();
   }
 
   close(): void {
@@ -319,9 +352,11 @@ class ClusterNode {
     this.connection.close();
   }
 
-  private readonly heard = (): void => {
+  /** Notes an answer, and returns it. */
+  readonly heard = <T>(answer: T): T => {
     if (this.owed > 0) this.owed -= 1;
     this.since = this.clock.now();
+    return answer;
   };
 
   /** The look comes one turn after the timer, so that replies which came while this process was busy are read first. */
@@ -374,13 +409,17 @@ function keyOf(command: string, args: readonly (string | number)[]): string | un
 
 const SLOTS = 16_384;
 
-/** The slot of a Redis key in a Cluster: CRC16 (XMODEM) of its hash tag, or of the whole key, modulo 16,384. */
-export function slotOf(redisKey: string): number {
+/** What decides on the slot of a Redis key: its hash tag, or the whole key. */
+function tagOf(redisKey: string): string {
   const from = redisKey.indexOf('{') + 1;
   const to = redisKey.indexOf('}', from);
-  const tag = from > 0 && to > from ? redisKey.slice(from, to) : redisKey;
+  return from > 0 && to > from ? redisKey.slice(from, to) : redisKey;
+}
+
+/** The slot of a Redis key in a Cluster: CRC16 (XMODEM) modulo 16,384. */
+export function slotOf(redisKey: string): number {
   let crc = 0;
-  for (const byte of Buffer.from(tag)) {
+  for (const byte of Buffer.from(tagOf(redisKey))) {
     crc ^= byte << 8;
     for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
     crc &= 0xffff;

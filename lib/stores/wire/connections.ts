@@ -42,6 +42,8 @@ export interface Connection {
   onEnd(listener: () => void): void;
   /** Calls `listener` with every error of the connection, until the returned function is called. */
   onError(listener: (error: Error) => void): () => void;
+  /** Calls `send`, and writes what that sends in few pieces. Where it is left out, each command is worth a write, or the client does so. */
+  inFewWrites?(send: () => void): void;
   /** Sends a script, and WAIT behind it on the same connection. Resolves with both replies; rejects when either is an error. */
   evalAndWait(run: EvalAndWait): Promise<readonly [reply: unknown, acknowledged: unknown]>;
 }

@@ -50,6 +50,14 @@ class IoredisClient implements Client {
     await this.sender.subscribe(...channels);
   }
 
+  cork(): void {
+    this.sender.stream?.cork();
+  }
+
+  uncork(): void {
+    this.sender.stream?.uncork();
+  }
+
   destroy(): void {
     this.sender.disconnect();
     this.sender.stream?.destroy();

@@ -2,9 +2,39 @@
  * What a user may give as `redis`: its types, what a URL says, and logins that change. The types are written here and not taken from a package of clients, because an application has
  * only the package that it uses.
  */
-import type { clusterNames, redisNames } from './ioredis-options.js';
+import type { ClusterOptions, RedisOptions } from 'ioredis';
 import type { Clock } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
+import type { NamesOf } from '../../core/port/options.js';
+
+/** The options of ioredis that single connections and clusters share, in every version of it that this package may be used with. */
+const OF_BOTH = [
+  'autoPipeliningIgnoredCommands', 'enableAutoPipelining', 'enableOfflineQueue', 'enableReadyCheck', 'himportFieldsets', 'keyPrefix', 'lazyConnect',
+  'natMap', 'scripts', 'showFriendlyErrorStack',
+] as const satisfies readonly (keyof RedisOptions & keyof ClusterOptions)[];
+/** All of one connection. */
+const OF_REDIS = [
+  ...OF_BOTH,
+  'autoResendUnfulfilledCommands', 'autoResubscribe', 'blockingTimeout', 'blockingTimeoutGrace', 'clientInfoTag', 'commandQueue', 'commandTimeout',
+  'connectTimeout', 'connectionName', 'Connector', 'db', 'disableClientInfo', 'disconnectTimeout', 'enableTLSForSentinelMode', 'failoverDetector',
+  'family', 'host', 'keepAlive', 'maxLoadingRetryTime', 'maxRetriesPerRequest', 'monitor', 'name', 'noDelay', 'offlineQueue', 'password', 'path',
+  'port', 'preferredSlaves', 'protocol', 'readOnly', 'reconnectOnError', 'replyMapping', 'retryStrategy', 'role', 'sentinelCommandTimeout',
+  'sentinelMaxConnections', 'sentinelPassword', 'sentinelReconnectStrategy', 'sentinelRetryStrategy', 'sentinelTLS', 'sentinelUsername', 'sentinels',
+  'socketTimeout', 'stringNumbers', 'tls', 'updateSentinels', 'username',
+] as const satisfies readonly (keyof RedisOptions)[];
+/** All of a Cluster. */
+const OF_CLUSTER = [
+  ...OF_BOTH,
+  'clusterNodeRetryStrategy', 'clusterRetryStrategy', 'dnsLookup', 'maxRedirections', 'redisOptions', 'resolveSrv', 'retryDelayOnClusterDown',
+  'retryDelayOnFailover', 'retryDelayOnMoved', 'retryDelayOnTryAgain', 'scaleReads', 'shardedSubscribers', 'slotsRefreshInterval',
+  'slotsRefreshTimeout', 'useSRVRecords',
+] as const satisfies readonly (keyof ClusterOptions)[];
+export const redisNames = namesOf(OF_REDIS) satisfies NamesOf<RedisOptions>;
+export const clusterNames = namesOf(OF_CLUSTER) satisfies NamesOf<ClusterOptions>;
+
+function namesOf<Name extends string>(names: readonly Name[]): Readonly<Record<Name, true>> {
+  return Object.fromEntries(names.map((name) => [name, true])) as Record<Name, true>;
+}
 
 /** A package of Redis clients. */
 export type ClientPackage = 'ioredis' | 'redis';
@@ -46,7 +76,7 @@ type Known =
   | 'host' | 'port' | 'path' | 'username' | 'password' | 'db' | 'tls' | 'family' | 'connectTimeout' | 'sentinels' | 'name' | 'sentinelUsername' | 'sentinelPassword';
 
 /** All other options of ioredis. Of these node-redis is only given what says how to connect. */
-type OtherOptions = { readonly [Name in Exclude<keyof typeof redisNames, Known>]?: unknown };
+type OtherOptions = { readonly [Name in Exclude<(typeof OF_REDIS)[number], Known>]?: unknown };
 
 /** A Redis Cluster, as the option `redis`: some of its nodes, and options for the connections to all of them. */
 export interface ClusterTarget {
@@ -58,7 +88,7 @@ export interface ClusterTarget {
 
 type ClusterNode = string | number | { readonly host?: string | undefined; readonly port?: number | undefined };
 
-type ClusterSettings = { readonly redisOptions?: NodeOptions | undefined } & { readonly [Name in Exclude<keyof typeof clusterNames, 'redisOptions'>]?: unknown };
+type ClusterSettings = { readonly redisOptions?: NodeOptions | undefined } & { readonly [Name in Exclude<(typeof OF_CLUSTER)[number], 'redisOptions'>]?: unknown };
 
 /** A client of the application: of ioredis, or what createClient, createCluster and createSentinel of node-redis make. */
 export interface ExistingClient {

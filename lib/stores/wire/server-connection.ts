@@ -21,6 +21,9 @@ export interface Client {
   subscribe(channels: readonly string[], hear: (message: string) => void): Promise<unknown>;
   /** Ends the connection, or what connects, at once. */
   destroy(): void;
+  /** Of a client that writes each command by itself: what it sends until {@link uncork} is one write. */
+  cork?(): void;
+  uncork?(): void;
 }
 
 /** What a client is made for. */
@@ -144,6 +147,7 @@ export class ServerConnection implements Connection {
   /** The source of the server that the present connection leads to. */
   source: Source | undefined;
   private live: LiveConnection | undefined;
+  private client: Client | undefined;
   private readonly events = new EventEmitter().setMaxListeners(0);
   private starting: Promise<void> | undefined;
   private pause: Timer | undefined;
@@ -170,6 +174,14 @@ export class ServerConnection implements Connection {
   here(): Locate {
     const { source } = this;
     return this.state.isOpen && source !== undefined ? () => Promise.resolve(source) : this.locate;
+  }
+
+  cork(): void {
+    this.client?.cork?.();
+  }
+
+  uncork(): void {
+    this.client?.uncork?.();
   }
 
   drop(): void {
@@ -217,7 +229,8 @@ export class ServerConnection implements Connection {
       const live = new LiveConnection(source, this.needs, (error) => this.live === live && this.lost(error, reconnectPause(true)));
       this.live = live;
       this.source = source;
-      this.sender = (await live.open()).sender;
+      this.client = await live.open();
+      this.sender = this.client.sender;
       this.state.isOpen = true;
       this.needsNoProcess();
       this.events.emit('open');
@@ -229,7 +242,7 @@ export class ServerConnection implements Connection {
 
   private lost(error: Error, retryMs: number): void {
     const { clock } = this.needs;
-    this.live = undefined;
+    this.live = this.client = undefined;
     this.sender = UNCONNECTED;
     this.state.isOpen = false;
     if (!this.closed) {

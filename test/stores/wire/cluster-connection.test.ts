@@ -64,17 +64,27 @@ class CutOff {
     map: (address) => address,
   };
 
+  /** What was written to the second master, piece by piece. */
+  readonly written: string[][] = [];
+  private isCorked = false;
+
   private source(port: number): Source {
     return { address: { host: '127.0.0.1', port }, make: () => this.client(port) };
   }
 
   private client(port: number): Client {
-    const sender = senderOf(async ([command]): Promise<unknown> => {
+    const sender = senderOf(async ([command, key]): Promise<unknown> => {
       if (command === 'cluster') return [[0, 8_191, ['127.0.0.1', this.isCutOff && port !== 7001 ? 7003 : 7001]], [8_192, 16_383, ['127.0.0.1', 7002]]];
+      if (port === 7002 && command === 'GET') this.isCorked ? this.written.at(-1)!.push(key!) : this.written.push([key!]);
       if (this.isCutOff && port === 7001 && command === 'GET') throw new Error('CLUSTERDOWN The cluster is down');
       return port;
     });
-    return { sender, connect: () => Promise.resolve(), destroy: () => {}, subscribe: () => Promise.resolve() };
+    const cork = (): void => {
+      if (port !== 7002) return;
+      this.isCorked = true;
+      this.written.push([]);
+    };
+    return { sender, connect: () => Promise.resolve(), destroy: () => {}, subscribe: () => Promise.resolve(), cork, uncork: () => (this.isCorked &&= port !== 7002) };
   }
 }
 
@@ -146,6 +156,20 @@ describe('The connection to a Cluster', () => {
     expect(await sent).toBe('OK');
     expect(told).toEqual(['open']);
   }));
+
+  it('writes what is sent together in pieces of up to eight commands to each node, and everything else at once', async () => {
+    const cluster = new CutOff();
+    const clock = new FakeClock();
+    const connection = new ClusterConnection(cluster.target, { clock, timeoutMs: 2_000 }, 1_000);
+    await connection.start();
+    const keys = Array.from({ length: 10 }, (_, n) => `{k1}:${n}`);
+    await clock.runUntil(Promise.all([connection.sender.call('GET', '{k1}:a'), connection.sender.call('GET', '{k1}:b')]));
+    let sent: Promise<unknown>[] = [];
+    connection.inFewWrites(() => (sent = keys.map((key) => connection.sender.call('GET', key))));
+    expect(cluster.written).toEqual([['{k1}:a'], ['{k1}:b'], keys.slice(0, 8), keys.slice(8)]);
+    await clock.runUntil(Promise.all(sent));
+    connection.close();
+  });
 
   it('C3: follows the others where one master is cut off from them and says what was before', async () => {
     const clock = new FakeClock();
