@@ -43,7 +43,7 @@ export function methodOf(
   descriptor: PropertyDescriptor | undefined,
 ): CallableFunction {
   if (descriptor === undefined && (typeof property === 'string' || typeof property === 'symbol')) {
-    throw new LockUsageError(`${methodName(target, property)} is a property, and @${name} decorates methods. Make it a method.`);
+    throw new LockUsageError(`${methodName(target, property)} is a property, and @${name} decorates methods. Write an arrow function as a method.`);
   }
   if (descriptor === undefined) {
     throw new LockUsageError(`@${name} decorates methods, with "experimentalDecorators" switched on as Nest needs it.`);

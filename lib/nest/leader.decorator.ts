@@ -9,7 +9,7 @@ import { MethodRecords, methodName, methodOf } from './decorated-method.js';
 import { checkDecorator, LEADER_OPTIONS } from './decorator-options.js';
 import { needInterceptor } from './lock-method.js';
 import { DEFAULT_INSTANCE } from './lock-names.js';
-import type { AnyMethod, Verdict } from './locked-method.js';
+import type { AnyMethod, OnField, Verdict } from './locked-method.js';
 
 /** Options of @Leader. */
 export interface LeaderOptions extends LeadOptions {
@@ -26,7 +26,8 @@ export type LeaderDecorator = (<M extends AnyMethod>(
   property: string | symbol,
   descriptor: TypedPropertyDescriptor<M>,
 ) => Verdict<M extends (term: Lease) => Promise<void> ? never : 'a method with @Leader takes the term, a Lease, and returns Promise<void>'>) &
-  MethodDecorator;
+  MethodDecorator &
+  OnField;
 
 /** One role that a method leads. */
 export interface LeaderMethod {

@@ -108,6 +108,8 @@ const OPTIONS: OptionList = {
     recoveryProblem(recoveryMs) ??
     integerProblem('bootTimeoutMs', bootTimeoutMs, 1, Infinity),
 };
+/** Options of `redis` that are given beside it by mistake. */
+const OF_REDIS: readonly string[] = ['url', 'host', 'port', 'path', 'db', 'username', 'password', 'tls', 'sentinels', 'cluster', 'credentials'];
 /** The options that have a meaning for a module that has only a route and keeps no locks itself. */
 const OF_A_ROUTE: readonly string[] = ['route', 'embedded', 'describeHolders', 'strictOverrides', 'profiles'];
 
@@ -171,6 +173,8 @@ function checkEach(options: LockModuleOptions): void {
   for (const name of ['name', 'isGlobal']) {
     if (Object.hasOwn(Object(options), name)) throw refused(`'${name}' belongs beside useFactory, not into its result`);
   }
+  const connection = OF_REDIS.filter((name) => Object.hasOwn(Object(options), name));
+  if (connection.length > 0) throw refused(`how to connect belongs into the option redis: { redis: { ${connection.map((name) => `${name}: …`).join(', ')} } }`);
   checkOptions(options, OPTIONS);
   if (options.prefix !== undefined) checkPrefix(options.prefix);
 }

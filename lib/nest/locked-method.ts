@@ -53,7 +53,14 @@ export type AnyMethod = (...args: never[]) => unknown;
  * for; in applyDecorators the compiler does not see the method and checks nothing.
  */
 export type LockedDecorator<K, R extends Returns, B extends OnBusy, S extends StopsWait = StopsWait> = CheckedDecorator<K, R, B, S> &
-  MethodDecorator;
+  MethodDecorator &
+  OnField;
+
+/** What the compiler says of a decorator on a field: it calls that with two arguments, and prints what it returns. */
+export type OnField = (
+  target: object,
+  property: string | symbol,
+) => { 'nestjs-holdfast': `a field, such as one with an arrow function, is no method: write it as a method, 'async pay(id: string) { … }'` };
 
 type CheckedDecorator<K, R extends Returns, B extends OnBusy, S extends StopsWait> = <T extends object, M extends AnyMethod>(
   target: T,

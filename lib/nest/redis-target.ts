@@ -57,6 +57,7 @@ function textProblem(name: string, url: string): string | undefined {
     return `${name} is an HTTP endpoint, and locks need the Redis protocol, for connections that stay open and messages; give the redis:// or rediss:// URL of the same database`;
   }
   const problem = urlProblem(url);
+  if (problem?.startsWith('cannot be read') && /\s/.test(url.trim())) return `${name} has a space in it, and a URL has none; look at where it comes from`;
   return problem === undefined ? undefined : `${name} ${problem}`;
 }
 

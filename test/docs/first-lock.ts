@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { Controller, Injectable, Module, Param, Post } from '@nestjs/common';
 import { APP_FILTER, NestFactory } from '@nestjs/core';
 import { Locked, LockExceptionFilter, LockModule } from 'nestjs-holdfast';
@@ -6,7 +7,8 @@ import { Locked, LockExceptionFilter, LockModule } from 'nestjs-holdfast';
 export class OrderService {
   @Locked('order:<0>')
   async pay(orderId: string): Promise<string> {
-    return `order ${orderId} is paid`; // for each order one call at a time, on all instances together
+    await setTimeout(5); // the work: for each order one call at a time, on all instances together
+    return `order ${orderId} is paid`;
   }
 }
 

@@ -9,7 +9,7 @@ import { startRedis, type RedisServer } from '../support/redis-server.js';
 
 /** The code of these pages stands in files, so that it is compiled with the tests and run below. */
 const SHOWN: [page: string, files: readonly string[]][] = [
-  ['README.md', ['first-lock', 'fence-and-signal', 'testing-your-application']],
+  ['README.md', ['first-lock', 'fence-and-signal', 'testing-your-application.test']],
   ['docs/options.md', ['configuration', 'configured-by-class', 'profiles']],
 ];
 
@@ -69,10 +69,5 @@ describe('The README', () => {
     const locks = module.get(LockService);
     await locks.withLock('k', async (lease) => expect(lease.remainingMs).toBeGreaterThan(name === 'byNamespace' ? 10_000 : 20_000));
     await module.close();
-  });
-
-  it('tests an application without Redis', async () => {
-    const { refusesABusyOrder } = await import('./testing-your-application.js');
-    await refusesABusyOrder();
   });
 });

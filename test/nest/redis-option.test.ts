@@ -26,6 +26,7 @@ describe('A URL of a Redis', () => {
     ['REDISS://redis.example', 'starts with neither redis:// nor rediss://'],
     ['redis://:se/cret@redis.example', 'cannot be read as a URL; in a user name or a password /'],
     ['redis://secret#@redis.example', 'cannot be read as a URL'],
+    ['redis://secret@redis.example :6379', 'has a space in it, and a URL has none; look at where it comes from'],
     ['redis://:secret%zz@redis.example', 'cannot be read as a URL'],
     ['redis://', 'names no host, which would mean the Redis on this machine'],
     ['redis://redis.example/orders', 'names a database that is no whole number from 0'],

@@ -54,6 +54,20 @@ export abstract class Leaders {
   async waits(): Promise<void> {}
 }
 
+export class Fields {
+  // @ts-expect-error -- a field is no method
+  @Locked('a')
+  locked = async (): Promise<void> => {};
+
+  // @ts-expect-error -- a field is no method
+  @ReadLock('a')
+  read = async (): Promise<void> => {};
+
+  // @ts-expect-error -- a field is no method
+  @Leader('a')
+  leads = async (): Promise<void> => {};
+}
+
 export abstract class Methods {
   // Results
   @Locked('a')

@@ -34,8 +34,8 @@ export interface Connection {
   readonly state: ConnectionState;
   /** Begins to connect, unless that has begun. Rejects when the first try fails; further tries follow. */
   start(): Promise<void>;
-  /** Closes a connection that has stopped answering, so that a new one is made. A Cluster does that itself, node by node. */
-  drop(): void;
+  /** Closes a connection that has stopped answering, or for this reason, so that a new one is made. A Cluster does that itself, node by node. */
+  drop(reason?: Error): void;
   /** Calls `listener` whenever the connection becomes open, until the returned function is called. */
   onOpen(listener: () => void): () => void;
   /** Calls `listener` when the connection has ended, and at each further try that fails. It is not open then. */

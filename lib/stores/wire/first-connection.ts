@@ -11,7 +11,7 @@ import { connect } from 'node:net';
 const REFUSED = /\b(WRONGPASS|NOAUTH|ERR AUTH|invalid password|DB index is out of range|NOPERM)\b/i;
 /** Errors of OpenSSL about an answer that is not TLS. */
 const NO_TLS = /wrong version number|packet length too long|unknown protocol/i;
-const TOO_LATE = /\bETIMEDOUT\b/;
+const TOO_LATE = /\bETIMEDOUT\b|no answer within/;
 
 /** Resolves when the server has answered on the connection. Rejects with LockStoreError. */
 export async function connected(connections: Connections, clock: Clock, withinMs: number): Promise<void> {

@@ -91,7 +91,7 @@ export class ScriptRunner {
     private readonly timeoutMs: number,
     private readonly outage: Outage,
   ) {
-    this.awaited = new AwaitedAnswers(clock, (connection) => connection.drop(), (errand, error) => this.unanswered(errand, error));
+    this.awaited = new AwaitedAnswers(clock, (connection, reason) => connection.drop(reason), (errand, error) => this.unanswered(errand, error));
     // A Cluster has a connection for each node, which the adapter closes after a silence.
     this.line = this.lineOf(connections.commands, connections.isCluster ? Infinity : connections.patienceMs);
   }
@@ -308,8 +308,8 @@ class AwaitedAnswers<A extends Awaited> {
 
   constructor(
     private readonly clock: Clock,
-    /** Called with a connection that is to be given up. */
-    private readonly silent: (connection: Connection) => void,
+    /** Called with a connection that is to be given up, and why. */
+    private readonly silent: (connection: Connection, reason: Error) => void,
     /** Called with a command whose answer is not awaited any more, and the reason. */
     private readonly gaveUp: (awaited: A, reason: Error) => void,
   ) {}
@@ -376,16 +376,21 @@ class AwaitedAnswers<A extends Awaited> {
       else this.giveUp(awaited, now);
     }
     for (const line of silent) {
+      const reason = unanswered(now - (line.owesSince ?? now));
       line.owesSince = undefined;
-      this.silent(line.connection);
+      this.silent(line.connection, reason);
     }
     if (next < Infinity) this.lookAt(next);
   }
 
   private giveUp(awaited: A, now: number): void {
     this.remove(awaited);
-    this.gaveUp(awaited, new Error(`no answer within ${Math.round(now - awaited.sentAt)} ms`));
+    this.gaveUp(awaited, unanswered(now - awaited.sentAt));
   }
+}
+
+function unanswered(forMs: number): Error {
+  return new Error(`no answer within ${Math.round(forMs)} ms`);
 }
 
 function nextLook({ deadline, line: { owesSince = Infinity, patienceMs } }: Awaited): number {

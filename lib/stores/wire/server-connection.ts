@@ -91,8 +91,9 @@ export class LiveConnection {
         address: source.address,
         login,
         connectMs: stepMs,
-        connected: () => timers.push(clock.setTimer(() => this.end(new Error('connect ETIMEDOUT')), stepMs)),
-        failed: (error) => (this.reason = error),
+        connected: () => timers.push(clock.setTimer(() => this.end(new Error(`the server takes connections, but gave no answer within ${stepMs} ms`)), stepMs)),
+        // What a client says of a connection that was ended here hides why.
+        failed: (error) => (this.reason = this.hasEnded ? (this.reason ?? error) : error),
         ended: () => this.isOpen && this.finish(this.reason ?? new Error('Connection is closed.')),
       }));
       await client.connect();
@@ -184,8 +185,8 @@ export class ServerConnection implements Connection {
     this.client?.uncork?.();
   }
 
-  drop(): void {
-    if (this.state.isOpen) this.live?.end();
+  drop(reason?: Error): void {
+    if (this.state.isOpen) this.live?.end(reason);
   }
 
   /** Leaves the server that it leads to, or begins to lead to, unless that is the one at `to`. */

@@ -1,8 +1,10 @@
 /** What an operator reads of an outage, on servers that go away. */
 import { afterEach, describe, expect, it } from '@jest/globals';
+import type { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { LockStore } from '../../../lib/core/port/lock-store.js';
 import type { Finding, Report } from '../../../lib/core/port/lock-events.js';
 import { LockService } from '../../../lib/lock.service.js';
+import { connectTo } from '../../../lib/stores/wire/connect-to.js';
 import { Outage } from '../../../lib/stores/wire/outage.js';
 import { eventually } from '../../support/eventually.js';
 import { FakeClock } from '../../support/fake-clock.js';
@@ -55,6 +57,22 @@ describe('A Redis that goes away', () => {
     expect(text('lease lost')).toMatch(/^Lock 'order:1' was lost: .* It was held by OrderService\.pay for \d+ ms\.$/);
     await server.resume();
     await eventually(() => expect(kinds().at(-1)).toBe('store back'));
+  });
+
+  it.each(['ioredis', 'redis'] as const)('because it was stopped says, over %s, for how long it gave no answer', async (client) => {
+    const server = await startRedis();
+    servers.push(server);
+    const connection = await connectTo(server.url, client);
+    const { told, locks } = await watched((report) => openRedisStore(server.url, 'p', { report, commandTimeoutMs: 300, connection }));
+    await server.pause();
+    const reasonOf = async (waitMs: number): Promise<string> => {
+      const error: unknown = await locks.acquire('order:1', { waitMs }).catch((failed: unknown) => failed);
+      return (error as LockStoreError).nodes[0]!.reason;
+    };
+    await reasonOf(600);
+    await eventually(async () => expect(await reasonOf(0)).toMatch(/^not connected \(the server takes connections, but gave no answer within \d+ ms\)$/));
+    expect(told[0]!.message).toMatch(/does not serve: .*no answer within \d+ ms/);
+    await server.resume();
   });
 
   it('because it refuses to write is back when it writes, and not when it reads', async () => {
