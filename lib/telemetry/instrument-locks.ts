@@ -54,6 +54,9 @@ const SCOPE = 'nestjs-holdfast';
 /** The bounds of the histograms in seconds, from a round trip to Redis to work that takes minutes. */
 const BOUNDARIES = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
+/** How many labels become values of an attribute: each makes time series. */
+const MAX_LABELS = 100;
+
 type InstrumentOptions = LockTelemetryOptions & { instance?: string | undefined };
 
 const names: NamesOf<InstrumentOptions> = { attributes: true, spans: true, meterProvider: true, tracerProvider: true, instance: true };
@@ -85,6 +88,8 @@ class LockRecorder {
   private readonly tracer: Tracer | undefined;
   private readonly more: (event: Exclude<LockEvent, StoreEvent>) => Attributes;
   private readonly holds: HoldsUnderWay;
+  /** The labels that are values of `lock.template`. They stay, as their time series do. */
+  private readonly labels = new Set<string>();
 
   constructor(
     private readonly instance: string,
@@ -145,8 +150,17 @@ class LockRecorder {
   private attributesOf(event: Exclude<LockEvent, StoreEvent>): Attributes {
     const { template, mode } = event;
     const attributes: Attributes = { 'lock.instance': this.instance, 'lock.mode': mode, ...this.more(event) };
-    if (template !== undefined) attributes['lock.template'] ??= template;
+    const group = template ?? this.groupOf(event.label);
+    if (group !== undefined) attributes['lock.template'] ??= group;
     return attributes;
+  }
+
+  /** What stands in the place of a template for a call of LockService: its label, unless there are so many that they cannot be names of calls. */
+  private groupOf(label: string | undefined): string | undefined {
+    if (label === undefined || this.labels.has(label)) return label;
+    if (this.labels.size >= MAX_LABELS) return 'other';
+    this.labels.add(label);
+    return label;
   }
 
   private waited(event: EventOf<'granted' | 'adopted' | 'busy' | 'cancelled' | 'failed'>, attributes: Attributes): void {

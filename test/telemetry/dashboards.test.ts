@@ -1,18 +1,38 @@
 /** The dashboard and the alert rules ask for metrics and attributes that there are, under the names that Prometheus gives them. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
+import type { MeterProvider } from '@opentelemetry/api';
+import { NEVER } from 'rxjs';
+import { instrumentLocks } from '../../lib/telemetry/index.js';
+
+interface Target {
+  readonly expr: string;
+  readonly refId: string;
+}
 
 interface Dashboard {
-  readonly schemaVersion: number;
-  readonly panels: readonly { readonly id: number; readonly targets: readonly { readonly expr: string }[] }[];
+  readonly panels: readonly { readonly id: number; readonly gridPos: Readonly<Record<'h' | 'w' | 'x' | 'y', number>>; readonly targets: readonly Target[] }[];
 }
+
+const SOURCE = { type: 'prometheus', uid: '${datasource}' };
+const number = expect.any(Number);
+const text = expect.stringMatching(/./);
+/** What a dashboard has to have, by the schema of Grafana (kinds/dashboard), to be imported and drawn. */
+const PANEL = { id: number, type: 'timeseries', title: text, datasource: SOURCE, gridPos: { h: number, w: number, x: number, y: number }, fieldConfig: { defaults: expect.any(Object), overrides: [] }, options: expect.any(Object) };
+const TARGET = { expr: text, refId: text, datasource: SOURCE, legendFormat: text };
 
 const page = readFileSync('docs/telemetry.md', 'utf8');
 const dashboard = JSON.parse(readFileSync('dashboards/grafana.json', 'utf8')) as Dashboard;
 const rules = readFileSync('dashboards/alerts.yml', 'utf8');
 
-/** The names in Prometheus of the metrics that the page of telemetry lists. */
-const metrics = [...page.matchAll(/^\| `(holdfast\.[\w.]+)` \| ([\w-]+)/gm)].flatMap(([, name = '', kind]) => {
+/** The instruments that telemetry makes, by name. */
+const made = new Map<string, string>();
+const instrument = (kind: string) => (name: string): unknown => made.set(name, kind) && {};
+const meter = { createHistogram: instrument('histogram'), createCounter: instrument('counter'), createUpDownCounter: instrument('up-down counter') };
+instrumentLocks({ events: NEVER }, { meterProvider: { getMeter: () => meter } as unknown as MeterProvider });
+
+/** Their names in Prometheus. */
+const metrics = [...made].flatMap(([name, kind]) => {
   const plain = name.replaceAll('.', '_');
   if (kind === 'histogram') return ['bucket', 'count', 'sum'].map((part) => `${plain}_seconds_${part}`);
   return kind === 'counter' ? [`${plain}_total`] : [plain];
@@ -38,6 +58,23 @@ describe.each([
   it('close what they open', () => {
     for (const expr of expressions) expect([expr, expr.split('(').length, expr.split('{').length]).toEqual([expr, expr.split(')').length, expr.split('}').length]);
   });
+});
+
+it('The page of telemetry lists the instruments that are made', () => {
+  const listed = [...page.matchAll(/^\| `(holdfast\.[\w.]+)` \| ([\w-]+(?: counter)?)/gm)].map(([, name, kind]) => [name, kind]);
+  expect(new Map(listed as [string, string][])).toEqual(made);
+});
+
+it('The dashboard has what Grafana asks for, and no panel lies on another', () => {
+  expect(dashboard).toMatchObject({ title: text, uid: text, schemaVersion: number, version: number, time: { from: text, to: text }, templating: { list: [{ name: 'datasource', type: 'datasource', query: 'prometheus' }] }, annotations: { list: [] } });
+  for (const panel of dashboard.panels) {
+    expect(panel).toMatchObject(PANEL);
+    for (const target of panel.targets) expect(target).toMatchObject(TARGET);
+    expect(new Set(panel.targets.map(({ refId }) => refId)).size).toBe(panel.targets.length);
+  }
+  const places = dashboard.panels.flatMap(({ gridPos: { x, y, w, h } }) => Array.from({ length: w * h }, (_, n) => `${x + (n % w)},${y + Math.floor(n / w)}`));
+  expect(new Set(places).size).toBe(places.length);
+  expect(dashboard.panels.every(({ gridPos: { x, w } }) => x >= 0 && x + w <= 24)).toBe(true);
 });
 
 it('Each panel has an id of its own, and each rule says what happened', () => {

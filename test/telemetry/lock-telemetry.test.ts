@@ -103,6 +103,16 @@ describe('The metrics of locks', () => {
     expect(everything).not.toMatch(/order:[12]/);
   });
 
+  it('are grouped by the label of a call of LockService, of which only so many make time series', async () => {
+    const { orders } = await start();
+    for (let n = 0; n < 102; n += 1) await orders.locks.withLock(`row:${n}`, { label: n < 2 ? 'rows' : `row ${n}` }, () => undefined);
+    await orders.locks.withLock('row:0', () => undefined);
+    const groups = (await measured('holdfast.hold.duration')).map(({ attributes, value }) => [(attributes as Record<string, unknown>)['lock.template'], (value as { count: number }).count]);
+    expect(groups[0]).toEqual(['rows', 2]);
+    expect(groups.slice(-2)).toEqual([['other', 1], [undefined, 1]]);
+    expect(groups).toHaveLength(102);
+  });
+
   it('tell the time of waiting and of holding in seconds, and who had to wait', async () => {
     const { test, orders } = await start();
     await test.busy('order:1', { forMs: 2_500 });

@@ -3,11 +3,13 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireOutcome, AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import { CONNECTION_NAME } from '../../../lib/stores/wire/connections.js';
 import type { ClientPackage } from '../../../lib/stores/wire/redis-target.js';
+import { LockService } from '../../../lib/lock.service.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { DOWN_SOON_MS, startSentinel, type SentinelGroup } from '../../support/redis-sentinel.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
 import { connectBy } from '../../support/test-client.js';
+import { broughtBack, storeEvents } from '../../support/store-events.js';
 
 let group: SentinelGroup;
 beforeEach(async () => {
@@ -59,6 +61,28 @@ describe('a failover', () => {
       const after = (await store.acquire({ ...next, notAfter: performance.now() + 60_000 })) as Granted;
       expect(after.grant.fence).toBeGreaterThan(before.grant.fence);
     });
+  });
+
+  it('that loses a grant is told as events of the store, with how many leases its holder brought back', async () => {
+    const store = await openRedisStore(group.options, 'p', { commandTimeoutMs: 500, recoveryMs: 1_000 });
+    const locks = new LockService({ store, process: 'p', leaseMs: 30_000, waitMs: 20_000, shutdownGraceMs: 0 });
+    // A first boot waits as well: here that is over.
+    await (await locks.acquire('warm')).release();
+    const told = storeEvents(locks);
+    const master = await group.master();
+    const [replica] = group.servers.filter((server) => server !== master);
+    await replica!.pause();
+    await master.command('CLIENT', 'KILL', 'TYPE', 'replica');
+    const lease = await locks.acquire('k');
+    await master.kill();
+    await replica!.resume();
+    await group.masterAfter(master);
+    await eventually(() => expect(told.map(({ type }) => type)).toEqual(['storeForgot', 'storeRecovered']), 20_000);
+    expect(told[0]).toMatchObject({ reason: 'restarted-or-replaced', forMs: expect.any(Number) });
+    expect(broughtBack(told)).toBe(1);
+    expect(lease.signal.aborted).toBe(false);
+    expect(await lease.release()).toBe('released');
+    await locks.close();
   });
 
   it('is followed though the Sentinel that is asked first is frozen', async () => {
