@@ -4,7 +4,7 @@
  */
 export { LockModule } from './nest/lock.module.js';
 export type { ClusterTarget, LockModuleOptions, RedisTarget } from './nest/lock-module-options.js';
-export type { LockModuleExtras } from './nest/lock.module-definition.js';
+export type { LockModuleExtras } from './nest/lock-providers.js';
 export { InjectLocks } from './nest/lock-names.js';
 export { Locked, ReadLock, WriteLock } from './nest/locked.decorator.js';
 export type { LockedDecorator, LockedOptions } from './nest/locked-method.js';

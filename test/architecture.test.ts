@@ -81,7 +81,7 @@ const arrows: Record<string, readonly string[]> = {
   cli: ['board/lock-overview.ts'],
 };
 const BEHIND_ENTRY_POINTS = ['nest', 'lock.service.ts', ...CORE, 'stores/memory', 'stores/wire', 'stores/redis', 'stores/redlock'];
-const KNOWS_EVERY_STORE = 'nest/create-store.ts';
+const KNOWS_EVERY_STORE = 'nest/lock-providers.ts';
 /** Which stores a file of nest/ knows; the wire is no store. */
 const STORES = ['stores/memory', 'stores/redis', 'stores/redlock'];
 
@@ -108,7 +108,7 @@ describe('the architecture', () => {
     expect(offences(files, ({ path, ours }) => ours.filter((target) => !mayImport(path, target)))).toEqual([]);
   });
 
-  it('knows more than one store only in create-store.ts', () => {
+  it('knows more than one store only in lock-providers.ts', () => {
     const others = files.filter(({ path }) => partOf(path) === 'nest' && path !== KNOWS_EVERY_STORE);
     const stores = (ours: readonly string[]) => [...new Set(ours.map(partOf).filter((part) => STORES.includes(part)))];
     expect(offences(others, ({ ours }) => (stores(ours).length > 1 ? stores(ours) : []))).toEqual([]);

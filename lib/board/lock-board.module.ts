@@ -7,7 +7,7 @@ import type { Observable } from 'rxjs';
 import { systemClock } from '../core/port/clock.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { LockStore } from '../core/port/lock-store.js';
-import { findLocks } from '../nest/find-locks.js';
+import { findLocks } from '../nest/lock-names.js';
 import { storeToken } from '../nest/lock-names.js';
 import { BOARD, boardControllers, type Board } from './board-controllers.js';
 import { BoardFeed } from './board-feed.js';

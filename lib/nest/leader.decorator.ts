@@ -5,8 +5,8 @@
 import type { LeadOptions } from '../core/hold/leading.js';
 import { roleKey } from '../core/key/check-key.js';
 import type { Lease } from '../core/port/lease.js';
-import { MethodRecords, methodName, methodOf } from './decorated-method.js';
-import { checkDecorator, LEADER_OPTIONS } from './decorator-options.js';
+import { MethodRecords, methodName, methodOf } from './lock-method.js';
+import { checkDecorator, LEADER_OPTIONS } from './locked-call.js';
 import { needInterceptor } from './lock-method.js';
 import { DEFAULT_INSTANCE } from './lock-names.js';
 import type { AnyMethod, OnField, Verdict } from './locked-method.js';

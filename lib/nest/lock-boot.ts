@@ -3,21 +3,24 @@
  * method, and methods and fields that hide a locked method without a lock. It also gives objects that a factory made their
  * interceptor, because Nest injects properties only into objects that it makes itself.
  */
+import 'reflect-metadata';
 import type { ModulesContainer } from '@nestjs/core';
 import { foreignPlaceholder } from '../core/key/foreign-placeholder.js';
 import { isLockError, LockUsageError } from '../core/port/errors.js';
 import type { CallSite, ResolvedDefaults, WithLockOptions } from '../core/port/lock-options.js';
 import { checkPermitsOf, resolveOptions } from '../core/port/options.js';
 import type { StoreCapabilities } from '../core/port/lock-store.js';
-import { methodName } from './decorated-method.js';
-import { interceptorSlot, lockedMethods } from './lock-method.js';
-import { INSTANCE_NAME, locksToken } from './lock-names.js';
+import { methodName, interceptorSlot, lockedMethods } from './lock-method.js';
+import { INSTANCE_NAME, locksToken, interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
-import { callInModule, type LockedCall } from './locked-call.js';
-import { ancestors, isFor, prototypeOf, prototypesOf, wrappersByModule } from './provided-objects.js';
+import { callInModule, shortLabel, type LockedCall } from './locked-call.js';
+import { termOptions, type LeadOptions } from '../core/hold/leading.js';
+import { roleKey } from '../core/key/check-key.js';
+import { leaderMethods, type LeaderMethod } from './leader.decorator.js';
+import type { Locks } from './lock-router.js';
 
 /** One lock module, as it starts. */
-export interface BootOfInstance {
+interface BootOfInstance {
   /** The name of the lock module. */
   readonly instance: string;
   readonly interceptor: LockInterceptor;
@@ -151,7 +154,7 @@ function parametersOf(prototype: object, method: string | symbol): number {
 }
 
 /** Checks the options of a decorator at boot, so that they do not fail at the first call. @throws LockUsageError */
-export function checkRequest(options: WithLockOptions & CallSite, site: string, { limits, capabilities }: BootOfInstance, key?: unknown): void {
+function checkRequest(options: WithLockOptions & CallSite, site: string, { limits, capabilities }: BootOfInstance, key?: unknown): void {
   const { minReplicas } = checkedAt(site, () => {
     const resolved = resolveOptions(options, limits);
     if (resolved.permits !== undefined) checkPermitsOf(Array.isArray(key) ? [...new Set(key)] : [key], resolved.permits, capabilities);
@@ -163,10 +166,209 @@ export function checkRequest(options: WithLockOptions & CallSite, site: string, 
 }
 
 /** The result of a check of a decorator's options. Its errors begin with class and method, because no call has made a key. @throws LockUsageError */
-export function checkedAt<T>(site: string, check: () => T): T {
+function checkedAt<T>(site: string, check: () => T): T {
   try {
     return check();
   } catch (error) {
     throw isLockError(error) ? new LockUsageError(`${site}: ${error.message}`) : error;
   }
+}
+
+// Finds the methods with @Leader in an application that boots, and lets them stand for election when it has booted.
+
+/** A method of an object that stands for a role. */
+export interface Candidate extends LeaderMethod {
+  readonly object: object;
+  readonly property: string | symbol;
+}
+
+/**
+ * The methods of all singletons of the application whose roles this lock module keeps.
+ * @throws LockUsageError for a class that is no singleton, and for options that cannot work with those of the module
+ */
+export function findCandidates(modules: ModulesContainer, boot: BootOfInstance): Candidate[] {
+  const candidates = new Map<object, readonly Candidate[]>();
+  for (const { module, wrappers } of wrappersByModule(modules)) {
+    for (const wrapper of wrappers) {
+      const made: unknown = wrapper.instance;
+      const roles = leadersOf(prototypeOf(made), boot.instance);
+      if (roles.length === 0 || typeof made !== 'object' || made === null) continue;
+      if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) throw scoped(roles[0]![1], made.constructor.name);
+      if (isOurs(made, module, boot)) candidates.set(made, roles.map(([property, method]) => candidate(made, property, method, boot)));
+    }
+  }
+  return [...candidates.values()].flat();
+}
+
+/** Lets a candidate stand until the module is closed. */
+export function stand({ object, property, role, site, options }: Candidate, locks: Pick<Locks, 'lead'>, describe: boolean): void {
+  const given: LeadOptions & CallSite = describe ? { ...options, label: options.label ?? shortLabel(site) } : options;
+  locks.lead(role, (term) => Reflect.apply(Reflect.get(object, property), object, [term]), given);
+}
+
+/** Of several lock modules of one name that are not global, the one whose interceptor the object has, or would have if it could be set. */
+function isOurs(made: object, module: NestModule, boot: BootOfInstance): boolean {
+  const found: unknown = Reflect.get(made, interceptorSlot(boot.instance));
+  return found === undefined ? isFor(module, boot) : found === boot.interceptor;
+}
+
+function candidate(object: object, property: string | symbol, method: LeaderMethod, boot: BootOfInstance): Candidate {
+  const { request } = checkedAt(method.site, () => termOptions(method.options, roleKey(method.role), boot.limits.profiles));
+  checkRequest(request, method.site, boot);
+  return { ...method, object, property };
+}
+
+/** The roles of a class and of those that it extends. A class that decorates a method again says anew what it leads. */
+function leadersOf(prototype: object | undefined, instance: string): (readonly [string | symbol, LeaderMethod])[] {
+  const nearest = new Map<string | symbol, readonly LeaderMethod[]>();
+  for (const ancestor of prototype ? ancestors(prototype) : []) {
+    for (const [property, methods] of leaderMethods.of(ancestor)) if (!nearest.has(property)) nearest.set(property, methods);
+  }
+  return [...nearest].flatMap(([property, methods]) => methods.filter((one) => one.instance === instance).map((one) => [property, one] as const));
+}
+
+function scoped({ site, role }: LeaderMethod, name: string): LockUsageError {
+  return new LockUsageError(
+    `${site} has @Leader('${role}'), but ${name} is request-scoped or transient, or something that it injects is: there is no one ` +
+      'object that could lead. Put the method into a singleton that injects singletons only.',
+  );
+}
+
+// Finds methods that carry a LockInterceptor.of where Nest calls no interceptor, so that nothing would be locked and nobody would be told.
+// What calls a method is read from the metadata that decorators left on it.
+
+/** What Nest calls through its interceptors. */
+const SERVED = ['path', 'microservices:pattern', 'websockets:message_mapping', 'graphql:resolver_type'];
+/** GraphQL fields, which Nest calls through interceptors if its GraphQL module is told so. */
+const FIELDS = ['graphql:resolve_property', 'graphql:resolve_reference'];
+/** What is called directly. */
+const DIRECT: Readonly<Record<string, string>> = {
+  SCHEDULE_CRON_OPTIONS: '@Cron',
+  SCHEDULE_INTERVAL_OPTIONS: '@Interval',
+  SCHEDULE_TIMEOUT_OPTIONS: '@Timeout',
+  EVENT_LISTENER_METADATA: '@OnEvent',
+  'bullmq:worker_events_metadata': '@OnWorkerEvent',
+  'bullmq:queue_events_metadata': '@OnQueueEvent',
+  'bull:module_queue_process': '@Process',
+  'bull:module_on_queue_event': '@OnQueueEvent',
+};
+/** Metadata of a method that says nothing about who calls it. */
+const SAYS_NOTHING = /^(design:|swagger\/|__)/;
+
+/** How a method is called: undefined when it is through interceptors, or when only whoever reads its further metadata knows. */
+type Unreached = { readonly why: string; readonly way?: string } | undefined;
+
+/**
+ * Looks at every method of the application that carries an interceptor of this lock module, itself or by its class.
+ * @throws LockUsageError for one that Nest never calls through interceptors
+ */
+export function refuseUnreached(modules: ModulesContainer, instance: string): void {
+  const all = wrappersByModule(modules).flatMap(({ wrappers }) => wrappers);
+  const fields = fieldsHaveInterceptors(all);
+  for (const prototype of new Set(all.map((wrapper) => prototypeOf(wrapper.instance)))) {
+    if (prototype === undefined) continue;
+    const methods = methodsOf(prototype).map(([name, method]) => ({ name, method, unreached: unreached(prototype, name, method, fields) }));
+    for (const { name, method, unreached } of methods) {
+      const site = lockOf(method, instance);
+      if (site !== undefined && unreached) throw refused(methodName(prototype, name), site, unreached);
+    }
+    const site = lockOf(prototype.constructor, instance);
+    const [first] = methods;
+    if (site !== undefined && first?.unreached && methods.every((each) => each.unreached)) throw refused(methodName(prototype, first.name), site, first.unreached);
+  }
+}
+
+function unreached(prototype: object, name: string, method: object, fields: boolean | undefined): Unreached {
+  if (ancestors(prototype).some((each) => leaderMethods.of(each).has(name))) return { why: '@Leader calls the method directly' };
+  const keys = Reflect.getMetadataKeys(method) as readonly unknown[];
+  const direct = keys.find((key): key is string => typeof key === 'string' && Object.hasOwn(DIRECT, key));
+  if (direct !== undefined) return { why: `${DIRECT[direct]} calls the method directly` };
+  if (keys.some((key) => FIELDS.includes(String(key))) && !keys.some((key) => SERVED.includes(String(key)))) {
+    if (fields !== false) return undefined;
+    return { why: "Nest calls those of a GraphQL field only with fieldResolverEnhancers: ['interceptors']", way: 'Give GraphQLModule.forRoot that option, or put' };
+  }
+  return keys.every((key) => SAYS_NOTHING.test(String(key))) ? { why: 'the method is no route, resolver or message handler' } : undefined;
+}
+
+/** What GraphQL modules say of interceptors of fields: true if one of them wants them, undefined when there is no such module. */
+function fieldsHaveInterceptors(wrappers: readonly { readonly token: unknown; readonly instance: unknown }[]): boolean | undefined {
+  const found = wrappers.filter(({ token }) => token === 'GqlModuleOptions').map(({ instance }) => instance as { fieldResolverEnhancers?: readonly string[] } | null);
+  return found.length === 0 ? undefined : found.some((options) => options?.fieldResolverEnhancers?.includes('interceptors'));
+}
+
+/** How messages name the LockInterceptor.of of this lock module that a method or class carries; undefined when it carries none. */
+function lockOf(carrier: object, instance: string): string | undefined {
+  const given: unknown = Reflect.getMetadata('__interceptors__', carrier);
+  const classes = (Array.isArray(given) ? given : []).filter((each): each is { prototype: object } => typeof each === 'function');
+  const calls = classes.flatMap(({ prototype }) => ancestors(prototype).flatMap((each) => lockedMethods.of(each).get('intercept') ?? []));
+  return calls.find((call) => call.instance === instance)?.site;
+}
+
+/** The methods of a class and of those that it extends, the nearest of each name. */
+function methodsOf(prototype: object): (readonly [string, CallableFunction])[] {
+  const found = new Map<string, unknown>();
+  for (const each of ancestors(prototype)) {
+    for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(each))) if (!found.has(name)) found.set(name, value);
+  }
+  return [...found].filter((entry): entry is [string, CallableFunction] => entry[0] !== 'constructor' && typeof entry[1] === 'function');
+}
+
+function refused(method: string, site: string, { why, way = 'Put' }: NonNullable<Unreached>): LockUsageError {
+  return new LockUsageError(`${method} has ${site}, but no interceptor runs there, so nothing would be locked: ${why}. ${way} @Locked on the method instead.`);
+}
+
+// What Nest has made or will make in an application: the objects of each module, their classes, and which lock module is theirs.
+
+type NestModule = ModulesContainer extends Map<string, infer Each> ? Each : never;
+
+/**
+ * Whether objects in `module` get the locks of this lock module. Of several of one name that are not global, they get those of the one
+ * that Nest would inject there; if none would be, of whichever is first.
+ */
+function isFor(module: NestModule, { instance, interceptor }: { readonly instance: string; readonly interceptor: LockInterceptor }): boolean {
+  const injected = interceptorIn(module.imports, interceptorToken(instance), new Set());
+  return injected === undefined || injected === interceptor;
+}
+
+/** What Nest finds for the token in these imports, and in what they export. */
+function interceptorIn(imports: Iterable<NestModule>, token: symbol, seen: Set<NestModule>): unknown {
+  for (const each of imports) {
+    if (seen.has(each)) continue;
+    seen.add(each);
+    const exported = [...each.imports].filter(({ metatype }) => each.exports.has(metatype));
+    const found: unknown = each.exports.has(token) ? each.providers.get(token)?.instance : interceptorIn(exported, token, seen);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+type InstanceWrapper = NestModule['providers'] extends Map<unknown, infer Each> ? Each : never;
+
+/** Each module of the application, with what Nest knows of its providers, controllers and injectables. */
+function wrappersByModule(modules: ModulesContainer): { readonly module: NestModule; readonly wrappers: readonly InstanceWrapper[] }[] {
+  return [...modules.values()].map((module) => {
+    const { providers, controllers, injectables } = module;
+    return { module, wrappers: [providers, controllers, injectables].flatMap((group) => [...group.values()]) };
+  });
+}
+
+/** The prototype of what a provider has made. Of a class that is made for each request Nest keeps an object of its prototype. */
+function prototypeOf(made: unknown): object | undefined {
+  return typeof made === 'object' && made !== null ? (Object.getPrototypeOf(made) ?? undefined) : undefined;
+}
+
+/** The prototype and those that it inherits from, the nearest first. */
+function ancestors(prototype: object): object[] {
+  const chain: object[] = [];
+  let next: object | null = prototype;
+  while (next !== null && next !== Object.prototype) {
+    chain.push(next);
+    next = Object.getPrototypeOf(next);
+  }
+  return chain;
+}
+
+/** The prototypes that the object inherits from, the nearest first. */
+function prototypesOf(made: object): object[] {
+  return ancestors(Object.getPrototypeOf(made) ?? Object.prototype);
 }

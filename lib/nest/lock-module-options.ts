@@ -4,10 +4,11 @@
  */
 import type { LockUsageError } from '../core/port/errors.js';
 import type { LockDefaults } from '../core/port/lock-options.js';
-import { booleanProblem, checkOptions, integerProblem, invalidOption, lockDefaultNames, type NamesOf, oneOfProblem, type OptionList, shapeProblem, show } from '../core/port/options.js';
+import { booleanProblem, checkOptions, integerProblem, invalidOption, lockDefaultNames, oneOfProblem, shapeProblem, show, optionsProblem, type NamesOf, type OptionList } from '../core/port/options.js';
 import type { ClientPackage, RedisTarget } from '../stores/wire/redis-target.js';
 import { checkPrefix } from '../stores/wire/redis-keys.js';
 import { targetProblem } from './redis-target.js';
+import type { ASYNC_OPTIONS_TYPE } from './lock-providers.js';
 
 /** Types of the option `redis`. They are exported here because lib/index.ts must not import from stores/. */
 export type { ClusterTarget, RedisTarget } from '../stores/wire/redis-target.js';
@@ -155,11 +156,6 @@ export function ownOptions(options: LockModuleOptions): LockModuleOptions {
   return Object.fromEntries(given.map((name) => [name, options[name as keyof LockModuleOptions]]));
 }
 
-/** Whether this is the name of an option of the module. */
-export function isModuleOption(name: string): boolean {
-  return Object.hasOwn(names, name);
-}
-
 /**
  * Refuses options that are no object. It is called before Nest copies the options by spreading them, which would make options
  * named 0, 1, 2 of a bare URL. @throws LockUsageError
@@ -216,4 +212,47 @@ export function recoveryOf({ recoveryMs }: LockModuleOptions, maxLeaseMs: number
   if (recoveryMs === undefined) return environment === 'test' ? 0 : Math.min(MODULE_DEFAULTS.recoveryMs, maxLeaseMs);
   if (recoveryMs > maxLeaseMs) throw refused(`recoveryMs (${recoveryMs}) is longer than maxLeaseMs (${maxLeaseMs}); 'lease' is the longest that can be of use`);
   return recoveryMs;
+}
+
+// What LockModule.forRootAsync is given: one of three ways to get the options of the module when the application starts.
+
+const asyncNames: NamesOf<typeof ASYNC_OPTIONS_TYPE> = {
+  imports: true,
+  inject: true,
+  provideInjectionTokensFrom: true,
+  useFactory: true,
+  useClass: true,
+  useExisting: true,
+  isGlobal: true,
+  name: true,
+};
+const ASYNC_OPTIONS: OptionList = { names: asyncNames, example: '{ useFactory: () => ({ redis: process.env.REDIS_URL }) }' };
+const OF_ASYNC = 'LockModule.forRootAsync';
+/** The ways to get the options. */
+const WAYS = ['useFactory', 'useClass', 'useExisting'] as const;
+
+/** Checks what forRootAsync was given, because Nest would fail with words about its own inside. @throws LockUsageError */
+export function checkAsyncOptions(given: typeof ASYNC_OPTIONS_TYPE): void {
+  const problem = shapeProblem(given, ASYNC_OPTIONS) ?? earlyOption(given) ?? optionsProblem(given, ASYNC_OPTIONS) ?? wayProblem(given);
+  if (problem !== undefined) throw invalidOption(problem, undefined, OF_ASYNC);
+}
+
+/** The options that an object of useClass or useExisting creates. @throws LockUsageError when it has no such method */
+export function createdBy(factory: { create?(): LockModuleOptions | Promise<LockModuleOptions> }): LockModuleOptions | Promise<LockModuleOptions> {
+  if (typeof factory.create === 'function') return factory.create();
+  throw invalidOption(`${factory.constructor.name} has no method create(), which gives the options of the module`, undefined, OF_ASYNC);
+}
+
+/** An option of the module that stands where the factory should stand, or beside it. */
+function earlyOption(given: object): string | undefined {
+  const early = Object.keys(given).find((name) => Object.hasOwn(names, name));
+  return early && `'${early}' is an option that useFactory gives; options that are known already are given to forRoot`;
+}
+
+function wayProblem(given: typeof ASYNC_OPTIONS_TYPE): string | undefined {
+  const ways = WAYS.filter((name) => given[name] !== undefined);
+  const [way, another] = ways;
+  if (way === undefined || another !== undefined) return `expected one of useFactory, useClass and useExisting, got ${ways.join(' and ') || 'none'}`;
+  if (way === 'useExisting' || typeof given[way] === 'function') return undefined;
+  return `expected ${way} to be a function, got ${show(given[way])}`;
 }

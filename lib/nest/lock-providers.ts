@@ -1,23 +1,25 @@
 /**
  * The providers of one lock module. Each is made of the one before: options, store, LockService, LockInterceptor.
  */
-import { Logger, type FactoryProvider, type InjectionToken, type Provider } from '@nestjs/common';
+import { Logger, ConfigurableModuleBuilder, type FactoryProvider, type InjectionToken, type Provider } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
-import { systemClock } from '../core/port/clock.js';
+import { systemClock, type Clock } from '../core/port/clock.js';
 import { LockUsageError } from '../core/port/errors.js';
-import type { LockStore, StoreCapabilities } from '../core/port/lock-store.js';
-import { completeProfiles } from '../core/port/options.js';
+import type { LockStore, StoreCapabilities, StoreSummary } from '../core/port/lock-store.js';
+import { completeProfiles, resolveDefaults } from '../core/port/options.js';
 import type { Report } from '../core/port/lock-events.js';
 import { LockService } from '../lock.service.js';
-import { bootLine, embeddedLine } from './boot-line.js';
-import { createStore } from './create-store.js';
 import { logReports } from './lock-log.js';
-import { lockHome, MODULE_DEFAULTS, ownOptions, type LockModuleOptions } from './lock-module-options.js';
-import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
+import { lockHome, MODULE_DEFAULTS, ownOptions, recoveryOf, type LockModuleOptions, type LockHome } from './lock-module-options.js';
+import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken, DEFAULT_INSTANCE } from './lock-names.js';
 import { LockInterceptor } from './lock.interceptor.js';
 import { LockRouter, type Locks } from './lock-router.js';
-import { processName } from './process-name.js';
-import { openFor, orRefuse } from './refused-boot.js';
+import { MemoryStore } from '../stores/memory/memory-store.js';
+import { RedisStore } from '../stores/redis/redis-store.js';
+import { RedlockStore } from '../stores/redlock/redlock-store.js';
+import { connectTo } from '../stores/wire/connect-to.js';
+import { randomInt } from 'node:crypto';
+import { hostname } from 'node:os';
 
 /** The token of the name of this process in holder ids. It is not exported from the lock module. */
 const PROCESS_NAME = Symbol.for('nestjs-holdfast:process-name');
@@ -25,7 +27,7 @@ const PROCESS_NAME = Symbol.for('nestjs-holdfast:process-name');
 const REPORT = Symbol.for('nestjs-holdfast:report');
 
 /** The providers of the lock module named `instance`, and the tokens that it exports. @throws LockUsageError for an invalid name */
-export function lockProviders(instance: string): { providers: Provider[]; exports: InjectionToken[] } {
+function lockProviders(instance: string): { providers: Provider[]; exports: InjectionToken[] } {
   if (typeof instance !== 'string' || instance === '') {
     throw new LockUsageError(`LockModule: expected name to be a text that is not empty, got ${String(instance)}.`);
   }
@@ -98,4 +100,159 @@ function interceptorProvider(instance: string): FactoryProvider<LockInterceptor>
     inject: [locksToken(instance), MODULE_OPTIONS],
     useFactory: (locks: Locks, { describeHolders, profiles }: LockModuleOptions) => new LockInterceptor(locks, describeHolders, completeProfiles(profiles)),
   };
+}
+
+// The class with forRoot and forRootAsync that LockModule extends, and the extras that both methods take beside the options.
+
+/** Options that Nest must know before a factory makes the others. They are given beside `useFactory`, not in its result. */
+export interface LockModuleExtras {
+  /**
+   * Whether every module of the application can inject the locks without importing LockModule.
+   * @default true
+   */
+  isGlobal?: boolean;
+  /**
+   * The name of this instance of LockModule, for `@InjectLocks(name)` and the option `instance` of the decorators.
+   * @default 'default', the instance that is used where no name is given
+   */
+  name?: string;
+}
+
+const extras: LockModuleExtras = { isGlobal: true, name: DEFAULT_INSTANCE };
+
+export const { ConfigurableModuleClass, OPTIONS_TYPE, ASYNC_OPTIONS_TYPE } =
+  new ConfigurableModuleBuilder<LockModuleOptions>({ optionsInjectionToken: MODULE_OPTIONS })
+    .setClassMethodName('forRoot')
+    .setExtras(extras, (definition, { isGlobal = true, name = DEFAULT_INSTANCE }) => {
+      const { providers, exports } = lockProviders(name);
+      return { ...definition, global: isGlobal, providers: [...(definition.providers ?? []), ...providers], exports };
+    })
+    .build();
+
+// Makes the store that the options of a lock module ask for. This is the only file that imports every store.
+
+/** What a store is given beside the options of the module. */
+interface StoreSurroundings {
+  /** The name of this process, with which its holder ids start. */
+  readonly process: string;
+  readonly clock: Clock;
+  /** Receives the findings that an operator should read in the log. */
+  readonly report: Report;
+  /** NODE_ENV. */
+  readonly environment: string | undefined;
+}
+
+/** Where the locks live, for a module that has a store: not one that only routes keys to other modules. */
+type StoreHome = Exclude<LockHome, { kind: 'elsewhere' }>;
+
+/** Makes the store, which connects only when `open` is called. Rejects with LockUsageError for options that are not valid. */
+export async function createStore(where: StoreHome, options: LockModuleOptions, { environment, ...around }: StoreSurroundings): Promise<LockStore> {
+  const { maxLeaseMs, commandTimeoutMs, minReplicas } = resolveDefaults(options);
+  if (where.kind === 'embedded') return new MemoryStore({ clock: around.clock, maxLeaseMs });
+  const { client, prefix = MODULE_DEFAULTS.prefix, bootTimeoutMs = MODULE_DEFAULTS.bootTimeoutMs, strictServer = MODULE_DEFAULTS.strictServer } = options;
+  const server = { ...around, prefix, maxLeaseMs, commandTimeoutMs, bootTimeoutMs, strictServer };
+  if (where.kind === 'redis') {
+    const recoveryMs = recoveryOf(options, maxLeaseMs, environment);
+    return new RedisStore({ ...server, minReplicas, recoveryMs, connection: await connectTo(where.target, client) });
+  }
+  return new RedlockStore({ ...server, nodes: await Promise.all(where.targets.map((target) => connectTo(target, client))) });
+}
+
+// The line in the log with which a lock module starts: where its locks are kept, and what guards them there.
+
+function bootLine(instance: string, { place, prefix, off, unknown }: StoreSummary): string {
+  const whose = instance === DEFAULT_INSTANCE ? 'Locks' : `Locks of the module '${instance}'`;
+  const switchedOff = off.length === 0 ? '' : ` Without: ${off.join('; ')}.`;
+  const untold = unknown === undefined ? '' : ` Not known: ${unknown}.`;
+  return `${whose} are kept by ${place}, prefix '${prefix}'.${switchedOff}${untold}`;
+}
+
+/** The line of a module whose locks no server keeps. `implied`: no option said so. */
+function embeddedLine(implied: boolean): string {
+  if (!implied) return 'Locks live in this process only (embedded: true).';
+  return 'Locks live in this process only. Give redis to lock across processes, or embedded: true if this is meant.';
+}
+
+// The name of this process in holder ids and channels. It is short, because it is stored in every lock; it contains host and
+// pid, so that an operator can find the holder; and it ends with random characters, so that no two processes have the same.
+
+/** The longest part of the host name that is kept, in characters: its end, because pods of one deployment differ there. */
+const LONGEST_HOST = 16;
+
+/** Makes a new name: `host:pid:random`, or only the random part when `describe` is false. */
+function processName(describe: boolean): string {
+  const random = randomInt(36 ** 8).toString(36).padStart(8, '0');
+  return describe ? `${shortHost(hostname())}:${process.pid}:${random}` : random;
+}
+
+/** The end of a host name, without characters that mean something in a holder id. */
+function shortHost(host: string): string {
+  return host.replace(/[^A-Za-z0-9-]/g, '-').slice(-LONGEST_HOST);
+}
+
+// A boot that is refused leaves no connection open: whoever boots gets no application that could be closed, and open connections would keep
+// the process alive. Nest makes the providers of several lock modules side by side, so each opens its connections without knowing whether
+// another one is about to fail.
+
+/** The lock modules of one application, until all of its providers are made. */
+interface Boot {
+  readonly opened: Set<LockService>;
+  refused: boolean;
+  /** A module that is loaded later may fail without an end of the others. */
+  isComplete: boolean;
+}
+
+const boots = new WeakMap<ModulesContainer, Boot>();
+
+function bootOf(modules: ModulesContainer): Boot {
+  let boot = boots.get(modules);
+  if (boot === undefined) boots.set(modules, (boot = { opened: new Set(), refused: false, isComplete: false }));
+  return boot;
+}
+
+/** Opens the connections of one lock module. When that fails, or another lock module has failed meanwhile, they are closed. */
+async function openFor(modules: ModulesContainer, locks: LockService): Promise<LockService> {
+  const boot = bootOf(modules);
+  try {
+    await locks.open();
+  } catch (error) {
+    await closed([locks]);
+    throw error;
+  }
+  boot.opened.add(locks);
+  // Nest reports the error of the other module, and waits for nothing here.
+  if (boot.refused && !boot.isComplete) await closed(boot.opened);
+  return locks;
+}
+
+/** Makes one provider of a lock module. When that fails, what other lock modules have opened is closed. */
+async function orRefuse<T>(modules: ModulesContainer, make: () => T | Promise<T>): Promise<T> {
+  try {
+    return await make();
+  } catch (error) {
+    if (!bootOf(modules).isComplete) await refuse(modules);
+    throw error;
+  }
+}
+
+/** Runs a hook of the boot, which begins when all providers are made. When it fails, all lock modules are closed. */
+export async function orClose(modules: ModulesContainer, hook: () => void | Promise<void>): Promise<void> {
+  bootOf(modules).isComplete = true;
+  try {
+    await hook();
+  } catch (error) {
+    await refuse(modules);
+    throw error;
+  }
+}
+
+async function refuse(modules: ModulesContainer): Promise<void> {
+  const boot = bootOf(modules);
+  boot.refused = true;
+  await closed(boot.opened);
+}
+
+/** A close that fails must not hide why the boot did. */
+async function closed(all: Iterable<LockService>): Promise<void> {
+  await Promise.allSettled([...all].map((locks) => locks.close()));
 }

@@ -2,34 +2,18 @@
  * LockModule: the module that an application imports. It checks options and decorators when the application starts, and ends
  * holds and closes the store when it stops.
  */
-import {
-  Inject,
-  Logger,
-  Module,
-  Optional,
-  type ConfigurableModuleAsyncOptions,
-  type DynamicModule,
-  type OnApplicationBootstrap,
-  type OnApplicationShutdown,
-  type OnModuleDestroy,
-  type OnModuleInit,
-} from '@nestjs/common';
+import { Inject, Logger, Module, Optional, type ConfigurableModuleAsyncOptions, type DynamicModule, type OnApplicationBootstrap, type OnApplicationShutdown, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { LockUsageError } from '../core/port/errors.js';
 import { LONGEST_MS, resolveDefaults } from '../core/port/options.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import { LockService } from '../lock.service.js';
-import { checkAsyncOptions, createdBy } from './async-options.js';
-import { findCandidates, stand, type Candidate } from './leader-boot.js';
-import { beforeAllDestroyHooks } from './destroy-hooks.js';
-import { refuseTwins, retire, visitProviders } from './lock-boot.js';
-import { refuseUnreached } from './unreached-routes.js';
-import { checkShape, MODULE_DEFAULTS, ownOptions, type LockModuleOptions } from './lock-module-options.js';
+import { checkAsyncOptions, createdBy, checkShape, MODULE_DEFAULTS, ownOptions, type LockModuleOptions } from './lock-module-options.js';
+import { findCandidates, stand, refuseTwins, retire, visitProviders, refuseUnreached, type Candidate } from './lock-boot.js';
 import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
 import { lockModules, LockRouter } from './lock-router.js';
 import type { LockInterceptor } from './lock.interceptor.js';
-import { orClose } from './refused-boot.js';
-import { ConfigurableModuleClass, type LockModuleExtras } from './lock.module-definition.js';
+import { orClose, ConfigurableModuleClass, type LockModuleExtras } from './lock-providers.js';
 
 /** In place of the name of a lock module: the class was imported itself. No module has an empty name. */
 const WITHOUT_FOR_ROOT = '';
@@ -152,4 +136,20 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
       return undefined;
     }
   }
+}
+
+// When an application shuts down, Nest calls the hooks of the root module first, and those of global modules, as a lock module is, last.
+
+/**
+ * Calls `act` when the application begins to shut down, before the first `onModuleDestroy` hook of the application: such a hook may wait
+ * for work that ends only when a lock module tells it to. For that, the module whose hooks come first gets a provider.
+ */
+function beforeAllDestroyHooks(modules: ModulesContainer, act: () => void): void {
+  // The distance to the root module is 0 in a module that was loaded later, and Nest calls no hooks of it.
+  const reached = [...modules.values()].filter(({ distance }) => distance > 0);
+  const first = reached.reduce((nearest, module) => (module.distance <= nearest.distance ? module : nearest));
+  const token = Symbol('nestjs-holdfast:shutdown');
+  first.addProvider({ provide: token, useValue: { onModuleDestroy: act } });
+  // Nest 12 calls the hooks of a module level by level, the highest first. Nest 11 begins all of them at once.
+  first.providers.get(token)!.hierarchyLevel = Number.MAX_SAFE_INTEGER;
 }

@@ -1,25 +1,16 @@
 /**
  * Makes the Nest interceptors of LockInterceptor.of, which lock a route by a key from the request.
  */
-import {
-  Inject,
-  Injectable,
-  type CallHandler,
-  type ExecutionContext,
-  type NestInterceptor,
-  type Type,
-} from '@nestjs/common';
+import { Inject, Injectable, IntrinsicException, type CallHandler, type ExecutionContext, type NestInterceptor, type Type } from '@nestjs/common';
 import { tap, type Observable } from 'rxjs';
 import { LockUsageError } from '../core/port/errors.js';
 import { compileCallKey, type KeyOfCall } from '../core/key/call-key.js';
 import { parseKeyTemplate } from '../core/key/key-template.js';
-import { clientGone } from './client-gone.js';
-import { checkDecorator, ROUTE_OPTIONS } from './decorator-options.js';
+import { checkDecorator, ROUTE_OPTIONS, lockedCall, type LockedCall } from './locked-call.js';
 import { refuseUnfinished } from './unfinished-results.js';
 import { lockedMethods, MOCKED } from './lock-method.js';
 import { interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
-import { lockedCall, type LockedCall } from './locked-call.js';
 import type { LockedOptions } from './locked-method.js';
 
 /** The key of a route: a template whose placeholders are paths into the request, or a function of the ExecutionContext. */
@@ -110,4 +101,69 @@ function requestOf(context: ExecutionContext): object {
     default:
       return { context: context.switchToRpc().getContext(), data: context.switchToRpc().getData() };
   }
+}
+
+// Makes an AbortSignal that aborts when the client of a request disconnects before the response was complete, so that the
+// request stops waiting for its lock. It works with the responses of Express and of Fastify.
+
+/**
+ * The reason of the signal, with which the wait for the lock rejects. It is an IntrinsicException, which Nest does not log: a
+ * client that disconnects is not a defect.
+ */
+class ClientGoneError extends IntrinsicException {
+  override readonly name = 'AbortError';
+}
+
+/** The part of Node's http.ServerResponse that is used here. */
+interface RawResponse {
+  readonly destroyed?: boolean;
+  readonly writableFinished?: boolean;
+  once(event: 'close', listener: () => void): unknown;
+}
+
+/** One signal for each response, because the locked resolvers of one GraphQL query share a response: so one listener serves all. */
+const signals = new WeakMap<object, AbortSignal>();
+
+/** The signal of the request in `context`; undefined for transports that have no HTTP response. */
+function clientGone(context: ExecutionContext): AbortSignal | undefined {
+  const response = rawOf(responseOf(context));
+  if (response === undefined) return undefined;
+  let signal = signals.get(response);
+  if (signal === undefined) signals.set(response, (signal = signalOf(response)));
+  return signal;
+}
+
+function signalOf(response: RawResponse): AbortSignal {
+  const controller = new AbortController();
+  const gone = (): void =>
+    controller.abort(new ClientGoneError('The client has gone while its request waited for a lock. The handler did not run.'));
+  if (response.destroyed) gone();
+  // Node emits 'close' after a complete response as well.
+  else response.once('close', () => response.writableFinished || gone());
+  return controller.signal;
+}
+
+/** The HTTP response. In GraphQL it is in the context of the resolvers: Apollo on Express names it `res`, Mercurius `reply`. */
+function responseOf(context: ExecutionContext): unknown {
+  switch (context.getType<string>()) {
+    case 'http':
+      return context.switchToHttp().getResponse();
+    case 'graphql': {
+      const shared = context.getArgs<[unknown, unknown, { readonly res?: unknown; readonly reply?: unknown } | undefined]>()[2];
+      return shared?.res ?? shared?.reply;
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** Node's response: Fastify's reply has it as `raw`, and the response of Express is one itself. */
+function rawOf(response: unknown): RawResponse | undefined {
+  if (typeof response !== 'object' || response === null) return undefined;
+  const raw: unknown = 'raw' in response ? response.raw : response;
+  return isRaw(raw) ? raw : undefined;
+}
+
+function isRaw(raw: unknown): raw is RawResponse {
+  return typeof raw === 'object' && raw !== null && 'once' in raw && typeof raw.once === 'function';
 }

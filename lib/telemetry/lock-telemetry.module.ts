@@ -1,7 +1,7 @@
 /** The module that measures the locks of a Nest application with OpenTelemetry. */
 import { Inject, Module, type DynamicModule, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
-import { findLocks } from '../nest/find-locks.js';
+import { findLocks } from '../nest/lock-names.js';
 import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
 import { instrumentLocks, type LockTelemetryOptions } from './instrument-locks.js';
 

@@ -8,7 +8,7 @@ import { messageOf } from '../core/port/errors.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import { checkOptions, integerProblem, type NamesOf, type OptionList } from '../core/port/options.js';
 import type { LockService } from '../lock.service.js';
-import { findLocks } from '../nest/find-locks.js';
+import { findLocks } from '../nest/lock-names.js';
 import { DEFAULT_INSTANCE, storeToken } from '../nest/lock-names.js';
 
 /** Options of {@link LockHealthIndicator.pingCheck}. */

@@ -18,9 +18,9 @@ const list = [
   ['a key function has no object', 'lib/core/key/call-key.ts', 'Reflect.apply(key, self, args)', 'Reflect.apply(key, undefined, args)', 'SPEC 9: the key of a tenant cannot be made', 'test/nest/object-keys'],
   ['a fallback has no object', 'lib/nest/lock.interceptor.ts', 'return onBusy === \'skip\' ? undefined : Reflect.apply(onBusy, self, args);', 'return onBusy === \'skip\' ? undefined : Reflect.apply(onBusy, undefined, args);', 'SPEC 9: a fallback cannot use its object', 'test/nest/object-keys'],
   ['a stopping process is asked again', 'lib/nest/lock-exception.filter.ts', ".req?.httpVersionMajor === 1) response", ".req?.httpVersionMajor === 0) response", 'a client with keep-alive hits the process that stops until it is killed', 'test/nest/lock-exception'],
-  ['a refused boot leaves connections', 'lib/nest/refused-boot.ts', 'if (!bootOf(modules).isComplete) await refuse(modules);', '', 'the process stays alive with abortOnError: false', 'test/nest/on-redis'],
-  ['an interceptor that never runs boots', 'lib/nest/unreached-routes.ts', "if (direct !== undefined) return { why", "if (direct === '') return { why", 'nothing is locked and nobody is told', 'test/nest/unreached-routes'],
-  ['a route ends with its reader', 'lib/nest/locked-observable.ts', 'let isWorking = outlivesReader;', 'let isWorking = outlivesReader && false;', 'S1: a handler works on without its lock after a timeout', 'test/nest/unread-routes'],
+  ['a refused boot leaves connections', 'lib/nest/lock-providers.ts', 'if (!bootOf(modules).isComplete) await refuse(modules);', '', 'the process stays alive with abortOnError: false', 'test/nest/on-redis'],
+  ['an interceptor that never runs boots', 'lib/nest/lock-boot.ts', "if (direct !== undefined) return { why", "if (direct === '') return { why", 'nothing is locked and nobody is told', 'test/nest/unreached-routes'],
+  ['a route ends with its reader', 'lib/nest/lock.interceptor.ts', 'let isWorking = outlivesReader;', 'let isWorking = outlivesReader && false;', 'S1: a handler works on without its lock after a timeout', 'test/nest/unread-routes'],
   ['a stream outlives its reader', 'lib/nest/route-lock.ts', 'outlivesReader: !givesStream(context)', 'outlivesReader: true', 'L5: a lock is kept for work that was stopped', 'test/nest/unread-routes'],
   // What callers hand in
   ['a signal is told by the class of its reason', core('queue/abort-signals'), 'reasonOf(signal) === reason;', 'reasonOf(signal) === undefined;', 'a call whose signal aborts with a LockTimeoutError counts as busy', 'test/core/hold/foreign-values'],
@@ -313,7 +313,7 @@ const list = [
   ['leaders outlive the shutdown', 'lib/lock.service.ts', 'this.calls.election.close();', '', 'SPEC 8: the next one leads after one hand-over', 'test/core/hold/leading'],
   ['rests do not grow', core('hold/leading'), 'ranMs > MAX_GROWN_REST_MS ? 1 : this.failures + 1', '1', 'SPEC 8: a function that fails over and over', 'test/core/hold/leading'],
   ['candidates let time pass', 'lib/testing/test-store.ts', 'if (roleOf(key) !== undefined) continue;', '', 'TestLocks: a role makes an hour pass', 'test/testing/roles'],
-  ['no one object leads', 'lib/nest/leader-boot.ts', 'if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) throw scoped', 'if (wrapper.isTransient) throw scoped', 'SPEC 8: a request-scoped class leads', 'test/nest/leader'],
+  ['no one object leads', 'lib/nest/lock-boot.ts', 'if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) throw scoped', 'if (wrapper.isTransient) throw scoped', 'SPEC 8: a request-scoped class leads', 'test/nest/leader'],
   // Tickets
   ['adopts a ticket whose end has passed', lua('acquire'), 'math.min(request.minHoldMs, leaseEnd(holder)) < now', 'request.minHoldMs < now', 'SPEC 8: a late ticket is adopted while minHoldMs keeps the lock taken', 'test/lua/tickets'],
   ['adopts a ticket that came a second time', lua('acquire'), 'math.min(request.minHoldMs, leaseEnd(holder)) < now', 'leaseEnd(holder) < now', 'SPEC 8: a ticket that requests delivered twice put there anew is adopted after its time', 'test/lua/tickets'],
@@ -331,7 +331,7 @@ const list = [
   ['forced again on advice', wire('store-failure'), 'retryable: !isForOperator && !namesNobody', 'retryable: !isForOperator', 'a forced release is made again, and hits the next holder', 'test/stores/redis/held-up-requests'],
   ['forced again on the advice of nodes', redlock('poll'), 'retryable: !isForOperator && !namesNobody', 'retryable: !isForOperator', 'the same on a Redlock', 'test/stores/redlock/forced-releases'],
   // Of ten that somebody planted who knew none of the others, these lived
-  ['unsubscribed waits go on', 'lib/nest/locked-observable.ts', 'subscriber.add(() => stopped.abort());', '', 'a reader that left waits on for the lock', 'test/nest/observable'],
+  ['unsubscribed waits go on', 'lib/nest/lock.interceptor.ts', 'subscriber.add(() => stopped.abort());', '', 'a reader that left waits on for the lock', 'test/nest/observable'],
   ['handed on beyond maxHoldMs', core('lease/store-lease'), 'leftMs > wanted.maxHoldMs || ', '', 'a caller that hangs keeps the lock for longer than its maxHoldMs', 'test/core/queue/local-queue'],
   ['gathered on a neighbour\'s terms', core('lease/store-lease'), '(this.options.renew && this.renewUntil === Infinity)', '(this.options.renew && this.options.maxHoldMs === Infinity)', 'a call for several locks loses one while it waits for the rest', 'test/core/hold/several-locks'],
   ['gathered for ever', core('lease/store-lease'), '    this.users -= 1;\n    this.isGathered = false;\n', '    this.users -= 1;\n', 'the next caller has the terms of one that gave up', 'test/core/hold/several-locks'],

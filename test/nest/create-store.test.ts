@@ -1,7 +1,7 @@
 /** Which store the options of a lock module make, and what they say to it. No store is opened here, so that nothing connects. */
 import { describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../lib/core/port/clock.js';
-import { createStore } from '../../lib/nest/create-store.js';
+import { createStore } from '../../lib/nest/lock-providers.js';
 import { lockHome, type LockModuleOptions } from '../../lib/nest/lock-module-options.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import { RedisStore } from '../../lib/stores/redis/redis-store.js';

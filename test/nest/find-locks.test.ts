@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { ModuleRef } from '@nestjs/core';
 import { LockService, LockUsageError } from '../../lib/index.js';
-import { findLocks } from '../../lib/nest/find-locks.js';
+import { findLocks } from '../../lib/nest/lock-names.js';
 import { interceptorToken, locksToken } from '../../lib/nest/lock-names.js';
 
 /** An application in which these are found, wherever they are imported. */

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../lib/core/port/clock.js';
 import { LockService, LockUsageError } from '../../lib/index.js';
 import { callInModule, lockedCall, shortLabel } from '../../lib/nest/locked-call.js';
-import { checkDecorator, LEADER_OPTIONS, LOCKED_OPTIONS, ROUTE_OPTIONS, SIDED_OPTIONS } from '../../lib/nest/decorator-options.js';
+import { checkDecorator, LEADER_OPTIONS, LOCKED_OPTIONS, ROUTE_OPTIONS, SIDED_OPTIONS } from '../../lib/nest/locked-call.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import type { LockedOptions } from '../../lib/nest/locked-method.js';
 

@@ -6,7 +6,7 @@ import { Socket, type AddressInfo } from 'node:net';
 import { PassThrough, Readable } from 'node:stream';
 import { firstValueFrom, interval, lastValueFrom, map, NEVER, Observable, of, Subject, take, takeUntil, throwError, timer, toArray } from 'rxjs';
 import { Locked, LockKeyError, LockLostError, LockService, LockTimeoutError, LockUsageError } from '../../lib/index.js';
-import { lockedObservable } from '../../lib/nest/locked-observable.js';
+import { lockedObservable } from '../../lib/nest/lock.interceptor.js';
 import { startApp, until } from './application.js';
 
 @Injectable()

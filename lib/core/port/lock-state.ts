@@ -69,7 +69,7 @@ export interface Whereabouts {
 /** The start of 2020 in µs. A smaller fence does not come from a clock that is set, so no date can be read from it. */
 const FIRST_LIKELY_FENCE = 1_577_836_800_000_000;
 
-/** The process of a holder id, which is `host:pid:random.sequence` or `random.sequence` (nest/process-name.ts makes its first part). */
+/** The process of a holder id, which is `host:pid:random.sequence` or `random.sequence` (nest/lock-providers.ts makes its first part). */
 export function whereaboutsOf(id: string): Whereabouts {
   const process = id.slice(0, id.lastIndexOf('.'));
   const [, host, pid] = /^([^:]+):(\d+):[^:]+$/.exec(process) ?? [];
