@@ -59,7 +59,7 @@ const list = [
   ['lib/core/queue/key-queue.ts', 'if (this.line.size === 0 && !request &&', 'A lease that would admit a writer is not kept while nobody is in the line, and the next lines let a reader in.', undefined, '!lease'],
   ['lib/core/queue/store-request.ts', 'if (this.bound) this.askIn(undefined);', 'It saves a call: without an appointment there is none to cancel.', undefined, 'true'],
   ['lib/core/queue/local-queue.ts', 'private sequence = 0;', 'Any number will do that is used once.'],
-  ['lib/core/queue/local-queue.ts', 'nextId: () =>', 'Any number will do that is used once.', 'this.sequence++', 'this.sequence--'],
+  ['lib/core/queue/local-queue.ts', '(this.sequence++)', 'Any number will do that is used once.', 'this.sequence++', 'this.sequence--'],
   ['lib/core/queue/local-queue.ts', 'if (queue.sharedOptions && askTheSame(', 'Each queue aside has the options of its callers; the first half is for the compiler.', undefined, 'askTheSame(queue.sharedOptions, options)'],
   ['lib/core/queue/local-queue.ts', 'if (others?.delete(queue) && others.size === 0)', 'A queue ends a second time only with the answer to a downgrade, which passes over all errors; the question mark is for the compiler.', 'others?.delete(queue)', 'others.delete(queue)'],
   ['lib/testing/test-clock.ts', 'private turns = 0;', 'comesFromOthers() sets it before anybody has the permit.'],

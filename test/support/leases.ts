@@ -20,9 +20,8 @@ export function seen(): Seen {
   };
   const keeper: LeaseKeeper = {
     callerLeft: () => void told.push('caller left'),
-    leaseHandedOff: () => void told.push('handed off'),
     leaseChanged: () => void told.push('changed'),
-    leaseLost: (error) => void told.push(error.message),
+    leaseEnded: (_lease, loss) => void told.push(loss ? loss.message : 'handed off'),
   };
   return { told, keeper, guard };
 }

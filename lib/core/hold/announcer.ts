@@ -16,7 +16,7 @@ export interface EventSink {
 
 export class Announcer {
   constructor(
-    private readonly events: EventSink,
+    readonly events: EventSink,
     private readonly report: Report | undefined,
   ) {}
 
@@ -54,7 +54,7 @@ export class Announcer {
     this.report?.(finding);
   }
 
-  /** Logs the holds that went on for longer than the shutdown waits. */
+  /** Logs the holds that went on for longer than the shutdown waits, the longest first. */
   overstayed(holds: readonly Hold[], graceMs: number): void {
     this.report?.({ kind: 'shutdown', level: 'warning', message: keptText(holds, graceMs) });
   }

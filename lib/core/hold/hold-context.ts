@@ -3,8 +3,8 @@
  * `AsyncLocalStorage.run` is used, so a hold is never visible outside of the function for which it was made.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Hold, HoldPart } from './hold.js';
-import type { Around, Call, Surroundings } from '../queue/call.js';
+import type { Hold } from './hold.js';
+import type { Around, Surroundings } from '../queue/call.js';
 import { covers, type LockMode } from '../port/lock-options.js';
 
 /** One of the holds that surround some code, and those around it. */
@@ -32,6 +32,7 @@ function innermostOfAll(): Frame | undefined {
 export class HoldContext {
   /** Runs `fn` inside the hold, and gives it the hold: a function that closes over it would be one more for every call. */
   run<T>(hold: Hold, fn: (hold: Hold) => T): T {
+    hold.hasRun = true;
     // Holds that have ended are left out: work that starts its next run from inside its last one would keep all of them in memory.
     const beyond = storage.getStore() && innermostOfAll();
     return storage.run({ hold, outer: beyond && this.innermost(), beyond }, fn, hold);
@@ -72,13 +73,5 @@ export class HoldContext {
   isInside(hold: Hold): boolean {
     for (let frame = storage.getStore(); frame; frame = frame.beyond) if (frame.hold === hold) return true;
     return false;
-  }
-
-  /** Lets a call re-enter the hold of its key that surrounds it. Resolves with undefined when there is none, or it ended before. */
-  async reenter(call: Call): Promise<HoldPart | undefined> {
-    for (let part = this.find(call.key)?.partOf(call.key); part; part = this.find(call.key)?.partOf(call.key)) {
-      if (await part.reenter(call)) return part;
-    }
-    return undefined;
   }
 }

@@ -7,31 +7,14 @@
  */
 import { Alarm } from '../lease/schedule.js';
 import { type LossListener, StoreLease } from '../lease/store-lease.js';
-import type { Watchdog } from '../lease/watchdog.js';
-import type { Clock } from '../port/clock.js';
 import { type LockClosedError, type LockLostError, LockUsageError } from '../port/errors.js';
 import { lostError, permitsError, renewalError, siblingBusyError, upgradeError } from '../port/hold-errors.js';
 import type { Lease, LeaseFacts, ReleaseEnded, ReleaseOutcome } from '../port/lease.js';
-import { covers, type HandOffOptions, type LockMode, type ResolvedDefaults, type ResolvedOptions } from '../port/lock-options.js';
-import type { LockStore } from '../port/lock-store.js';
+import { covers, type HandOffOptions, type LockMode, type ResolvedOptions } from '../port/lock-options.js';
 import { checkRenewal } from '../port/options.js';
 import { type Call, type CallKeeper, CallLine } from '../queue/call.js';
+import type { LockCalls } from './lock-calls.js';
 import { type HandedLease, handedLeaseOf } from './tickets.js';
-import type { HoldContext } from './hold-context.js';
-
-/** What all holds of a LockService share. */
-export interface HoldHost {
-  readonly store: LockStore;
-  readonly clock: Clock;
-  readonly watchdog: Watchdog;
-  readonly context: HoldContext;
-  readonly defaults: ResolvedDefaults;
-  /** How many releases are on their way whose calls did not wait for the answer. */
-  unansweredReleases: number;
-  lost(hold: Hold, error: LockLostError): void;
-  ended(hold: Hold, outcome: ReleaseOutcome): void;
-  handOff(hold: Hold, options: HandOffOptions | undefined): Promise<string>;
-}
 
 /** The name by which Node knows the method that says what is printed of an object. */
 const INSPECTED = Symbol.for('nodejs.util.inspect.custom');
@@ -57,7 +40,7 @@ export class Hold implements Lease, LossListener {
   private overdue: Alarm | undefined;
 
   constructor(
-    readonly host: HoldHost,
+    readonly host: LockCalls,
     taken: readonly Taken[],
     readonly options: ResolvedOptions,
     /** The number of the call for which it was made. */
@@ -164,7 +147,7 @@ export class Hold implements Lease, LossListener {
 
   run<T>(fn: () => T): T {
     this.assertHeld();
-    return this.runInside(() => fn());
+    return this.host.context.run(this, () => fn());
   }
 
   /** Renews all leases of the hold now. @throws LockLostError, LockStoreError, LockUsageError for a length that cannot be */
@@ -180,7 +163,7 @@ export class Hold implements Lease, LossListener {
   }
 
   handOff(options?: HandOffOptions): Promise<string> {
-    return this.host.handOff(this, options);
+    return this.host.tickets.handOff(this, options);
   }
 
   /** Ends the hold. It waits for nested calls that are still inside, but no longer than commandTimeoutMs. */
@@ -205,12 +188,6 @@ export class Hold implements Lease, LossListener {
   /** What `console.log` and Nest's logger write of it, which else would be the store and all behind it. */
   [INSPECTED](): LeaseFacts {
     return this.toJSON();
-  }
-
-  /** Runs `fn` inside this hold, and gives it the hold. */
-  runInside<T>(fn: (hold: Hold) => T): T {
-    this.hasRun = true;
-    return this.host.context.run(this, fn);
   }
 
   /** Lets no further call in, ends the hold once the nested calls have ended, and calls `done` with the outcome. */
@@ -249,7 +226,8 @@ export class Hold implements Lease, LossListener {
     this.loss = error;
     this.controller?.abort(error);
     for (const part of this.parts) part.lost(error);
-    this.host.lost(this, error);
+    const { announcer, shutdown } = this.host;
+    announcer.lost(this, error, !shutdown.holdLost(this));
   }
 
   /** Asks its work to end: the signal aborts, and the lock stays held until the work has ended. */
@@ -275,7 +253,9 @@ export class Hold implements Lease, LossListener {
     const act = this.isHandedOff ? 'handed off' : 'released';
     if (outcome === 'lost' && !this.loss) this.leaseLost(lostError(this.key, 'gone', `the store no longer knew it when it was ${act}${this.options.awaitRelease ? '' : ', for which its call did not wait (awaitRelease: false)'}`));
     this.outcome = this.loss ? 'lost' : outcome;
-    this.host.ended(this, this.outcome);
+    const { announcer, shutdown } = this.host;
+    if (!this.loss) shutdown.holdEnded();
+    if (announcer.events.observed) announcer.released(this, this.outcome);
     const { whenEnded } = this;
     // The callbacks are dropped, because their closures would keep the code around, and through that earlier holds, in memory.
     this.whenEnded = [];

@@ -6,9 +6,7 @@ import { StoreLease } from '../lease/store-lease.js';
 import { Watchdog } from '../lease/watchdog.js';
 import type { Schedule } from '../lease/schedule.js';
 import type { Clock } from '../port/clock.js';
-import type { LockLostError } from '../port/errors.js';
-import type { ReleaseOutcome } from '../port/lease.js';
-import type { CallSite, HandOffOptions, ResolvedDefaults, ResolvedOptions, WithAdoptedOptions, WithLockOptions } from '../port/lock-options.js';
+import type { CallSite, ResolvedDefaults, ResolvedOptions, WithAdoptedOptions, WithLockOptions } from '../port/lock-options.js';
 import type { LockStore } from '../port/lock-store.js';
 import { checkPermitsOf, type OptionList, resolveOptions, withinMsOf } from '../port/options.js';
 import type { Report } from '../port/lock-events.js';
@@ -18,7 +16,7 @@ import { LocalQueue } from '../queue/local-queue.js';
 import { Tickets } from './tickets.js';
 import { Announcer, type EventSink } from './announcer.js';
 import { Election } from './leading.js';
-import { abandon, Hold, isLost, type HoldHost, type Taken } from './hold.js';
+import { abandon, Hold, type HoldPart, isLost, type Taken } from './hold.js';
 import { HoldContext } from './hold-context.js';
 import { HoldersHere, Timeouts } from './timeouts.js';
 import { takeAll } from './several-keys.js';
@@ -38,39 +36,38 @@ interface LockModuleParts {
   readonly report: Report | undefined;
 }
 
-export class LockCalls implements CallHost, HoldHost {
+export class LockCalls implements CallHost {
   readonly store: LockStore;
   readonly clock: Clock;
   readonly defaults: ResolvedDefaults;
   readonly announcer: Announcer;
   readonly context = new HoldContext();
+  /** How many releases are on their way whose calls did not wait for the answer. */
   unansweredReleases = 0;
   readonly watchdog: Watchdog;
   readonly schedule: Schedule;
   readonly shutdown: ShutdownGate;
   readonly here: HoldersHere;
   readonly election: Election;
-  private readonly events: EventSink;
   private readonly resolved = new WeakMap<WithLockOptions & CallSite, ResolvedOptions>();
-  private readonly queue: LocalQueue;
+  readonly queue: LocalQueue;
   readonly tickets: Tickets;
-  private readonly waiting: WaitingCalls;
+  readonly waiting: WaitingCalls;
   private readonly timeouts: Timeouts;
 
   constructor({ events, store, process, instance, clock, defaults, report }: LockModuleParts) {
     const announcer = (this.announcer = new Announcer(events, report));
-    this.events = events;
     this.store = store;
     this.clock = clock;
     this.defaults = defaults;
     this.watchdog = new Watchdog(store, clock, (lease, cause) => announcer.renewFailed(lease, cause, lease.trustedUntil - clock.now()));
     this.schedule = this.watchdog.schedule;
     this.queue = new LocalQueue(store, clock, this.watchdog, process, defaults);
-    this.shutdown = new ShutdownGate(this.queue, this.watchdog, clock, defaults, (holds) => announcer.overstayed(holds, defaults.shutdownGraceMs));
-    this.tickets = new Tickets(this, this.queue.background, process, instance);
+    this.shutdown = new ShutdownGate(this);
+    this.tickets = new Tickets(this, process, instance);
     this.here = new HoldersHere(this.queue);
     this.waiting = new WaitingCalls(clock);
-    this.timeouts = new Timeouts(this, this.queue, this.here, this.waiting);
+    this.timeouts = new Timeouts(this);
     this.election = new Election(this);
   }
 
@@ -153,10 +150,12 @@ export class LockCalls implements CallHost, HoldHost {
     return signal && hasAborted(signal) ? Promise.reject(reasonOf(signal)) : this.take(call);
   }
 
+  /** Lets a call re-enter the hold of its key that surrounds it. When that has ended before, the call asks anew. */
   private async reenter(call: Call): Promise<Taken> {
-    const part = await this.context.reenter(call);
-    if (part) return part;
-    call.moved(this.context.surroundings());
+    const { context } = this;
+    const present = (): HoldPart | undefined => context.find(call.key)?.partOf(call.key);
+    for (let part = present(); part; part = present()) if (await part.reenter(call)) return part;
+    ({ around: call.around, insideHold: call.insideHold } = context.surroundings());
     return this.takeOne(call);
   }
 
@@ -166,7 +165,7 @@ export class LockCalls implements CallHost, HoldHost {
     const [first] = taken;
     this.shutdown.holdBegan();
     const hold = new Hold(this, taken, ticket && first instanceof StoreLease ? first.options : options, call.number);
-    if (this.events.observed) this.announcer.began(ticket ? 'adopted' : 'granted', hold, hold.startedAt - since);
+    if (this.announcer.events.observed) this.announcer.began(ticket ? 'adopted' : 'granted', hold, hold.startedAt - since);
     return hold;
   }
 
@@ -179,15 +178,6 @@ export class LockCalls implements CallHost, HoldHost {
     throw reason;
   }
 
-  lost(hold: Hold, cause: LockLostError): void {
-    this.announcer.lost(hold, cause, !this.shutdown.holdLost(hold));
-  }
-
-  ended(hold: Hold, outcome: ReleaseOutcome): void {
-    if (outcome !== 'lost') this.shutdown.holdEnded();
-    if (this.events.observed) this.announcer.released(hold, outcome);
-  }
-
   /** The work under an adopted hold, which goes back to its ticket when the work fails. The caller is told the failure of the work, whatever becomes of the ticket. */
   handingBack<T>(fn: Work<T>, { ticket }: Call, withinMs: number | undefined): Work<T> {
     return async (lease) => {
@@ -198,9 +188,5 @@ export class LockCalls implements CallHost, HoldHost {
         throw error;
       }
     };
-  }
-
-  handOff(hold: Hold, given: HandOffOptions | undefined): Promise<string> {
-    return this.tickets.handOff(hold, given);
   }
 }

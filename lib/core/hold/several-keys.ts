@@ -6,25 +6,16 @@ import { StoreLease } from '../lease/store-lease.js';
 import { LockLostError } from '../port/errors.js';
 import type { Call } from '../queue/call.js';
 import { abortWith } from '../queue/abort-signals.js';
-import type { ShutdownGate } from './shutdown-gate.js';
-import type { Tickets } from './tickets.js';
-import { abandon, leaseOf, type HoldHost, type Taken } from './hold.js';
+import { abandon, leaseOf, type Taken } from './hold.js';
+import type { LockCalls } from './lock-calls.js';
 
 /** How long the call waits for the store when all locks are there, or are given back, in ms. The commands go on in the background. */
 const TOGETHER_WITHIN_MS = 500;
 /** A caller is answered within 1,000 ms after its waitMs is over. 50 ms of that are left for late timers. */
 const ANSWERED_WITHIN_MS = 950;
 
-/** What taking several locks needs of the lock module. */
-interface Gathering extends HoldHost {
-  readonly shutdown: ShutdownGate;
-  /** Gets one of the locks. */
-  takeOne(call: Call): Promise<Taken>;
-  readonly tickets: Tickets;
-}
-
 /** Takes the locks in the order of the keys, which are sorted and without duplicates. Rejects with why one of them could not be had. */
-export async function takeAll(call: Call, host: Gathering): Promise<Taken[]> {
+export async function takeAll(call: Call, host: LockCalls): Promise<Taken[]> {
   const taken: Taken[] = [];
   const stop = new AbortController();
   const { keys, options, insideHold } = call;
@@ -67,7 +58,7 @@ export async function takeAll(call: Call, host: Gathering): Promise<Taken[]> {
 }
 
 /** Calls `act` for all locks at once, and waits at most {@link TOGETHER_WITHIN_MS}. `until`: when the caller's waitMs is over. */
-async function together({ clock, watchdog }: HoldHost, all: readonly Taken[], until: number, act: (one: Taken, done: () => void) => void): Promise<void> {
+async function together({ clock, watchdog }: LockCalls, all: readonly Taken[], until: number, act: (one: Taken, done: () => void) => void): Promise<void> {
   if (all.length === 0) return;
   const leftMs = Math.max(0, until + ANSWERED_WITHIN_MS - clock.now());
   await watchdog.schedule.within<void>(Math.min(TOGETHER_WITHIN_MS, leftMs), undefined, (done) => {

@@ -2,13 +2,10 @@
  * The shutdown of a LockService. It refuses new calls, cancels calls that wait, and waits for running holds. Holds that do not end
  * in time are declared lost, so that their signals abort, but their locks are not released while their work goes on.
  */
-import type { Clock } from '../port/clock.js';
 import { LockClosedError } from '../port/errors.js';
 import type { Hold } from './hold.js';
-import type { LocalQueue } from '../queue/local-queue.js';
-import type { ResolvedDefaults } from '../port/lock-options.js';
+import type { LockCalls } from './lock-calls.js';
 import { Alarm } from '../lease/schedule.js';
-import type { Watchdog } from '../lease/watchdog.js';
 
 export class ShutdownGate {
   private holds = 0;
@@ -22,14 +19,7 @@ export class ShutdownGate {
   /** The holds that are just being declared lost because the grace is over; undefined at all other times. */
   private overstaying: Hold[] | undefined;
 
-  constructor(
-    private readonly queue: LocalQueue,
-    private readonly watchdog: Watchdog,
-    private readonly clock: Clock,
-    private readonly defaults: ResolvedDefaults,
-    /** Receives the holds that went on for longer than the grace, the longest first. */
-    private readonly overstayed: (holds: readonly Hold[]) => void,
-  ) {}
+  constructor(private readonly host: LockCalls) {}
 
   /** The error of a call that is refused; undefined when it is served. A call inside a hold is, because the hold may need it to end. */
   refusal(key: string, insideHold: boolean): LockClosedError | undefined {
@@ -59,9 +49,9 @@ export class ShutdownGate {
    */
   announce(): void {
     if (this.graceEndsAt !== undefined) return;
-    this.graceEndsAt = this.clock.now() + this.defaults.shutdownGraceMs;
-    this.watchdog.schedule.set(this.graceOver, this.graceEndsAt);
-    this.letProcessEnd = this.clock.keepAlive();
+    this.graceEndsAt = this.host.clock.now() + this.host.defaults.shutdownGraceMs;
+    this.host.watchdog.schedule.set(this.graceOver, this.graceEndsAt);
+    this.letProcessEnd = this.host.clock.keepAlive();
   }
 
   /** Begins the shutdown: calls that wait and new calls are rejected, except those inside a hold. */
@@ -69,39 +59,39 @@ export class ShutdownGate {
     if (this.closing) return;
     this.closing = true;
     this.announce();
-    this.queue.rejectWaiting((key, insideHold) => this.refusal(key, insideHold));
+    this.host.queue.rejectWaiting((key, insideHold) => this.refusal(key, insideHold));
   }
 
   /** Resolves when all holds have ended or the grace is over; undefined when there are none. */
   holdsEnded(): Promise<void> | undefined {
     this.begin();
-    const graceMs = this.graceEndsAt! - this.clock.now();
-    return this.holds > 0 ? this.watchdog.schedule.within<void>(graceMs, undefined, (done) => this.whenAllEnded.push(done)) : undefined;
+    const graceMs = this.graceEndsAt! - this.host.clock.now();
+    return this.holds > 0 ? this.host.watchdog.schedule.within<void>(graceMs, undefined, (done) => this.whenAllEnded.push(done)) : undefined;
   }
 
   /** Resolves when all holds have ended or the grace is over. Releases that are on their way then get commandTimeoutMs more to be answered. */
   async finish(): Promise<void> {
     const ended = this.holdsEnded();
     if (ended) await ended;
-    this.watchdog.schedule.cancel(this.graceOver);
+    this.host.watchdog.schedule.cancel(this.graceOver);
     this.endTheRest();
     const allEnded = new Promise<void>((resolve) => (this.holds > 0 ? this.whenAllEnded.push(resolve) : resolve()));
-    const answered = Promise.all([this.queue.background.settled(), allEnded]);
-    await this.watchdog.schedule.within<void>(this.defaults.commandTimeoutMs, undefined, (done) => void answered.then(() => done()));
-    this.queue.background.close();
-    this.watchdog.schedule.close();
+    const answered = Promise.all([this.host.queue.background.settled(), allEnded]);
+    await this.host.watchdog.schedule.within<void>(this.host.defaults.commandTimeoutMs, undefined, (done) => void answered.then(() => done()));
+    this.host.queue.background.close();
+    this.host.watchdog.schedule.close();
   }
 
   private endTheRest(): void {
     this.letProcessEnd();
     // Before the shutdown begins, calls that come later are served: other parts of the application still need them to end.
     this.closed = this.closing;
-    this.queue.rejectWaiting(closedError);
-    const { shutdownGraceMs } = this.defaults;
+    this.host.queue.rejectWaiting(closedError);
+    const { shutdownGraceMs } = this.host.defaults;
     const overstaying: Hold[] = (this.overstaying = []);
-    this.watchdog.loseAll(`the module was shut down and the work went on for longer than shutdownGraceMs (${shutdownGraceMs} ms)`);
+    this.host.watchdog.loseAll(`the module was shut down and the work went on for longer than shutdownGraceMs (${shutdownGraceMs} ms)`);
     this.overstaying = undefined;
-    if (overstaying.length > 0) this.overstayed(overstaying.sort((a, b) => b.heldMs - a.heldMs));
+    if (overstaying.length > 0) this.host.announcer.overstayed(overstaying.sort((a, b) => b.heldMs - a.heldMs), shutdownGraceMs);
   }
 }
 

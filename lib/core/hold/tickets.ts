@@ -3,7 +3,7 @@
  * has the lock, or that nobody has it; without an answer it is asked again under the same ticket, while the lease can still be there.
  * A call that brings a ticket asks the store for each of its locks as other calls do (queue/store-request.ts).
  */
-import { type BackgroundRelease, requestPauses } from '../lease/background-release.js';
+import { requestPauses } from '../lease/background-release.js';
 import type { StoreLease } from '../lease/store-lease.js';
 import { delay, keptAlive } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
@@ -12,7 +12,8 @@ import type { HandOffOptions, ResolvedOptions } from '../port/lock-options.js';
 import type { HeldLease, HolderRef, RenewRequest } from '../port/lock-store.js';
 import { type BroughtTicket, newSecret, readTicket, type Ticket, ticketIdOf, ticketText } from '../port/ticket.js';
 import { withinMsOf } from '../port/options.js';
-import type { Hold, HoldHost } from './hold.js';
+import type { Hold } from './hold.js';
+import type { LockCalls } from './lock-calls.js';
 
 /** What is kept of a lease that goes to a ticket: this process has it no more, and yet has to see that the store learns of it. */
 export interface HandedLease extends HolderRef {
@@ -50,8 +51,7 @@ type HandedOff = { readonly until: number; readonly memory: string | undefined }
 
 export class Tickets {
   constructor(
-    private readonly host: HoldHost,
-    private readonly background: BackgroundRelease,
+    private readonly host: LockCalls,
     /** The name of this process in holder ids, and that of the lock module. */
     private readonly process: string,
     private readonly instance: string,
@@ -59,7 +59,7 @@ export class Tickets {
 
   /** Ends the hold and resolves with the ticket: a new one, or that from which the hold was adopted. @throws LockUsageError, LockLostError, LockStoreError */
   async handOff(hold: Hold, given: HandOffOptions | undefined, from?: Ticket): Promise<string> {
-    const { host: { store, clock, defaults }, background, instance } = this;
+    const { host: { store, clock, defaults, queue: { background } }, instance } = this;
     const { key, keys, options } = hold;
     const { ticketHome: home } = store;
     if (home === undefined) throw noTicketsError(key);
@@ -106,7 +106,8 @@ export class Tickets {
 
   /** Releases the locks of a ticket that is of no use any more. */
   giveBack({ id, keys }: BroughtTicket, { leaseMs, graceMs }: ResolvedOptions): void {
-    for (const key of keys) this.background.release({ key, id }, leaseMs + graceMs + this.host.defaults.commandTimeoutMs);
+    const { defaults, queue: { background } } = this.host;
+    for (const key of keys) background.release({ key, id }, leaseMs + graceMs + defaults.commandTimeoutMs);
   }
 
   private async untilAnswered(handOff: HandOff, key: string): Promise<HandedOff | LockStoreError> {
@@ -151,7 +152,7 @@ export class Tickets {
 
   /** Frees the locks: nobody knows the ticket, and the hold has ended. What there is of them is nobody's, nor is what an unanswered request brings back. */
   private giveBackHanded({ ticketId, withinMs, leases }: HandOff): void {
-    const { background, host: { clock, defaults } } = this;
+    const { clock, defaults, queue: { background } } = this.host;
     const lateUntil = clock.now() + defaults.commandTimeoutMs;
     for (const { key, id, stays, storeLengthMs } of leases) {
       if (!stays) background.release({ key, id, lateUntil }, storeLengthMs + defaults.commandTimeoutMs);

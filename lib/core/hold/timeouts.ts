@@ -8,8 +8,9 @@
 import { type BusyHolder, LockTimeoutError, type WaitFacts } from '../port/errors.js';
 import { type HolderState, type LockState, sinceOf, whereaboutsOf } from '../port/lock-state.js';
 import type { LocalQueue } from '../queue/local-queue.js';
-import { Hold, type HoldHost } from './hold.js';
-import { keysAround, type WaitingCalls } from './waiting-calls.js';
+import { Hold } from './hold.js';
+import type { LockCalls } from './lock-calls.js';
+import { keysAround } from './waiting-calls.js';
 
 /** How long the caller, whose waitMs is over, waits for the store to name the holders, in ms. */
 const TELLS_WITHIN_MS = 100;
@@ -20,34 +21,30 @@ export class Timeouts {
   /** The open questions by key. Callers that time out on the same lock share one. */
   private readonly looks = new Map<string, Promise<readonly HolderState[]>>();
 
-  constructor(
-    private readonly host: HoldHost,
-    private readonly queue: LocalQueue,
-    private readonly here: HoldersHere,
-    private readonly waiting: WaitingCalls,
-  ) {}
+  constructor(private readonly host: LockCalls) {}
 
   /** Rejects with `reason`; a LockTimeoutError is explained before. It must be called in the async context of the call. */
   async reject(reason: unknown): Promise<never> {
     if (!(reason instanceof LockTimeoutError)) throw reason;
     const { key, waitMs, message } = reason;
-    const facts = { held: keysAround(this.host.context.surroundings().around), ...this.waiting.factsOf(reason) };
+    const facts = { held: keysAround(this.host.context.surroundings().around), ...this.host.waiting.factsOf(reason) };
     // When the call is inside a hold of this lock, a sibling call was in its way, so naming the holder would explain nothing.
     const holders = this.host.context.find(key) ? [] : await this.look(key);
     throw this.explained(message, { key, waitMs, ...facts, holders: holders.map((holder) => this.described(key, holder)) }, holders);
   }
 
   private explained(message: string, facts: WaitFacts & { key: string; waitMs: number }, holders: readonly HolderState[]): LockTimeoutError {
-    const idle = holders.some(({ id }) => this.here.of(facts.key, id).some((hold) => !hold.hasRun));
+    const idle = holders.some(({ id }) => this.host.here.of(facts.key, id).some((hold) => !hold.hasRun));
     return new LockTimeoutError(`${message}${waitedStory(facts, idle)}`, facts);
   }
 
   private described(key: string, holder: HolderState): BusyHolder {
     const { id, fence, owner, handedOff } = holder;
-    const [hold] = this.here.of(key, id);
-    const sinceMs = hold ? this.host.clock.wallNow() - hold.heldMs : sinceOf(fence);
+    const { clock, here, queue } = this.host;
+    const [hold] = here.of(key, id);
+    const sinceMs = hold ? clock.wallNow() - hold.heldMs : sinceOf(fence);
     const since = sinceMs === undefined ? undefined : new Date(sinceMs);
-    return { ...whereaboutsOf(id), label: this.here.labelOf(key, holder), owner, fence, since, handedOff, isHere: this.queue.leaseOf(key, id) !== undefined };
+    return { ...whereaboutsOf(id), label: here.labelOf(key, holder), owner, fence, since, handedOff, isHere: queue.leaseOf(key, id) !== undefined };
   }
 
   private look(key: string): Promise<readonly HolderState[]> {

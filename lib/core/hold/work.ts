@@ -67,9 +67,10 @@ export function runInHold<T>(
   };
   const failed = (reason: unknown): void => ended({ status: 'rejected', reason });
   try {
-    const given: unknown = hold.runInside(fn);
+    const { context } = hold.host;
+    const given: unknown = context.run(hold, fn);
     // What is no promise of Node's may begin its work only when it is awaited (a query of Mongoose does): so that happens inside.
-    const work = isPlainPromise(given) ? given : hold.runInside(() => Promise.resolve(given));
+    const work = isPlainPromise(given) ? given : context.run(hold, () => Promise.resolve(given));
     work.then((value) => ended({ status: 'fulfilled', value }), failed);
   } catch (reason) {
     failed(reason);

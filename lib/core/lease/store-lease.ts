@@ -60,11 +60,11 @@ export interface LeaseGuard {
 }
 
 /** The queue of callers to which a lease belongs. */
-export interface LeaseKeeper extends LossListener {
+export interface LeaseKeeper {
   /** A caller has left the lease. The keeper hands it on or gives it back, and calls `done` with how the caller's hold ended. */
   callerLeft(lease: StoreLease, done: ReleaseEnded): void;
-  /** The lease went to a ticket: this process does not have it any more. */
-  leaseHandedOff(lease: StoreLease): void;
+  /** This process does not have the lease any more: it was lost, or went to a ticket; then there is no error. */
+  leaseEnded(lease: StoreLease, loss?: LockLostError): void;
   /** The lease may admit a caller now that it could not admit before. */
   leaseChanged(): void;
 }
@@ -319,7 +319,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     this.state = 'lost';
     const isForced = this.isForced && (reason === 'gone' || reason === 'forgotten');
     this.loss = isForced ? lostError(this.key, 'released-by-force', 'an operator took it away') : lostError(this.key, reason, why);
-    this.keeper.leaseLost(this.loss, this);
+    this.keeper.leaseEnded(this, this.loss);
     for (const listener of this.listeners) listener.leaseLost(this.loss, this);
     this.listeners = NOBODY;
   }
@@ -415,7 +415,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     this.offLoss(caller);
     if (this.users === 0) {
       this.letGo();
-      this.keeper.leaseHandedOff(this);
+      this.keeper.leaseEnded(this);
     } else this.loseIfOverdue();
     return this.users > 0;
   }

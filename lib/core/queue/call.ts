@@ -104,12 +104,6 @@ export class Call extends Appointment implements AbortListener, Surroundings {
     return one;
   }
 
-  /** Notes that other holds are around the call by now, because one of them has ended. */
-  moved({ around, insideHold }: Surroundings): void {
-    this.around = around;
-    this.insideHold = insideHold;
-  }
-
   /** From now on it can be settled: one of these is called once. A call that was settled may have to be settled anew. */
   settlesBy(served: (lease: StoreLease) => void, rejected: (reason: unknown) => void): void {
     this.told = this.settled = false;
@@ -238,10 +232,5 @@ export class CallLine {
     let call = this.first;
     while (call && !test(call)) call = call.after;
     return call;
-  }
-
-  every(test: (call: Call) => boolean): boolean {
-    for (let call = this.first; call; call = call.after) if (!test(call)) return false;
-    return true;
   }
 }

@@ -15,8 +15,9 @@ import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import type { Grant } from '../port/lock-store.js';
 import { CallLine, type Call, type CallKeeper, type ReasonToReject } from './call.js';
 import type { Entry } from './key-table.js';
+import type { LocalQueue } from './local-queue.js';
 import { refusalError, refusedAtOnce, waitedInVain } from './refusal.js';
-import { StoreRequest, type Refusal, type RequestHost, type RequestListener } from './store-request.js';
+import { StoreRequest, type Refusal, type RequestListener } from './store-request.js';
 
 /** How many calls are admitted in a row before the event loop gets a turn, so that timers and sockets are served too. */
 export const LONGEST_BURST = 64;
@@ -25,13 +26,6 @@ const FIRST_BLOCK = 256;
 export const LARGEST_BLOCK = 4096;
 
 const NONE: readonly StoreLease[] = [];
-
-/** What all queues of a module share. */
-export interface QueueHost extends RequestHost {
-  readonly handOn: number;
-  /** No call of the queue wants the lock or has it any more. */
-  queueIsIdle(queue: CallQueue): void;
-}
 
 /** A queue in which calls of this process wait for one lock. */
 export interface CallQueue {
@@ -67,7 +61,7 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
 
   constructor(
     readonly key: string,
-    private readonly host: QueueHost,
+    private readonly host: LocalQueue,
     readonly sharedOptions?: ResolvedOptions,
   ) {
     this.lease = this.request = this.later = this.chained = undefined;
@@ -112,12 +106,7 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
     this.pump();
   }
 
-  leaseLost(_error: Error, lease: StoreLease): void {
-    this.remove(lease);
-    this.pump();
-  }
-
-  leaseHandedOff(lease: StoreLease): void {
+  leaseEnded(lease: StoreLease): void {
     this.remove(lease);
     this.pump();
   }
@@ -202,7 +191,7 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
     if (this.request) this.dropRequest();
     if (this.later) this.host.watchdog.schedule.cancel(this.later);
     if (this.lease?.users === 0) this.giveBack(this.lease, () => {});
-    else if (!this.lease && this.earlier === NONE) this.host.queueIsIdle(this);
+    else if (!this.lease && this.earlier === NONE) this.host.forget(this);
   }
 
   private mayServeAtOnce(options: ResolvedOptions, now: number): boolean {
@@ -210,7 +199,7 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
     if (this.line.size === 0 && !request && (!lease || lease.admits(options, now, host.handOn))) return true;
     // Readers share: the answer to an open request serves this call too, and the store may grant a lease beside a read lease at hand.
     if (options.mode === 'write' || lease?.mode === 'write' || request?.wasRefused) return false;
-    return this.line.every((call) => call.options.mode === 'read');
+    return !this.line.find((call) => call.options.mode === 'write');
   }
 
   private admit(call: Call, lease: StoreLease, now: number): void {

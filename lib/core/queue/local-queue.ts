@@ -10,7 +10,7 @@ import type { Clock } from '../port/clock.js';
 import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
 import type { LockStore, Wake } from '../port/lock-store.js';
 import type { Call, ReasonToReject } from './call.js';
-import { KeyQueue, type CallQueue, type QueueHost } from './key-queue.js';
+import { KeyQueue, type CallQueue } from './key-queue.js';
 import { hashOf, KeyTable } from './key-table.js';
 import { PermitQueue } from './permit-queue.js';
 import { MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_A_GROUP, Traffic, type StoreRequest } from './store-request.js';
@@ -24,34 +24,27 @@ export class LocalQueue {
    * other wishes there, would keep out of their phase of reading, and calls that want a permit.
    */
   private readonly aside = new Map<string, Set<CallQueue>>();
-  private readonly host: QueueHost;
-  /** The slot group of a key, in a Cluster. */
-  private readonly groupOf: ((key: string) => number) | undefined;
-  /** What the queues of each slot group share. */
-  private readonly hostsOfGroups = new Map<number, QueueHost>();
+  readonly heartbeats: Heartbeats;
+  readonly commandTimeoutMs: number;
+  readonly handOn: number;
+  readonly traffic = new Traffic(MAX_IN_FLIGHT);
+  /** The slot group of a key, in a Cluster, and the traffic of each. */
+  readonly groupOf: ((key: string) => number) | undefined;
+  private readonly trafficOfGroups = new Map<number, Traffic>();
   private sequence = 0;
 
   constructor(
-    store: LockStore,
-    clock: Clock,
-    watchdog: Watchdog,
-    process: string,
+    readonly store: LockStore,
+    readonly clock: Clock,
+    readonly watchdog: Watchdog,
+    private readonly process: string,
     { handOn, commandTimeoutMs }: Pick<ResolvedDefaults, 'handOn' | 'commandTimeoutMs'>,
   ) {
     this.groupOf = store.capabilities.groupOf;
     this.background = new BackgroundRelease(store, clock, watchdog.schedule);
-    this.host = {
-      store,
-      clock,
-      watchdog,
-      heartbeats: new Heartbeats(store, clock, watchdog.schedule),
-      background: this.background,
-      traffic: new Traffic(MAX_IN_FLIGHT),
-      commandTimeoutMs,
-      handOn,
-      nextId: () => `${process}.${(this.sequence++).toString(36)}`,
-      queueIsIdle: this.forget,
-    };
+    this.heartbeats = new Heartbeats(store, clock, watchdog.schedule);
+    this.commandTimeoutMs = commandTimeoutMs;
+    this.handOn = handOn;
     store.onWake((wake) => this.wake(wake));
   }
 
@@ -60,8 +53,13 @@ export class LocalQueue {
     return this.queues.size + this.aside.size;
   }
 
+  /** A holder id that was never used before. */
+  nextId(): string {
+    return `${this.process}.${(this.sequence++).toString(36)}`;
+  }
+
   /** Resolves when the call is admitted to a lease. Rejects with LockTimeoutError, LockStoreError, LockUsageError or signal.reason. */
-  acquire(call: Call, now = this.host.clock.now()): Promise<StoreLease> {
+  acquire(call: Call, now = this.clock.now()): Promise<StoreLease> {
     return new Promise((resolve, reject) => {
       call.settlesBy(resolve, reject);
       this.queueFor(call).join(call, now);
@@ -89,19 +87,19 @@ export class LocalQueue {
   }
 
   private queueFor({ key, options, ticket }: Call): CallQueue {
-    const host = this.groupOf ? this.hostOf(this.groupOf(key)) : this.host;
-    if (options.permits !== undefined) return this.alike(key, options) ?? this.addAside(new PermitQueue(key, host, options, options.permits));
-    if (options.owner !== undefined || ticket) return this.addAside(new KeyQueue(key, host, options));
+    if (options.permits !== undefined) return this.alike(key, options) ?? this.addAside(new PermitQueue(key, this, options, options.permits));
+    if (options.owner !== undefined || ticket) return this.addAside(new KeyQueue(key, this, options));
     const hash = hashOf(key);
-    const queue = this.queues.get(key, hash) ?? this.queues.add(new KeyQueue(key, host), hash);
+    const queue = this.queues.get(key, hash) ?? this.queues.add(new KeyQueue(key, this), hash);
     if (options.mode === 'write' || !queue.keepsApart(options)) return queue;
-    return (options.minHoldMs === 0 && this.alike(key, options)) || this.addAside(new KeyQueue(key, host, options));
+    return (options.minHoldMs === 0 && this.alike(key, options)) || this.addAside(new KeyQueue(key, this, options));
   }
 
-  private hostOf(group: number): QueueHost {
-    let host = this.hostsOfGroups.get(group);
-    if (!host) this.hostsOfGroups.set(group, (host = { ...this.host, traffic: new Traffic(MAX_IN_FLIGHT_OF_A_GROUP) }));
-    return host;
+  /** What the requests for locks of this slot group share. */
+  trafficOf(group: number): Traffic {
+    let traffic = this.trafficOfGroups.get(group);
+    if (!traffic) this.trafficOfGroups.set(group, (traffic = new Traffic(MAX_IN_FLIGHT_OF_A_GROUP)));
+    return traffic;
   }
 
   /** A queue aside from the main one whose calls want the same. */
@@ -117,11 +115,12 @@ export class LocalQueue {
     return queue;
   }
 
-  private readonly forget = (queue: CallQueue): void => {
+  /** No call of the queue wants the lock or has it any more. */
+  forget(queue: CallQueue): void {
     if (queue instanceof KeyQueue && !queue.sharedOptions) return this.queues.remove(queue);
     const others = this.aside.get(queue.key);
     if (others?.delete(queue) && others.size === 0) this.aside.delete(queue.key);
-  };
+  }
 
   /** Follows a wake of the store, which is only a hint: a grant is judged by its own end, and after every other wake the store is asked. */
   private wake(wake: Wake): void {
@@ -136,10 +135,10 @@ export class LocalQueue {
         return lease?.heardOfWaiter();
       case 'lost':
         lease?.heardOfForce();
-        return void (lease && this.host.watchdog.renewNow(lease));
+        return void (lease && this.watchdog.renewNow(lease));
       case 'stray':
         // A master that lags behind, or was restored from a snapshot, grants to waiters that have gone. The lock is released for the next.
-        if (!lease && !this.requestOf(key, id)) this.background.release({ key, id, abandoned: true }, this.host.commandTimeoutMs);
+        if (!lease && !this.requestOf(key, id)) this.background.release({ key, id, abandoned: true }, this.commandTimeoutMs);
     }
   }
 

@@ -17,7 +17,8 @@ import type { ReleaseEnded } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant } from '../port/lock-store.js';
 import { CallLine, type Call, type CallKeeper, type ReasonToReject } from './call.js';
-import { LARGEST_BLOCK, LONGEST_BURST, type CallQueue, type QueueHost } from './key-queue.js';
+import { LARGEST_BLOCK, LONGEST_BURST, type CallQueue } from './key-queue.js';
+import type { LocalQueue } from './local-queue.js';
 import { refusalError, refusedAtOnce, waitedInVain } from './refusal.js';
 import { StoreRequest, type Refusal, type RequestListener } from './store-request.js';
 
@@ -50,7 +51,7 @@ export class PermitQueue implements CallQueue, LeaseKeeper, RequestListener, Cal
 
   constructor(
     readonly key: string,
-    private readonly host: QueueHost,
+    private readonly host: LocalQueue,
     /** The options that its calls share. */
     readonly sharedOptions: ResolvedOptions,
     /** How many permits the lock has. */
@@ -115,12 +116,7 @@ export class PermitQueue implements CallQueue, LeaseKeeper, RequestListener, Cal
     this.pump();
   }
 
-  leaseLost(_error: Error, { id }: StoreLease): void {
-    this.leave(id);
-    this.pump();
-  }
-
-  leaseHandedOff({ id }: StoreLease): void {
+  leaseEnded({ id }: StoreLease): void {
     this.leave(id);
     this.pump();
   }
@@ -167,7 +163,7 @@ export class PermitQueue implements CallQueue, LeaseKeeper, RequestListener, Cal
       for (const lease of this.idle.splice(0)) if (lease.isHeld) this.serve(lease, now, () => {});
     }
     while (this.hasUncovered) this.ask(this.nextAsker, now);
-    if (this.line.size + this.asking.size + this.held.size === 0) this.host.queueIsIdle(this);
+    if (this.line.size + this.asking.size + this.held.size === 0) this.host.forget(this);
   }
 
   /** Lets the first call use a lease that nobody uses, or gives the lease back. */

@@ -11,33 +11,19 @@
  * A grant is judged before it counts: with enough trust left of it work may begin; with too little it is renewed first; a grant that
  * came too late is given back.
  */
-import { type BackgroundRelease, type EndingLease, requestPauses, type Backoff } from '../lease/background-release.js';
-import type { Heartbeats, Pulse, Waiter } from '../lease/heartbeats.js';
+import { type EndingLease, requestPauses, type Backoff } from '../lease/background-release.js';
+import type { Pulse, Waiter } from '../lease/heartbeats.js';
 import { Alarm } from '../lease/schedule.js';
-import type { Watchdog } from '../lease/watchdog.js';
-import type { Clock } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError, slownessError } from '../port/hold-errors.js';
 import type { ReleaseEnded, ReleaseOutcome } from '../port/lease.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
-import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type HeartbeatOutcome, type LockStore, type TakenHold } from '../port/lock-store.js';
+import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type HeartbeatOutcome, type TakenHold } from '../port/lock-store.js';
 import type { Call } from './call.js';
+import type { LocalQueue } from './local-queue.js';
 
 /** With less trust left than this, in ms, a grant would be lost if its first renewal were slow. */
 const NEARLY_OVER_MS = 500;
-
-/** What all requests of a module share. */
-export interface RequestHost {
-  readonly store: LockStore;
-  readonly clock: Clock;
-  readonly watchdog: Watchdog;
-  readonly heartbeats: Heartbeats;
-  readonly background: BackgroundRelease;
-  readonly traffic: Traffic;
-  readonly commandTimeoutMs: number;
-  /** A holder id that was never used before. */
-  nextId(): string;
-}
 
 /** Why a request was not granted. */
 export type Refusal = Extract<AcquireAnswer, { kind: 'busy' | 'upgrade' | 'full' | 'permits' | 'gone' }> | { readonly kind: 'failed'; readonly error: LockStoreError };
@@ -97,12 +83,13 @@ export class StoreRequest implements AcquireRequest, Waiter {
   private isLengthening = false;
   /** The pauses between tries, if one has failed since the last answer. */
   private backoff: Backoff | undefined;
+  private readonly traffic: Traffic;
   private bound: Alarm | undefined;
   /** Its heartbeats, once it has a place in the store's queue. */
   private pulse: Pulse | undefined;
 
   constructor(
-    private readonly host: RequestHost,
+    private readonly host: LocalQueue,
     /** The call whose options the request carries. */
     readonly asker: Call,
     readonly fences: number,
@@ -117,6 +104,7 @@ export class StoreRequest implements AcquireRequest, Waiter {
     const { options } = asker;
     this.id = host.nextId();
     this.key = asker.key;
+    this.traffic = host.groupOf ? host.trafficOf(host.groupOf(asker.key)) : host.traffic;
     this.options = options;
     this.mode = options.mode;
     this.leaseMs = Math.min(options.leaseMs, options.maxHoldMs);
@@ -161,7 +149,7 @@ export class StoreRequest implements AcquireRequest, Waiter {
     if (this.asking) return;
     this.asking = true;
     this.askingSince = now;
-    this.host.traffic.join(this, now);
+    this.traffic.join(this, now);
   }
 
   /** Ends the request, because no call wants the lock any more: it leaves the queue, and a grant on its way is given back. */
@@ -217,7 +205,7 @@ export class StoreRequest implements AcquireRequest, Waiter {
   }
 
   private storeAnswered(outcome: AcquireOutcome | LockStoreError): void {
-    this.host.traffic.left();
+    this.traffic.left();
     this.asking = false;
     const isUnknown = outcome instanceof LockStoreError;
     if (isUnknown) this.unansweredUntil = this.notAfter;
