@@ -134,10 +134,19 @@ describe('The line of those who wait', () => {
     expect(await asks(next, { mode: next === 'q' ? 'r' : 'w', waitedMs: 0 })).toBe(1);
   });
 
+  it('of a process that gives the lock back and waits anew is behind all others, in both modes', async () => {
+    await node.vote('a', 'q.1/1');
+    await asks('q', { mode: 'r', waitedMs: 5_000 });
+    await asks('r', { waitedMs: 1_000 });
+    expect(await node.release('a', 'q.1/1', { mayBeOver: true, mark: 'w,0,50' })).toBe(1);
+    expect((await marks())!.split('\n').map((line) => line.split(' ').slice(3).join(' '))).toEqual(['w r', expect.stringMatching(/^[rw] q$/), expect.stringMatching(/^[rw] q$/)]);
+    expect(await asks('r', { waitedMs: 1_000 })).toBe(1);
+  });
+
   it('has a process where it says so before its vote is taken back: where it was granted it had no mark', async () => {
     await node.vote('a', 'p.1/1');
     await asks('q', { waitedMs: 100 });
-    await node.release('a', 'p.~w,5000,5000');
+    await node.release('a', 'p.~', { mark: 'w,5000,5000' });
     await node.release('a', 'p.1/1', { abandoned: true });
     expect((await marks())!.split('\n').map((line) => line.split(' ')[4])).toEqual(['p', 'q']);
     expect(await asks('p', { waitedMs: 5_000 })).toBe(1);

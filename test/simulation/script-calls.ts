@@ -52,8 +52,9 @@ export class ScriptCalls {
       case 19:
       case 20: {
         const process = `p${random.whole(1, 3)}`;
-        const left = random.pick([`${process}.~`, `${process}.~${random.pick(['w', 'r'])},${random.pick([0, 700])},50`, this.holderOf(ON_NODE.lockKey) || id, id]);
-        return scripts.releaseCall(ON_NODE, { id: left, mayBeOver: random.pick([false, true]), abandoned: random.pick([false, false, true]), floor: 0, recoveryMs: UNTIL_TOLD_MS, known: this.nodeMemory() });
+        const left = random.pick([`${process}.~`, `${process}.~`, this.holderOf(ON_NODE.lockKey) || id, id]);
+        const mark = random.pick([undefined, `${random.pick(['w', 'r'])},${random.pick([0, 700])},50`]);
+        return scripts.releaseCall(ON_NODE, { id: left, mark, mayBeOver: mark !== undefined || random.pick([false, true]), abandoned: random.pick([false, false, true]), floor: 0, recoveryMs: UNTIL_TOLD_MS, known: this.nodeMemory() });
       }
       case 7:
         return scripts.forceReleaseCall(ON_NODE, { fence: random.pick([undefined, this.fenceOf(ON_NODE.lockKey)]), notAfter: NEVER, floor: 0, recoveryMs: UNTIL_TOLD_MS });

@@ -23,7 +23,7 @@ export class Releases {
     return new Promise((resolve, reject) => this.send(request, spots.of(request.key), resolve, reject));
   };
 
-  send(request: ReleaseRequest, spot: Spot, resolve: (outcome: 'released' | 'lost') => void, reject: (error: LockStoreError) => void): void {
+  send(request: ReleaseRequest & { readonly mark?: string | undefined }, spot: Spot, resolve: (outcome: 'released' | 'lost') => void, reject: (error: LockStoreError) => void): void {
     this.server.bundles.add(release, spot.source, new BundledRelease(this, request, spot, resolve, reject));
   }
 
@@ -51,6 +51,7 @@ export class BundledRelease implements BundledRequest, ReleaseArgs {
   readonly id: string;
   readonly abandoned: boolean;
   readonly mayBeOver: boolean;
+  readonly mark: string | undefined;
   readonly key: string;
   readonly lockKey: string;
   readonly askedAt: number | undefined;
@@ -61,7 +62,7 @@ export class BundledRelease implements BundledRequest, ReleaseArgs {
 
   constructor(
     private readonly releases: Releases,
-    request: ReleaseRequest,
+    request: ReleaseRequest & { readonly mark?: string | undefined },
     private readonly spot: Spot,
     private readonly resolve: (outcome: 'released' | 'lost') => void,
     readonly failed: (error: LockStoreError) => void,
@@ -73,7 +74,8 @@ export class BundledRelease implements BundledRequest, ReleaseArgs {
     this.lockKey = spot.lockKey;
     this.askedAt = request.askedAt;
     const { askedAt = Infinity, trustedUntil = -Infinity } = request;
-    this.mayBeOver = askedAt >= trustedUntil;
+    this.mark = request.mark;
+    this.mayBeOver = askedAt >= trustedUntil || request.mark !== undefined;
   }
 
   addTo(keys: string[], args: ScriptArgument[]): void {

@@ -6,29 +6,21 @@
  *       └──(refused, failed, cancelled)────────────────────────▶ over   and taken back wherever it may stand
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type HeldLease, type ReleaseRequest, type RenewRequest } from '../../core/port/lock-store.js';
-import type { Clock } from '../../core/port/clock.js';
-import type { FenceFloors } from '../wire/fence-floors.js';
+import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type HeldLease, type ReleaseRequest, type RenewOutcome, type RenewRequest } from '../../core/port/lock-store.js';
+import type { LockMode } from '../../core/port/lock-options.js';
+import type { BundledRequest } from '../wire/bundles.js';
+import { listOf } from '../wire/lock-reply.js';
+import { addVote, readVote, vote, type ScriptArgument, type VoteArgs, type VoteReply } from '../wire/lua.generated.js';
 import type { Spot } from '../wire/redis-keys.js';
-import { marginOf } from '../wire/server-clock.js';
-import { agree, answersOf, noQuorum, poll, type Replies } from './poll.js';
-import { quorumEnd, verdict } from './quorum.js';
+import type { ScriptReply } from '../wire/script-runner.js';
+import { LONG_AGO, marginOf, trustOf } from '../wire/server-clock.js';
+import { unexpected } from '../wire/store-failure.js';
+import type { NodeRelease } from './node-store.js';
+import { agree, answersOf, noQuorum, poll, type Hear, type Replies, type Reply } from './poll.js';
+import { quorumEnd, verdict, type Vote } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
-import { Standing, textOfVote, wordOf, type NodeVote, type VoteTerms, type Word } from './standing.js';
+import type { RedlockStore } from './redlock-store.js';
 import { patienceMs, retryPause } from './waiters.js';
-
-export interface QuorumContext {
-  readonly nodes: readonly RedlockNode[];
-  /** How many of the nodes must agree. */
-  readonly quorum: number;
-  readonly clock: Clock;
-  readonly commandTimeoutMs: number;
-  readonly floors: FenceFloors;
-  /** Removes the marks of this process from a node, or gives it the one that is written in `mark`. */
-  mark(node: RedlockNode, key: string, mark?: string): void;
-  /** Releases an id on a node until it has answered a release of later than `lateUntil`, or until the lease has ended by itself. */
-  withdraw(node: RedlockNode, release: ReleaseRequest, until: number, lateUntil: number): void;
-}
 
 /** In ms: a garbage collection in this process, or a busy moment of a server, must not look like a dead node. */
 const SHORTEST_TIMEOUT_MS = 50;
@@ -68,7 +60,7 @@ export class Ballot implements HeldLease {
   private abandoned = true;
 
   constructor(
-    readonly context: QuorumContext,
+    readonly redlock: RedlockStore,
     readonly request: AcquireRequest,
     /** The ballot's id on the nodes. */
     readonly id: string,
@@ -78,7 +70,7 @@ export class Ballot implements HeldLease {
     tookMs: number,
   ) {
     const { key, mode, fences, owner, label, graceMs = 0 } = request;
-    const { nodes, commandTimeoutMs } = context;
+    const { nodes, options: { commandTimeoutMs } } = redlock;
     const [leaseMs, minHoldMs] = [Math.floor(request.leaseMs), Math.floor(request.minHoldMs)];
     const plain = fences === 1 && minHoldMs === 0 && graceMs === 0;
     this.mode = mode;
@@ -119,7 +111,7 @@ export class Ballot implements HeldLease {
 
   /** Asks all nodes. Rejects with LockStoreError when no quorum answered. Unless it is granted, the ballot is over then. */
   async cast(): Promise<AcquireOutcome> {
-    const { context: { nodes, quorum, clock, commandTimeoutMs, floors }, terms, standings, spot, request } = this;
+    const { redlock: { nodes, quorum, clock, options: { commandTimeoutMs }, floors }, terms, standings, spot, request } = this;
     const { leaseMs, minHoldMs, graceMs } = terms;
     const now = clock.now();
     this.limit = Math.min(request.notAfter, now + Math.max(leaseMs, commandTimeoutMs));
@@ -127,8 +119,8 @@ export class Ballot implements HeldLease {
     this.lasts(this.limit - now + Math.max(leaseMs, minHoldMs) + graceMs);
     // A silent node is not asked while the others are a quorum, so that nobody waits for it.
     const isSpared = nodes.filter((node) => node.isListening).length >= quorum;
-    let replies: Replies<NodeVote> = [];
-    const result = await poll<Standing, NodeVote, Word | 'split'>(
+    let replies: Replies<VoteReply> = [];
+    const result = await poll<Standing, VoteReply, Word | 'split'>(
       standings,
       (standing, hear) => {
         const { node } = standing;
@@ -165,13 +157,13 @@ export class Ballot implements HeldLease {
 
   /** Notes that the ballot was, or may have been, prolonged just now by `forMs`. */
   lasts(forMs: number): void {
-    this.endsAt = Math.max(this.endsAt, this.context.clock.now() + forMs + marginOf(forMs));
+    this.endsAt = Math.max(this.endsAt, this.redlock.clock.now() + forMs + marginOf(forMs));
   }
 
-  /** Ends the ballot and releases it on the nodes, also in the background on those that do not answer. */
-  release({ abandoned = false, askedAt }: Partial<ReleaseRequest>): Promise<'released' | 'lost'> {
-    const leaving = this.end(abandoned, askedAt);
-    return agree<RedlockNode, 'released' | 'lost'>('a release', this.key, this.context.nodes, (_, hear, at) => this.standings[at]!.leave(leaving, hear));
+  /** Ends the ballot and releases it on the nodes, also in the background on those that do not answer. `mark`: what its process waits for now. */
+  release({ abandoned = false, askedAt }: Partial<ReleaseRequest>, mark?: string): Promise<'released' | 'lost'> {
+    const leaving = { ...this.end(abandoned, askedAt), mark };
+    return agree<RedlockNode, 'released' | 'lost'>('a release', this.key, this.redlock.nodes, (_, hear, at) => this.standings[at]!.leave(leaving, hear));
   }
 
   /** Ends the ballot and takes it back from all nodes on which it may stand. */
@@ -186,7 +178,7 @@ export class Ballot implements HeldLease {
     return { key, id, abandoned };
   }
 
-  private end(abandoned: boolean, askedAt = this.context.clock.now()): ReleaseRequest {
+  private end(abandoned: boolean, askedAt = this.redlock.clock.now()): ReleaseRequest {
     this.state = 'over';
     this.overAt = askedAt;
     this.abandoned ||= abandoned;
@@ -200,7 +192,7 @@ export class Ballot implements HeldLease {
    * it. Returns where it stands.
    */
   private agreeOnFence(result: 'granted' | number): readonly Standing[] | Promise<readonly Standing[]> {
-    const { nodes, quorum } = this.context;
+    const { nodes, quorum } = this.redlock;
     const voters = this.standings.filter(({ vote }) => vote !== undefined);
     const counted = voters.filter(({ vote }) => result === 'granted' || (vote!.shared && vote!.fence === result));
     if (result !== 'granted') {
@@ -232,7 +224,7 @@ export class Ballot implements HeldLease {
 
   private granted(agreed: readonly Standing[]): AcquireOutcome {
     if (this.state === 'over') return this.busy([]);
-    const { quorum, clock } = this.context;
+    const { quorum, clock } = this.redlock;
     const trustedUntil = quorumEnd(agreed.map(({ end }) => end!), quorum);
     if (clock.now() >= trustedUntil) {
       const message = `Lock '${this.key}': a quorum granted it, but its ${this.terms.leaseMs} ms were over before all had answered. It is safe to try again.`;
@@ -245,9 +237,9 @@ export class Ballot implements HeldLease {
     return { kind: 'granted', grant: this.grant() };
   }
 
-  private refused(replies: Replies<NodeVote>, result: Exclude<Word, 'granted' | number> | 'split'): AcquireOutcome {
+  private refused(replies: Replies<VoteReply>, result: Exclude<Word, 'granted' | number> | 'split'): AcquireOutcome {
     if (result === 'upgrade' || result === 'full') return { kind: result };
-    const { nodes, quorum } = this.context;
+    const { nodes, quorum } = this.redlock;
     const votes = answersOf(replies).map(([vote]) => vote);
     const against = votes.filter(isAgainst);
     // Without answers from a quorum nobody knows whether the lock is busy.
@@ -258,15 +250,237 @@ export class Ballot implements HeldLease {
     return this.busy(against);
   }
 
-  private busy(votes: readonly NodeVote[]): AcquireOutcome {
+  private busy(votes: readonly VoteReply[]): AcquireOutcome {
     const { state, waitedMs, tookMs, terms: { mode, patienceMs } } = this;
-    if (state === 'open' && waitedMs >= 0) this.markToKeep = `${mode[0]},${Math.floor(waitedMs + tookMs)},${patienceMs}`;
+    if (state === 'open' && waitedMs >= 0) this.markToKeep = markOf(mode, waitedMs + tookMs, patienceMs);
     const leftMs = Math.max(0, ...votes.map((vote) => (vote.kind === 'busy' && vote.leftMs >= 0 ? vote.leftMs : Infinity)));
     return { kind: 'busy', retryInMs: retryPause({ waitedMs: Math.max(0, waitedMs), tookMs, leftMs }, Math.random()) };
   }
 }
 
+/** What all nodes are asked for; the last two are each node's own, and are written when its request is. */
+type VoteTerms = { -readonly [Name in keyof VoteArgs]: VoteArgs[Name] };
+
+type Granted = Extract<VoteReply, { kind: 'granted' }>;
+
+/** A ballot on one node: the request for the node's vote, and what is known of the ballot there. */
+class Standing implements BundledRequest {
+  /** Whether the node may have the ballot: it was asked for it, and did not say that it does not have it. */
+  mayHave = false;
+  /** Where the node did not answer: the local instant until which what it was asked may still act. */
+  lateUntil: number | undefined;
+  /** Where the node has said that it has the ballot: until when, in local time, and which memory of the node knows it. */
+  end: number | undefined;
+  private memory: string | undefined;
+  /** Its vote, if that came before a quorum had voted. */
+  vote: Granted | undefined;
+  /** Whether the node refused it, for others come first there. */
+  isMarked = false;
+  /** Whether a release was sent behind its vote. */
+  private hasLeft = false;
+  /** Whether the node said that a forced release took the lock away there. */
+  isTaken = false;
+  readonly lockKey: string;
+  /** The request for the vote: when it was made, until when the node may act on it by its own time, and what was known of its memory. */
+  askedAt = 0;
+  private notAfter = 0;
+  private known = '';
+  private connection = 0;
+  private hear: Hear<VoteReply> = () => {};
+
+  constructor(
+    private readonly ballot: Ballot,
+    readonly node: RedlockNode,
+  ) {
+    this.lockKey = ballot.spot.lockKey;
+  }
+
+  get key(): string {
+    return this.ballot.spot.key;
+  }
+
+  get timeoutMs(): number {
+    return this.ballot.timeoutMs;
+  }
+
+  /** Asks for the node's vote. */
+  ask(now: number, hear: Hear<VoteReply>): void {
+    const { bundles, trust } = this.node.store.parts;
+    this.mayHave = true;
+    this.askedAt = now;
+    this.hear = hear;
+    this.notAfter = trust.clock.before(0, this.ballot.limit, now);
+    bundles.add(vote, 0, this);
+  }
+
+  addTo(keys: string[], args: ScriptArgument[]): void {
+    const { spot, terms } = this.ballot;
+    const { memories } = this.node.store.parts;
+    this.known = terms.known = memories.of(spot.group);
+    this.connection = memories.connection;
+    terms.notAfter = this.notAfter || LONG_AGO;
+    addVote(keys, args, spot, terms);
+  }
+
+  answered(reply: ScriptReply, sentAt: number): void {
+    const { ballot, node, known } = this;
+    const { trust, clock } = node.store.parts;
+    const told = typeof reply === 'number' ? this.grantedAsAsked(reply) : readVote(listOf(reply));
+    if (typeof reply !== 'number' || !trust.clock.isFresh(0, sentAt)) trust.clock.observe(0, { sentAt, receivedAt: clock.now(), serverNow: told.now });
+    if (told.kind !== 'granted') return this.refused(told);
+    const { fence, leftMs, contended, memory = known } = told;
+    const { group } = ballot.spot;
+    if (memory !== known) node.store.recovery.compare(group, memory, this.connection);
+    ballot.redlock.floors.saw(group, fence + ballot.fences - 1);
+    ballot.isWanted ||= contended;
+    this.keeps(trustOf(leftMs, sentAt), memory);
+    this.granted(told, sentAt);
+  }
+
+  failed(error: LockStoreError): void {
+    this.node.store.muteSince = this.askedAt;
+    this.lateUntil = this.ballot.limit;
+    if (this.ballot.state === 'over') this.takeBack();
+    this.hear(error);
+  }
+
+  /** Releases the ballot, where the node may have it, and leaves a mark. */
+  leave(leaving: NodeRelease, hear: Hear<'released' | 'lost'>): void {
+    if (!this.mayHave) {
+      if (leaving.mark !== undefined) this.ballot.redlock.mark(this.node, this.key, leaving.mark);
+      return hear('lost');
+    }
+    this.hasLeft = true;
+    this.node.store.leave(leaving, this.ballot.spot, (reply) => {
+      if (reply instanceof LockStoreError || this.lateUntil !== undefined) this.withdraw();
+      hear(reply);
+    });
+  }
+
+  /** Takes the ballot back if it stands on the node. While its vote is out nothing is sent, because most of the last votes are refusals too. */
+  takeBack(): void {
+    if (!this.mayHave || (this.end === undefined && this.lateUntil === undefined)) return;
+    const { ballot, node } = this;
+    // Where it was granted there is no mark of it, and two who split the votes would be called by less than a quorum for ever.
+    if (ballot.markToKeep !== undefined) ballot.redlock.mark(node, this.key, ballot.markToKeep);
+    this.withdraw();
+  }
+
+  /** Releases it until the node has answered. */
+  private withdraw(): void {
+    const { ballot, node, lateUntil = -Infinity } = this;
+    this.hasLeft = true;
+    void ballot.redlock.withdraw(node, ballot.leaving(), ballot.endsAt, lateUntil);
+  }
+
+  /** Removes the mark of this process, whose wait has ended. */
+  unmark(): void {
+    this.ballot.redlock.mark(this.node, this.key);
+  }
+
+  /** Notes that the node has the ballot. */
+  keeps(end: number, memory: string | undefined): void {
+    this.mayHave = true;
+    this.end = end;
+    this.memory = memory;
+  }
+
+  /** Notes what came of giving the ballot to the node. Without an answer the request may still act there until the end of the trust. */
+  given(outcome: RenewOutcome): void {
+    if (outcome.kind === 'renewed') this.keeps(outcome.trustedUntil, outcome.memory);
+    else if (outcome.kind === 'lost') this.mayHave = false;
+    else this.lateUntil = this.ballot.trustedUntil;
+    if (this.ballot.state === 'over') this.withdraw();
+  }
+
+  /** Gives the fence to a node that voted with another one. False when the vote does not stand there any more. Never rejects. */
+  async raiseFence(): Promise<boolean> {
+    const { ballot } = this;
+    const [outcome] = await this.node.store.renew([ballot.renewal(ballot.terms.leaseMs, ballot)]);
+    this.given(outcome!);
+    return outcome!.kind === 'renewed';
+  }
+
+  /**
+   * Whether a node that says at `now` that it does not have the ballot has let it be taken away: it had it, has forgotten nothing, and
+   * would keep it until later.
+   */
+  wasTaken(now: number): boolean {
+    return this.end !== undefined && now < this.end && this.memory === this.node.store.memoryOf(this.key);
+  }
+
+  /** The same, or it cannot be excluded: the node may have granted it, but has not answered since. */
+  mayBeTaken(now: number): boolean {
+    return this.wasTaken(now) || (this.mayHave && this.end === undefined && now < this.ballot.endsAt);
+  }
+
+  /** What the node says that granted what was asked for: no more than its time. */
+  private grantedAsAsked(now: number): Granted {
+    // Other scripts answer 0 and 1, which are no time.
+    if (now <= 1) throw unexpected(now);
+    const { proposal, leaseMs, mode } = this.ballot.terms;
+    return { kind: 'granted', now, fence: proposal, leftMs: leaseMs, mode, shared: false, contended: false, memory: undefined };
+  }
+
+  private granted(vote: Granted, sentAt: number): void {
+    const { ballot } = this;
+    if (ballot.state === 'over') {
+      // A vote may come after the release: a script that the server did not know is sent again, behind it.
+      if (!this.hasLeft || sentAt >= ballot.overAt || this.lateUntil !== undefined) this.takeBack();
+    } else {
+      this.lateUntil = undefined;
+      if (ballot.firstFence === 0) this.vote = vote;
+      else if (vote.fence !== ballot.firstFence) void this.raiseFence();
+    }
+    this.hear(vote);
+  }
+
+  private refused(told: Exclude<VoteReply, Granted>): void {
+    const { ballot, node } = this;
+    const now = node.store.parts.clock.now();
+    // Where the time of the node was not known, the request was too late by any clock, and only learned the time.
+    if (told.kind === 'late' && this.notAfter === 0 && now < ballot.limit) return this.ask(now, this.hear);
+    if (told.kind === 'closed') void node.look();
+    this.mayHave = false;
+    if (told.kind === 'busy' && ballot.waitedMs >= 0) {
+      // Once a quorum of others has granted the lock, its mark would be that of a wait that has ended.
+      if (ballot.state === 'held') this.unmark();
+      else this.isMarked = true;
+    }
+    this.hear(told);
+  }
+}
+
+/** A mark as a release brings it to the nodes (marks.lua). */
+export function markOf(mode: LockMode, waitedMs: number, patienceMs: number): string {
+  return `${mode[0]},${Math.floor(waitedMs)},${patienceMs}`;
+}
+
 /** Whether the answer says that others have the lock, or that its owner has it already. */
-function isAgainst(vote: NodeVote): boolean {
+function isAgainst(vote: VoteReply): boolean {
   return vote.kind === 'busy' || vote.kind === 'upgrade' || vote.kind === 'full' || (vote.kind === 'granted' && vote.shared);
+}
+
+/**
+ * What an answer is counted as. A number is the fence of the owner's hold, in which the node granted a share: nodes that answer
+ * different fences do not agree. A node that failed cannot grant, which counts as a vote against.
+ */
+type Word = 'granted' | number | 'upgrade' | 'full' | 'against';
+
+function wordOf(reply: Reply<VoteReply> | undefined): Vote<Word> {
+  if (reply === undefined) return undefined;
+  if (reply instanceof LockStoreError) return 'against';
+  if (reply.kind === 'granted') return reply.shared ? reply.fence : 'granted';
+  return reply.kind === 'upgrade' || reply.kind === 'full' ? reply.kind : 'against';
+}
+
+/** How an answer is described in messages. */
+function textOfVote({ kind }: VoteReply): string {
+  const texts: Partial<Record<VoteReply['kind'], string>> = {
+    closed: 'restarted or flushed, and stays out until it was told the last fences',
+    late: 'received the request after its deadline',
+    upgrade: 'the owner reads',
+    full: 'the owner has as many holds as can be',
+  };
+  return texts[kind] ?? kind;
 }

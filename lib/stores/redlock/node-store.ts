@@ -17,6 +17,9 @@ export interface Survey extends SurveyHead {
   readonly fences: readonly number[];
 }
 
+/** `mark`: what the process waits for as well (marks.lua). */
+export type NodeRelease = ReleaseRequest & { readonly mark?: string | undefined };
+
 /** For how long an inspection waits for a node that does not answer, in ms. */
 const INSPECTED_WITHIN_MS = 500;
 
@@ -68,8 +71,11 @@ export class NodeStore extends RedisStore {
     this.connections.commands.drop();
   }
 
-  /** Releases an id. A callback stands in place of a promise, because each lock is released on every node. */
-  leave(request: ReleaseRequest, spot: Spot, hear: Hear<'released' | 'lost'>): void {
+  /**
+   * Releases an id, and gives this process the mark of a request that waits. A callback stands in place of a promise, because each lock is
+   * released on every node.
+   */
+  leave(request: NodeRelease, spot: Spot, hear: Hear<'released' | 'lost'>): void {
     this.releases.send(request, spot, hear, hear);
   }
 
@@ -105,6 +111,10 @@ export class NodeStore extends RedisStore {
   }
 
   private fenceKeys(): string[] {
-    return Array.from({ length: SLOT_GROUPS }, (_, group) => this.parts.keys.fence(group));
+    return eachGroup((group) => this.parts.keys.fence(group));
   }
+}
+
+export function eachGroup<T>(of: (group: number) => T): T[] {
+  return Array.from({ length: SLOT_GROUPS }, (_, group) => of(group));
 }

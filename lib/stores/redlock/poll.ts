@@ -22,6 +22,11 @@ interface Node {
   refusal(key: string | undefined): LockStoreError;
 }
 
+/** Why a node does not answer, without what stands in the message beside it. */
+export function reasonOf(error: LockStoreError): string {
+  return error.nodes[0]?.reason ?? error.message;
+}
+
 /** Asks a node that may be asked for a promise, which must reject with LockStoreError only. */
 export function asking<N extends Node, A>(key: string | undefined, question: (node: N, at: number) => Promise<A>): (node: N, hear: Hear<A>, at: number) => void {
   return (node, hear, at) => (node.isUsable ? void question(node, at).then(hear, hear) : hear(node.refusal(key)));
@@ -88,14 +93,14 @@ export function noQuorum<N extends Pick<Node, 'name'>, A>(
   key: string | undefined,
   all: readonly N[],
   replies: Replies<A>,
-  reasonOf: (answer: A, node: N) => string,
+  textOf: (answer: A, node: N) => string,
   namesNobody = false,
 ): LockStoreError {
   const nodes = all.map((node, at): NodeFailure => {
     const reply = replies[at];
     if (reply === undefined) return { node: node.name, reason: 'had not answered when the others had decided' };
-    if (!(reply instanceof LockStoreError)) return { node: node.name, reason: reasonOf(reply, node) };
-    return { node: node.name, reason: reply.nodes[0]?.reason ?? reply.message };
+    if (!(reply instanceof LockStoreError)) return { node: node.name, reason: textOf(reply, node) };
+    return { node: node.name, reason: reasonOf(reply) };
   });
   const failures = replies.filter((reply) => reply instanceof LockStoreError);
   // Another try can help unless so many nodes need an operator that the others are no quorum.

@@ -11,10 +11,11 @@
  */
 import { LockStoreError } from '../../core/port/errors.js';
 import type { RenewOutcome } from '../../core/port/lock-store.js';
-import type { Ballot, QuorumContext } from './ballot.js';
-import { answersOf, asking, noQuorum, poll, type Replies } from './poll.js';
+import type { Ballot } from './ballot.js';
+import { answersOf, asking, noQuorum, poll, reasonOf, type Replies } from './poll.js';
 import { quorumEnd } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
+import type { RedlockStore } from './redlock-store.js';
 
 export interface Renewed {
   readonly ballot: Ballot;
@@ -25,20 +26,25 @@ type Answer = readonly RenewOutcome[];
 type Kept = Extract<RenewOutcome, { kind: 'renewed' }>;
 
 /** The outcomes are in the order of the leases. Never rejects. */
-export async function renewByQuorum(leases: readonly Renewed[], context: QuorumContext): Promise<readonly RenewOutcome[]> {
-  const { nodes, quorum, clock } = context;
+export async function renewByQuorum(leases: readonly Renewed[], redlock: RedlockStore): Promise<readonly RenewOutcome[]> {
+  const { nodes, quorum, clock } = redlock;
   for (const { ballot, leaseMs } of leases) ballot.lasts(leaseMs + ballot.request.leaseMs + (ballot.request.graceMs ?? 0));
   const sentAt = clock.now();
   /** Leases that a node has let be taken away, or may have. */
   const taken = new Set<Ballot>();
   let outcomes: readonly RenewOutcome[] = [];
-  /** Notes where the leases stand, and what a node does not have that should. */
-  const heard = (answer: Answer, at: number): void =>
-    leases.forEach(({ ballot: { standings }, ballot }, n) => {
-      const told = answer[n]!;
-      if (told.kind === 'renewed') standings[at]!.keeps(told.trustedUntil, told.memory);
-      else if (told.kind === 'lost' && standings[at]!.mayBeTaken(sentAt)) taken.add(ballot);
+  /** Asks a node, and notes where the leases stand. */
+  const ask = async (node: RedlockNode, at: number): Promise<Answer> => {
+    const told = await node.store.renew(leases.map(({ ballot, leaseMs }) => ballot.renewal(leaseMs)));
+    return leases.map(({ ballot: { key, standings }, ballot }, n) => {
+      const outcome = told[n]!;
+      // On a connection on which the node has not said yet what it remembers, a lease that is not there may be forgotten, or taken away.
+      if (outcome.kind === 'lost' && node.store.memoryOf(key) === undefined) return { kind: 'unknown', cause: node.refusal(key, 'not known to remember') };
+      if (outcome.kind === 'renewed') standings[at]!.keeps(outcome.trustedUntil, outcome.memory);
+      else if (outcome.kind === 'lost' && standings[at]!.mayBeTaken(sentAt)) taken.add(ballot);
+      return outcome;
     });
+  };
   const giveBack = (answer: Answer, at: number): void => {
     const missing = leases.filter(({ ballot }, n) => answer[n]!.kind === 'lost' && outcomes[n]?.kind === 'renewed' && !ballot.standings[at]!.wasTaken(sentAt));
     if (missing.length > 0) void rejoin(nodes, at, missing);
@@ -46,32 +52,18 @@ export async function renewByQuorum(leases: readonly Renewed[], context: QuorumC
   const key = leases.length === 1 ? leases[0]!.ballot.key : undefined;
   const replies = await poll<RedlockNode, Answer, Replies<Answer>>(
     nodes,
-    asking(key, (node) => renewOn(node, leases)),
+    asking(key, ask),
     (all, count) => (count === nodes.length || (count >= quorum && leases.every((_, n) => keptOf(n, all).length >= quorum)) ? all : undefined),
-    (reply, at) => {
-      if (reply instanceof LockStoreError) return;
-      heard(reply, at);
-      giveBack(reply, at);
-    },
+    (reply, at) => void (reply instanceof LockStoreError || giveBack(reply, at)),
   );
-  for (const [answer, at] of answersOf(replies)) heard(answer, at);
-  outcomes = await Promise.all(leases.map((lease, n) => outcomeOf(lease, n, replies, taken.has(lease.ballot), context)));
+  outcomes = await Promise.all(leases.map((lease, n) => outcomeOf(lease, n, replies, taken.has(lease.ballot), redlock)));
   for (const [answer, at] of answersOf(replies)) giveBack(answer, at);
   return outcomes;
 }
 
-/** On a connection on which the node has not said yet what it remembers, a lease that is not there may be forgotten, or taken away. */
-async function renewOn(node: RedlockNode, leases: readonly Renewed[]): Promise<Answer> {
-  const outcomes = await node.store.renew(leases.map(({ ballot, leaseMs }) => ballot.renewal(leaseMs)));
-  return outcomes.map((outcome, n) => {
-    const { key } = leases[n]!.ballot;
-    return outcome.kind === 'lost' && node.store.memoryOf(key) === undefined ? { kind: 'unknown', cause: node.refusal(key, 'not known to remember') } : outcome;
-  });
-}
-
-async function outcomeOf(lease: Renewed, n: number, replies: Replies<Answer>, isTaken: boolean, context: QuorumContext): Promise<RenewOutcome> {
+async function outcomeOf(lease: Renewed, n: number, replies: Replies<Answer>, isTaken: boolean, redlock: RedlockStore): Promise<RenewOutcome> {
   const { ballot } = lease;
-  const { nodes, quorum, clock } = context;
+  const { nodes, quorum, clock } = redlock;
   const kept = keptOf(n, replies);
   const missing = answersOf(replies).filter(([answer]) => answer[n]!.kind === 'lost').map(([, at]) => at);
   const mayGoOn = !isTaken && ballot.takenOn === 0 && clock.now() < ballot.trustedUntil;
@@ -88,7 +80,7 @@ async function outcomeOf(lease: Renewed, n: number, replies: Replies<Answer>, is
     return { kind: 'renewed', trustedUntil, contended: kept.some(({ contended }) => contended) };
   }
   if (missing.length >= quorum && !(kept.length > 0 && mayGoOn)) return { kind: 'lost' };
-  const cause = noQuorum('a renewal', ballot.key, nodes, replies, (answer) => reasonOf(answer[n]!));
+  const cause = noQuorum('a renewal', ballot.key, nodes, replies, (answer) => textOf(answer[n]!));
   return { kind: 'unknown', cause };
 }
 
@@ -105,6 +97,6 @@ function keptOf(n: number, replies: Replies<Answer>): Kept[] {
   return answersOf(replies).flatMap(([answer]) => (answer[n]!.kind === 'renewed' ? [answer[n] as Kept] : []));
 }
 
-function reasonOf(outcome: RenewOutcome): string {
-  return outcome.kind === 'unknown' && outcome.cause instanceof LockStoreError ? (outcome.cause.nodes[0]?.reason ?? outcome.cause.message) : outcome.kind;
+function textOf(outcome: RenewOutcome): string {
+  return outcome.kind === 'unknown' && outcome.cause instanceof LockStoreError ? reasonOf(outcome.cause) : outcome.kind;
 }

@@ -16,27 +16,15 @@
  * have seen, and from their clocks. Nodes that were out together count as forgetful for each other, also when one of them is admitted
  * first. A node that is silent is believed to remember: replace it if it is dead.
  */
-import type { Clock, Timer } from '../../core/port/clock.js';
+import type { Timer } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import { blindNodeError } from '../wire/access-rule.js';
-import type { FenceFloors } from '../wire/fence-floors.js';
-import { NO_SERVER, SLOT_GROUPS } from '../wire/redis-keys.js';
-import type { NodeLog } from './node-log.js';
-import type { NodeStore, Survey } from './node-store.js';
-import { answersOf, asking, poll, type Replies } from './poll.js';
+import type { Connect } from '../wire/connections.js';
+import { NO_SERVER } from '../wire/redis-keys.js';
+import { eachGroup, type NodeStore, type Survey } from './node-store.js';
+import { answersOf, asking, poll, type Replies, type Reply } from './poll.js';
 import { quorumOf } from './quorum.js';
-
-interface NodeSurroundings {
-  /** All nodes, this one among them. */
-  readonly nodes: readonly RedlockNode[];
-  readonly clock: Clock;
-  readonly floors: FenceFloors;
-  readonly log: NodeLog;
-  readonly prefix: string;
-  readonly maxLeaseMs: number;
-  /** Makes the store of the node with this number. One that could not be opened is replaced by another. */
-  makeStore(at: number): NodeStore;
-}
+import type { RedlockStore } from './redlock-store.js';
 
 /** All processes see the end of a quarantine at the same time; within this many ms each acts at a random instant. */
 const SPREAD_MS = 100;
@@ -44,6 +32,8 @@ const SPREAD_MS = 100;
 const LOOKS_AGAIN_AFTER_MS = 500;
 /** A node that is closed is looked at least this often, in ms, because an operator may open it early. */
 const LOOKED_AT_EVERY_MS = 2_000;
+
+export type Opened = Reply<'open'>;
 
 export class RedlockNode {
   store: NodeStore;
@@ -54,7 +44,7 @@ export class RedlockNode {
   private isOpen = false;
   /** How the memories of the server begin that answers on this connection, once it has said so. */
   private server: string | undefined;
-  private connection = 0;
+  private connections = 0;
   private refusedWith: LockStoreError | undefined;
   private isLooking = false;
   private timer: Timer | undefined;
@@ -67,10 +57,10 @@ export class RedlockNode {
   private outWith = new Set<RedlockNode>();
 
   constructor(
-    private readonly at: number,
-    private readonly around: NodeSurroundings,
+    private readonly connection: Connect,
+    private readonly redlock: RedlockStore,
   ) {
-    this.store = around.makeStore(at);
+    this.store = redlock.storeOf(this, connection);
   }
 
   get name(): string {
@@ -89,7 +79,7 @@ export class RedlockNode {
   /** Why it does not vote although it may be asked, as messages say it; undefined when it votes, as far as this process knows. */
   get closedText(): string | undefined {
     if (this.outSince === undefined) return undefined;
-    const leftMs = Math.ceil(this.closedUntil - this.around.clock.now());
+    const leftMs = Math.ceil(this.closedUntil - this.redlock.clock.now());
     if (leftMs <= 0) return 'lost its memory, and waits to be told the last fences by a quorum of other nodes';
     return `restarted or flushed, and stays out until what it may have forgotten has ended, in ${leftMs} ms`;
   }
@@ -101,8 +91,8 @@ export class RedlockNode {
     return new LockStoreError(`${subject}: ${this.name} is ${reason}.`, { key, nodes: [{ node: this.name, reason }] });
   }
 
-  /** Opens the node. Rejects with LockStoreError; at boot also when its server is another node's. */
-  async open(): Promise<void> {
+  /** Opens the node. Resolves with what prevents it; at boot that is also another node with the same server. */
+  async open(): Promise<Opened> {
     const { store } = this;
     let survey: Survey;
     try {
@@ -111,10 +101,10 @@ export class RedlockNode {
       if (this.isBoot && this.twin !== undefined) throw sameServer(this.twin, this);
     } catch (error) {
       await store.close();
-      throw error;
+      return error as LockStoreError;
     }
     store.onConnected(() => {
-      this.connection += 1;
+      this.connections += 1;
       this.server = undefined;
       void this.look();
     });
@@ -122,20 +112,21 @@ export class RedlockNode {
     this.isOpen = true;
     this.isBoot = false;
     void this.look(survey);
+    return 'open';
   }
 
-  /** Called when the application starts without this node: it joins when it is there. `opening` resolves with what its opening failed with. */
-  async joinLater(opening: Promise<LockStoreError | undefined>): Promise<void> {
-    const { clock, log } = this.around;
+  /** Called when the application starts without this node: it joins when it is there. */
+  async joinLater(opening: Promise<Opened>): Promise<void> {
+    const { clock, log } = this.redlock;
     const since = clock.now();
     this.isBoot = false;
-    const error = await opening;
+    const opened = await opening;
     if (this.isClosed) return;
-    if (error === undefined) return log.back(this.name, clock.now() - since);
-    if (!error.retryable) return this.refuse(error);
+    if (opened === 'open') return log.back(this.name, clock.now() - since);
+    if (!opened.retryable) return this.refuse(opened);
     this.wait(() => {
-      this.store = this.around.makeStore(this.at);
-      void this.joinLater(this.open().then(() => undefined, (failure: LockStoreError) => failure));
+      this.store = this.redlock.storeOf(this, this.connection);
+      void this.joinLater(this.open());
     }, LOOKS_AGAIN_AFTER_MS);
   }
 
@@ -143,7 +134,7 @@ export class RedlockNode {
   async look(survey?: Survey): Promise<void> {
     if (this.isLooking || !this.isOpen || this.isClosed) return;
     this.isLooking = true;
-    const { connection } = this;
+    const { connections } = this;
     let againInMs: number | undefined = LOOKS_AGAIN_AFTER_MS;
     try {
       againInMs = await this.bringBack(survey ?? (await this.survey()));
@@ -153,7 +144,7 @@ export class RedlockNode {
       if (!this.store.isConnected || this.refusedWith !== undefined) againInMs = undefined;
     }
     this.isLooking = false;
-    if (connection !== this.connection) againInMs = 0;
+    if (connections !== this.connections) againInMs = 0;
     if (againInMs !== undefined) this.wait(() => void this.look(), againInMs);
   }
 
@@ -165,11 +156,11 @@ export class RedlockNode {
 
   /** Asks the server who it is and what it remembers, and claims it for this node. */
   private async survey(): Promise<Survey> {
-    const { connection, around: { nodes, log, prefix } } = this;
+    const { connections, redlock: { nodes, log, options: { prefix } } } = this;
     const survey = await this.store.survey();
     if (survey.server === NO_SERVER) throw blindNodeError(this.name, prefix);
     await this.store.claimFormat();
-    if (connection !== this.connection) return survey;
+    if (connections !== this.connections) return survey;
     const twin = nodes.find((other) => other !== this && other.isUsable && other.server === survey.server);
     this.server = twin === undefined ? survey.server : undefined;
     if (twin !== this.twin && !this.isBoot) {
@@ -185,7 +176,7 @@ export class RedlockNode {
 
   /** Returns in how many ms the node should be looked at again; undefined when it votes. */
   private async bringBack(survey: Survey): Promise<number | undefined> {
-    const { log, floors, maxLeaseMs } = this.around;
+    const { log, floors, options: { maxLeaseMs } } = this.redlock;
     if (this.twin !== undefined) {
       this.wait(() => this.store.reconnect(), LOOKS_AGAIN_AFTER_MS);
       return undefined;
@@ -196,7 +187,7 @@ export class RedlockNode {
       return undefined;
     }
     const leftMs = Math.max(0, survey.since + maxLeaseMs + 1 - survey.now);
-    this.closedUntil = this.around.clock.now() + leftMs;
+    this.closedUntil = this.redlock.clock.now() + leftMs;
     this.tellOut(survey, leftMs);
     if (leftMs > 0) {
       // Should no quorum of others remember, what the processes have seen has to be enough.
@@ -210,7 +201,7 @@ export class RedlockNode {
 
   /** For each slot group the fence that all new fences must exceed; undefined while too few nodes that may remember it answer. */
   private async fencesOfOthers(): Promise<readonly number[] | undefined> {
-    const { nodes, floors, log } = this.around;
+    const { nodes, floors, log } = this.redlock;
     const others = nodes.filter((other) => other !== this);
     const replies = await poll<RedlockNode, Survey, Replies<Survey>>(
       others,
@@ -231,29 +222,25 @@ export class RedlockNode {
     const memory = `${server}${since}`;
     if (this.outSince === memory) return;
     this.outSince = memory;
-    const others = this.around.nodes.filter((other) => other !== this && other.outSince !== undefined);
+    const others = this.redlock.nodes.filter((other) => other !== this && other.outSince !== undefined);
     for (const other of others) other.outWith.add(this);
     this.outWith = new Set(others);
-    this.around.log.forgot(this.name, leftMs);
+    this.redlock.log.forgot(this.name, leftMs);
   }
 
   private refuse(error: LockStoreError): void {
     if (this.isClosed) return;
     this.refusedWith = error;
     const message = `Locks: ${this.name} is not used until this process is restarted: ${error.message}`;
-    this.around.log.report({ kind: `refused ${this.name}`, level: 'error', message });
+    this.redlock.log.report({ kind: `refused ${this.name}`, level: 'error', message });
   }
 
   /** Does this later, in place of what was to be done before. */
   private wait(act?: () => void, delayMs = 0): void {
-    const { clock } = this.around;
+    const { clock } = this.redlock;
     if (this.timer !== undefined) clock.clearTimer(this.timer);
     this.timer = act === undefined || this.isClosed ? undefined : clock.setTimer(act, delayMs);
   }
-}
-
-function eachGroup(fenceOf: (group: number) => number): number[] {
-  return Array.from({ length: SLOT_GROUPS }, (_, group) => fenceOf(group));
 }
 
 function twinText(one: RedlockNode, other: RedlockNode): string {

@@ -16,16 +16,15 @@ import { TurnEnd } from '../wire/bundles.js';
 import { FenceFloors } from '../wire/fence-floors.js';
 import type { Connect } from '../wire/connections.js';
 import { checkProcess, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
-import { Ballot, type QuorumContext } from './ballot.js';
+import { Ballot, markOf } from './ballot.js';
 import { NodeLog } from './node-log.js';
 import { NodeStore } from './node-store.js';
-import { agree, asking } from './poll.js';
+import { agree, answersOf, asking, poll, reasonOf, type Replies } from './poll.js';
 import { renewByQuorum, type Renewed } from './quorum-renewals.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
 import { quorumOf } from './quorum.js';
-import { RedlockNode } from './redlock-node.js';
-import { redlockSummary } from './redlock-summary.js';
-import { Waiters } from './waiters.js';
+import { RedlockNode, type Opened } from './redlock-node.js';
+import { patienceMs, retryPause, Waiters } from './waiters.js';
 
 export interface RedlockStoreOptions {
   /** An odd number of masters, at least three, without replication between them. */
@@ -54,9 +53,13 @@ const DOES_NOT_WAIT = -1;
 export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   summary: StoreSummary | undefined;
-  private readonly nodes: RedlockNode[] = [];
-  private readonly context: QuorumContext;
-  private readonly log: NodeLog;
+  readonly nodes: readonly RedlockNode[];
+  /** How many of the nodes must agree. */
+  readonly quorum: number;
+  readonly clock: Clock;
+  /** The highest fences that this process has seen. */
+  readonly floors = new FenceFloors();
+  readonly log: NodeLog;
   private readonly waiters: Waiters;
   private readonly turnEnd = new TurnEnd();
   /** By holder id: one for each request that is out and each lease that is held. */
@@ -72,25 +75,18 @@ export class RedlockStore implements LockStore {
   private listener: (wake: Wake) => void = () => {};
 
   /** @throws LockUsageError */
-  constructor(private readonly options: RedlockStoreOptions) {
-    const { nodes: connects, prefix, process, maxLeaseMs, clock, commandTimeoutMs, report } = options;
-    if (connects.length < 3 || connects.length % 2 === 0) {
-      throw new LockUsageError(`Lock options: a Redlock needs an odd number of at least 3 independent masters, got ${connects.length}.`);
+  constructor(readonly options: RedlockStoreOptions) {
+    const { nodes, process, maxLeaseMs, clock, report } = options;
+    if (nodes.length < 3 || nodes.length % 2 === 0) {
+      throw new LockUsageError(`Lock options: a Redlock needs an odd number of at least 3 independent masters, got ${nodes.length}.`);
     }
     checkProcess(process);
     this.capabilities = { queue: false, replicas: false, permits: false, maxLeaseMs };
-    const quorum = quorumOf(connects.length);
-    const { nodes } = this;
-    const floors = new FenceFloors();
-    this.waiters = new Waiters(quorum);
-    const log = (this.log = new NodeLog(connects.length, clock, report));
-    this.context = {
-      nodes, quorum, clock, commandTimeoutMs, floors,
-      mark: (node, key, mark) => this.mark(node, key, mark),
-      withdraw: (...how) => void this.withdraw(...how),
-    };
-    const makeStore = (at: number): NodeStore => this.storeOf(connects[at]!, () => nodes[at]!);
-    for (const at of connects.keys()) nodes.push(new RedlockNode(at, { nodes, clock, floors, log, prefix, maxLeaseMs, makeStore }));
+    this.quorum = quorumOf(nodes.length);
+    this.clock = clock;
+    this.waiters = new Waiters(this.quorum);
+    this.log = new NodeLog(nodes.length, clock, report);
+    this.nodes = nodes.map((connection) => new RedlockNode(connection, this));
   }
 
   /** Rejects with LockStoreError when no quorum can be used, naming every node, or when an operator has to put something right. */
@@ -115,7 +111,7 @@ export class RedlockStore implements LockStore {
     const late = `Lock '${key}': the request began only after its time limit, and was not sent to any node. It is safe to try again.`;
     if (this.isClosed) return Promise.reject(new LockStoreError(`Lock '${key}': it was asked for after the store was closed.`, { key, retryable: false }));
     if (minReplicas > 0) return Promise.reject(noReplicas(key));
-    if (this.options.clock.now() > notAfter) return Promise.reject(new LockStoreError(late, { key }));
+    if (this.clock.now() > notAfter) return Promise.reject(new LockStoreError(late, { key }));
     const outcome = this.attempt(request); // The attempt removes this entry when it was answered, which is after it was set.
     this.asking.set(id, outcome);
     return outcome;
@@ -129,7 +125,7 @@ export class RedlockStore implements LockStore {
       if (ballot?.state === 'held' && minReplicas === 0) leases.push({ at, ballot, leaseMs });
     });
     if (leases.length === 0) return outcomes;
-    const told = await renewByQuorum(leases, this.context);
+    const told = await renewByQuorum(leases, this);
     leases.forEach(({ at, ballot }, n) => {
       outcomes[at] = told[n]!;
       if (told[n]!.kind === 'lost' && ballot.state === 'held') this.drop(ballot);
@@ -153,9 +149,11 @@ export class RedlockStore implements LockStore {
     return ballot.release(request);
   }
 
-  whenSent(_keys: readonly string[], done: () => void): void {
-    // With node-redis requests are written to the network in the turn of the event loop after their own.
-    this.turnEnd.add(() => this.options.clock.nextTurn(done));
+  whenSent(keys: readonly string[], done: () => void): void {
+    const nodes = this.nodes.filter(({ isUsable }) => isUsable);
+    let left = Math.max(nodes.length, this.quorum);
+    const sent = (): void => void ((left -= 1) === 0 && done());
+    for (const { store } of nodes) store.whenSent(keys, sent);
   }
 
   async downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
@@ -185,7 +183,7 @@ export class RedlockStore implements LockStore {
 
   async close(): Promise<void> {
     this.isClosed = true;
-    for (const timer of this.withdrawals) this.options.clock.clearTimer(timer);
+    for (const timer of this.withdrawals) this.clock.clearTimer(timer);
     this.withdrawals.clear();
     this.log.close();
     this.ballots.clear();
@@ -195,33 +193,28 @@ export class RedlockStore implements LockStore {
 
   /** Opens the nodes together. The application starts as soon as a quorum is there; nodes that are down join later. */
   private async boot(): Promise<void> {
-    const { nodes, log, context: { clock, quorum } } = this;
-    const opened = new Set<RedlockNode>();
-    const failures = new Map<RedlockNode, LockStoreError>();
-    const opening = nodes.map((node) => node.open().then(() => undefined, (error: LockStoreError) => error));
-    await new Promise<void>((resolve) => {
-      let stragglers: Timer | undefined;
-      const all = nodes.map(async (node, at) => {
-        const failure = await opening[at];
-        if (failure !== undefined) return void failures.set(node, failure);
-        opened.add(node);
-        if (opened.size >= quorum) stragglers ??= clock.setTimer(resolve, STRAGGLERS_MS);
+    const { nodes, log, clock, quorum } = this;
+    const opening = nodes.map((node) => node.open());
+    let stragglers: Timer | undefined;
+    const replies = await new Promise<Replies<'open'>>((resolve) => {
+      const told = poll<Promise<Opened>, 'open', Replies<'open'>>(opening, (node, hear) => void node.then(hear), (all, count) => {
+        if (answersOf(all).length >= quorum) stragglers ??= clock.setTimer(() => resolve([...all]), STRAGGLERS_MS);
+        return count === nodes.length ? all : undefined;
       });
-      void Promise.all(all).then(() => {
-        if (stragglers !== undefined) clock.clearTimer(stragglers);
-        resolve();
-      });
+      void told.then(resolve);
     });
-    const missing = nodes.filter((node) => !opened.has(node));
+    if (stragglers !== undefined) clock.clearTimer(stragglers);
+    const missing = nodes.filter((_, at) => replies[at] !== 'open');
     if (missing.length === 0) return;
     const reasons = missing.map((node): NodeFailure => {
-      const failure = failures.get(node);
-      return { node: node.name, reason: failure === undefined ? 'not connected yet' : (failure.nodes[0]?.reason ?? failure.message) };
+      const reply = replies[nodes.indexOf(node)];
+      return { node: node.name, reason: reply instanceof LockStoreError ? reasonOf(reply) : 'not connected yet' };
     });
     const details = reasons.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
-    for (const error of failures.values()) if (!error.retryable) throw error;
-    if (opened.size < quorum) {
-      const message = `Locks: only ${opened.size} of ${nodes.length} Redlock nodes can be used, and a quorum is ${quorum} (${details}).`;
+    for (const reply of replies) if (reply instanceof LockStoreError && !reply.retryable) throw reply;
+    const opened = nodes.length - missing.length;
+    if (opened < quorum) {
+      const message = `Locks: only ${opened} of ${nodes.length} Redlock nodes can be used, and a quorum is ${quorum} (${details}).`;
       throw new LockStoreError(message, { nodes: reasons });
     }
     const message = `Locks: ${missing.length} of ${nodes.length} Redlock nodes cannot be used now (${details}). The others are a quorum.`;
@@ -232,8 +225,9 @@ export class RedlockStore implements LockStore {
     }
   }
 
-  private storeOf(connection: Connect, node: () => RedlockNode): NodeStore {
-    const { options, log, turnEnd, context: { floors } } = this;
+  /** Makes the store of a node. One that could not be opened is replaced by another. */
+  storeOf(node: RedlockNode, connection: Connect): NodeStore {
+    const { options, log, turnEnd, floors, clock, waiters } = this;
     const store: NodeStore = new NodeStore({
       ...options,
       connection,
@@ -242,11 +236,11 @@ export class RedlockStore implements LockStore {
         turnEnd, floors,
         outages: { away: (reason) => log.lost(store.name, reason), back: (afterMs) => log.back(store.name, afterMs) },
         turn: (key) => {
-          if (node().isUsable) for (const id of this.waiters.call(key, node(), options.clock.now())) this.listener({ kind: 'ask', key, id });
+          if (node.isUsable) for (const id of waiters.call(key, node, clock.now())) this.listener({ kind: 'ask', key, id });
         },
       },
     });
-    store.onWake((wake) => node().isUsable && this.follow(wake, node()));
+    store.onWake((wake) => node.isUsable && this.follow(wake, node));
     return store;
   }
 
@@ -255,12 +249,15 @@ export class RedlockStore implements LockStore {
     const id = ballotId.slice(0, ballotId.lastIndexOf('/'));
     const ballot = this.ballots.get(id);
     if (ballot?.id !== ballotId) return;
-    if (kind === 'contended') return this.listener({ kind, key, id });
+    if (kind === 'contended') {
+      ballot.isWanted = true;
+      return this.listener({ kind, key, id });
+    }
     // A forced release took the lock away on this node. When a quorum of nodes has said so, the process looks whether they still have the
     // lease: messages may be forged. A request whose votes are still being counted is ended, because nobody would look at its grant.
     if (kind !== 'lost') return;
     ballot.standings[this.nodes.indexOf(node)]!.isTaken = true;
-    if (ballot.takenOn < this.context.quorum) return;
+    if (ballot.takenOn < this.quorum) return;
     if (ballot.state === 'open') this.drop(ballot);
     this.listener({ kind, key, id });
   }
@@ -277,11 +274,14 @@ export class RedlockStore implements LockStore {
         if (state.holders.some((holder) => holder.id === id)) return { kind: 'granted', grant: held.grant() };
         this.drop(held);
       }
+      const now = this.clock.now();
+      const waitedMs = queue ? this.waiters.ask(id, key, now) : DOES_NOT_WAIT;
+      const before = replaces === undefined ? undefined : this.ballots.get(replaces);
+      // Others have waited longer, so that the nodes would refuse a vote. The release says that this process waits as well, and they call it.
+      if (before?.state === 'held' && before.isWanted && queue) return await this.standBehind(before, request, waitedMs);
       // Each node runs requests in order: the replaced lease is released before the vote. A release that fails is repeated in the background.
       const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined);
-      const now = this.options.clock.now();
-      const waitedMs = queue ? this.waiters.ask(id, key, now) : DOES_NOT_WAIT;
-      ballot = new Ballot(this.context, request, `${id}/${(++this.attempts).toString(36)}`, waitedMs, this.tookMs);
+      ballot = new Ballot(this, request, `${id}/${(++this.attempts).toString(36)}`, waitedMs, this.tookMs);
       this.forgetEnded(now);
       this.ballots.set(id, ballot);
       const outcome = this.answered(request, await ballot.cast(), ballot);
@@ -293,10 +293,19 @@ export class RedlockStore implements LockStore {
     }
   }
 
+  /** Releases a lease for others, and has the request that replaces it wait behind them. A release that fails is repeated in the background. */
+  private async standBehind(ballot: Ballot, { key, id, mode }: AcquireRequest, waitedMs: number): Promise<AcquireOutcome> {
+    const { tookMs } = this;
+    this.ballots.delete(ballot.request.id);
+    const replaced = await ballot.release({}, markOf(mode, waitedMs, patienceMs(tookMs))).catch(() => undefined);
+    const retryInMs = this.waiters.told(id, key) ? 0 : retryPause({ waitedMs, tookMs, leftMs: Infinity }, Math.random());
+    return { kind: 'busy', retryInMs, replacedLost: replaced === 'lost' };
+  }
+
   /** Notes whether the request goes on waiting, which asks again at once when its turn has come meanwhile. Only a ballot that is held is kept. */
   private answered({ key, id }: AcquireRequest, outcome: AcquireOutcome, ballot: Ballot): AcquireOutcome {
     this.tookMs = ballot.tookMs;
-    if (ballot.state === 'held') this.waiters.served(key, this.options.clock.now());
+    if (ballot.state === 'held') this.waiters.served(key, this.clock.now());
     else this.forget(ballot);
     if (outcome.kind === 'busy') return this.waiters.told(id, key) ? { ...outcome, retryInMs: 0 } : outcome;
     this.waiters.leave(id, key);
@@ -307,13 +316,17 @@ export class RedlockStore implements LockStore {
     return agree(what, key, this.nodes, asking(key, ask), { namesNobody });
   }
 
-  /** Removes the marks of this process, so that the node keeps the lock for nobody who does not wait. Sent once: marks also end by themselves. */
-  private mark({ isUsable, store }: RedlockNode, key: string, mark = ''): void {
-    if (isUsable) store.release({ key, id: `${this.options.process}.~${mark}` }).catch(() => undefined);
+  /**
+   * Removes the marks of this process, so that the node keeps the lock for nobody who does not wait, or gives it the one that is written in
+   * `mark`. Sent once: marks also end by themselves.
+   */
+  mark({ isUsable, store }: RedlockNode, key: string, mark?: string): void {
+    if (isUsable) store.leave({ key, id: `${this.options.process}.~`, mark }, store.spotOf(key), () => {});
   }
 
-  private async withdraw(node: RedlockNode, release: ReleaseRequest, until: number, lateUntil: number): Promise<void> {
-    const { clock } = this.options;
+  /** Releases an id on a node until it has answered a release of later than `lateUntil`, or until the lease has ended by itself. */
+  async withdraw(node: RedlockNode, release: ReleaseRequest, until: number, lateUntil: number): Promise<void> {
+    const { clock } = this;
     const sentAt = clock.now();
     const isAnswered = node.isUsable && (await node.store.release(release).then(() => true, () => false));
     if (this.isClosed || (isAnswered && sentAt > lateUntil) || clock.now() >= until) return;
@@ -347,4 +360,18 @@ export class RedlockStore implements LockStore {
 function noReplicas(key: string): LockStoreError {
   const message = `Lock '${key}': minReplicas cannot be counted on a Redlock, whose nodes are independent masters. Leave it out.`;
   return new LockStoreError(message, { key, retryable: false });
+}
+
+/** What a Redlock is, in the line with which an application starts. */
+export function redlockSummary(prefix: string, nodes: readonly RedlockNode[]): StoreSummary {
+  const open = nodes.filter(({ store }) => store.summary !== undefined);
+  const missing = nodes.length - open.length;
+  const names = nodes.map(({ name }) => name).join(', ');
+  const silent = missing > 0 ? `, ${missing} did not respond` : '';
+  const place = `a Redlock of ${nodes.length} nodes (${names}; ${quorumOf(nodes.length)} decide${silent})`;
+  const off = open.flatMap(({ name, store: { facts } }) =>
+    facts?.evicting === undefined ? [] : [`safety from eviction on ${name} (maxmemory-policy is ${facts.evicting}: a vote may be evicted)`],
+  );
+  const untold = open.filter(({ store }) => store.facts === undefined).map(({ name }) => name);
+  return { place, prefix, off, unknown: untold.length === 0 ? undefined : `eviction on ${untold.join(', ')}, because the user may not run INFO` };
 }

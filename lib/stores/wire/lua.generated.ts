@@ -399,17 +399,17 @@ local function writeLine(line)
   if text == line.text then return end
   if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', MARK_MS) end
 end
-local function passOn(lock, id, abandoned)
-  local process, own = string.match(id, '^(.*)%.(.*)$')
-  local mode, waitedMs, patience = string.match(own or '', '^~(%a),(%d+),(%d+)$')
+local function passOn(lock, request)
+  local process, own = string.match(request.id, '^(.*)%.(.*)$')
+  local mode, waitedMs, patience = string.match(request.mark, '^(%a),(%d+),(%d+)$')
   if not lock.marked and not mode then return end
-  local line, isUnmarked = openLine(lock), own == '~'
+  local line, isUnmarked, hasHeld = openLine(lock), own == '~' and not mode, own ~= '~' and not request.abandoned
   if mode then
     local _, other = dropMarks(line, process, mode)
-    addMark(line, other)
+    if hasHeld then standBehind(line, other) else addMark(line, other) end
     addMark(line, { ending = now + MARK_MS, since = now - tonumber(waitedMs), patience = tonumber(patience), mode = mode, process = process })
     lock.marked = true
-  elseif isUnmarked or not abandoned then
+  elseif isUnmarked or hasHeld then
     local writer, reader = dropMarks(line, process, 'w')
     if not isUnmarked then
       standBehind(line, writer)
@@ -1787,7 +1787,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: 'cded6a7b9c489b8bfcd9743530d75de21bb18854',
+  sha1: '3b0c56b1f700687f4b3ac7daac12a33c0e5fbba3',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1819,17 +1819,17 @@ ${sharedStandIn}
 ${sharedBesideOthers}
 ${sharedRefusal}
 local function requestOf(n)
-  local mayBeOver, abandoned, id, floor, recoveryMs, known = string.match(args[n], '^(.)(.) (%S+) (%S+) (%S+) (%S+)$')
-  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mayBeOver = mayBeOver == '1', abandoned = abandoned == '1', id = id, floor = tonumber(floor), recoveryMs = tonumber(recoveryMs), known = known }
+  local mayBeOver, abandoned, id, floor, recoveryMs, known, mark = string.match(args[n], '^(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mayBeOver = mayBeOver == '1', abandoned = abandoned == '1', id = id, floor = tonumber(floor), recoveryMs = tonumber(recoveryMs), known = known, mark = mark }
 end
 local function release(request)
   local text = redis.call('GET', request.lockKey)
-  if text and leaveAsText(text, request) then return 1 end
+  if text and request.mark == '-' and leaveAsText(text, request) then return 1 end
   local lock = parseLock(text or '', request)
   local there = leave(lock, request.id, request.abandoned) or isOnlyForgotten(lock, request.id)
   if text then
     settle(lock)
-    passOn(lock, request.id, request.abandoned)
+    passOn(lock, request)
     closeLock(lock)
   end
   return there and 1 or 0
@@ -1852,7 +1852,7 @@ export interface ReleaseKeys {
 
 /** What is said in one request to release.lua. */
 export interface ReleaseArgs {
-  /** Whether its lease may have ended before, by the clock of the caller. */
+  /** Whether its lease may have ended before, by the clock of the caller; of who leaves a mark as well. */
   readonly mayBeOver: boolean;
   /** Whether its work never began, so that it owes no minHoldMs. */
   readonly abandoned: boolean;
@@ -1864,12 +1864,14 @@ export interface ReleaseArgs {
   readonly recoveryMs: number;
   /** What the server told the caller as its memory, or as many dashes. */
   readonly known: string;
+  /** The mark of a Redlock: the mark that the process has from now on, because another request of it waits (marks.lua). */
+  readonly mark?: string | undefined;
 }
 
 /** Puts one more request into a call of release.lua. */
 export function addRelease(keys: string[], args: ScriptArgument[], on: ReleaseKeys, request: ReleaseArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(`${request.mayBeOver ? 1 : 0}${request.abandoned ? 1 : 0} ${request.id} ${request.floor} ${request.recoveryMs} ${request.known}`);
+  args.push(`${request.mayBeOver ? 1 : 0}${request.abandoned ? 1 : 0} ${request.id} ${request.floor} ${request.recoveryMs} ${request.known} ${request.mark ?? '-'}`);
 }
 
 /** A call of release.lua for one request. */
@@ -2046,7 +2048,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote: LuaScript = {
   name: 'vote',
-  sha1: '11bf9edc7aaccb6199ad3caa3c5aaf5c6611ebbb',
+  sha1: 'bdc0e29c246f80708464713520c79c2a5e5e4963',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}

@@ -36,13 +36,13 @@ describe('A release', () => {
     trust.floors.saw(spot.group, 77);
     expect(to).toEqual([[release, 9]]);
     expect(sent[0]).toMatchObject({ key: 'k', lockKey: spot.lockKey, askedAt: 55 });
-    expect(said(sent[0]!)).toEqual([[spot.lockKey, spot.queueKey, spot.fenceKey], [`10 p.1 77 400 memory ${spot.group}`]]);
+    expect(said(sent[0]!)).toEqual([[spot.lockKey, spot.queueKey, spot.fenceKey], [`10 p.1 77 400 memory ${spot.group} -`]]);
   });
 
   it.each([[true, 1], [false, 0], [undefined, 0]])('says whether its work never began: %p', (abandoned, told) => {
     const { sent, give } = stage();
     void give({ abandoned });
-    expect(said(sent[0]!)).toEqual([expect.anything(), [`1${told} p.1 0 400 memory ${spot.group}`]]);
+    expect(said(sent[0]!)).toEqual([expect.anything(), [`1${told} p.1 0 400 memory ${spot.group} -`]]);
   });
 
   it.each([
@@ -53,7 +53,13 @@ describe('A release', () => {
   ])('says that the lease may have ended before, unless it was asked for while its holder could trust it: %j', (how, told) => {
     const { sent, give } = stage();
     void give(how);
-    expect(said(sent[0]!)).toEqual([expect.anything(), [`${told}0 p.1 0 400 memory ${spot.group}`]]);
+    expect(said(sent[0]!)).toEqual([expect.anything(), [`${told}0 p.1 0 400 memory ${spot.group} -`]]);
+  });
+
+  it('that leaves a mark is looked at closely, though its lease cannot have ended', () => {
+    const { sent, releases } = stage();
+    releases.send({ key: 'k', id: 'p.1', askedAt: 55, trustedUntil: 56, mark: 'w,0,50' }, { ...spot, source: 9 }, () => undefined, () => undefined);
+    expect(said(sent[0]!)).toEqual([expect.anything(), [`10 p.1 0 400 memory ${spot.group} w,0,50`]]);
   });
 
   it('is vouched for only where the server has run the script on the present connection: another one runs it when it comes again as source', () => {

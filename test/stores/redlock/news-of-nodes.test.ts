@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Finding } from '../../../lib/core/port/lock-events.js';
 import { NodeLog } from '../../../lib/stores/redlock/node-log.js';
-import { redlockSummary } from '../../../lib/stores/redlock/redlock-summary.js';
+import { redlockSummary } from '../../../lib/stores/redlock/redlock-store.js';
 import type { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';
 import { FakeClock } from '../../support/fake-clock.js';
 

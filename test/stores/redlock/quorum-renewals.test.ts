@@ -3,10 +3,11 @@ import { describe, expect, it } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { RenewOutcome, RenewRequest } from '../../../lib/core/port/lock-store.js';
-import type { Ballot, QuorumContext } from '../../../lib/stores/redlock/ballot.js';
+import type { Ballot } from '../../../lib/stores/redlock/ballot.js';
 import { quorumOf } from '../../../lib/stores/redlock/quorum.js';
 import { renewByQuorum } from '../../../lib/stores/redlock/quorum-renewals.js';
 import type { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';
+import type { RedlockStore } from '../../../lib/stores/redlock/redlock-store.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
 const LEASE_MS = 1_000;
@@ -40,7 +41,7 @@ async function renewal(words: readonly Word[], isTrusted = true, isTakenBack = f
     lasts: () => {},
     renewal: (leaseMs: number, held?: Ballot): Partial<RenewRequest> => ({ leaseMs, held }),
   } as unknown as Ballot;
-  const renewing = renewByQuorum([{ ballot, leaseMs: LEASE_MS }], { nodes, quorum: quorumOf(nodes.length), clock } as unknown as QuorumContext);
+  const renewing = renewByQuorum([{ ballot, leaseMs: LEASE_MS }], { nodes, quorum: quorumOf(nodes.length), clock } as unknown as RedlockStore);
   if (isTakenBack) Object.assign(ballot, { state: 'over' });
   const [outcome] = await clock.runUntil(renewing);
   await clock.advance(LEASE_MS);

@@ -147,6 +147,43 @@ describe('A lease that is lost', () => {
   });
 });
 
+describe('A request that replaces a lease for which others wait', () => {
+  const woken = (): string[] => {
+    const ids: string[] = [];
+    mine.store.onWake(({ kind, id }) => kind === 'ask' && ids.push(id));
+    return ids;
+  };
+
+  it('sends no vote, which would be refused: the release has the nodes call it when its turn comes', async () => {
+    await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
+    expect((await requests.ask(theirs, 'q.1', { queue: true })).kind).toBe('busy');
+    await redlock.pass(20);
+    const ids = woken();
+    const asked = await requests.commandsOf(async () => {
+      expect(await requests.ask(mine, 'p.2', { replaces: 'p.1', queue: true })).toMatchObject({ kind: 'busy', replacedLost: false });
+    });
+    expect(asked).toEqual([1, 1, 1]);
+    await requests.granted(theirs, 'q.1', { queue: true });
+    expect(ids).toEqual([]);
+    await requests.release(theirs, 'q.1');
+    await redlock.pass(20);
+    expect(ids).toEqual(['p.2']);
+    await requests.granted(mine, 'p.2', { queue: true });
+    await redlock.pass(20);
+    expect(three.keys().filter((name) => name.endsWith(':m:k'))).toEqual([]);
+  });
+
+  it('is called at once when they have gone meanwhile', async () => {
+    await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
+    await requests.ask(theirs, 'q.1', { queue: true });
+    await redlock.pass(1_600);
+    const ids = woken();
+    expect((await requests.ask(mine, 'p.2', { replaces: 'p.1', queue: true })).kind).toBe('busy');
+    await redlock.pass(20);
+    expect(ids).toEqual(['p.2']);
+  });
+});
+
 describe('A request that is open', () => {
   it('is not ended by a renewal of its id, which is lost', async () => {
     const outcome = mine.store.acquire(requests.request('p.1'));

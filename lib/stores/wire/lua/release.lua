@@ -4,13 +4,14 @@
 ---   queueKey  its waiters
 ---   fenceKey  the slot group's last fence
 --- ARGV[...] requests  for each id:
----   terms: <mayBeOver><abandoned> <id> <floor> <recoveryMs> <known>  who leaves, and how
----     mayBeOver: flag  whether its lease may have ended before, by the clock of the caller
+---   terms: <mayBeOver><abandoned> <id> <floor> <recoveryMs> <known> <mark>  who leaves, and how
+---     mayBeOver: flag  whether its lease may have ended before, by the clock of the caller; of who leaves a mark as well
 ---     abandoned: flag  whether its work never began, so that it owes no minHoldMs
 ---     id: text         of the holder or waiter
 ---     floor: number    the highest fence that the caller has seen in the slot group
 ---     recoveryMs: number  how long nothing new is granted after the server forgot
 ---     known: text      what the server told the caller as its memory, or as many dashes
+---     mark: text or -  of a Redlock: the mark that the process has from now on, because another request of it waits (marks.lua)
 --- RETURNS 1 released, or forgotten by the server before anybody else could have the lock
 --- RETURNS 0 lost
 --- RETURNS refused  the server's words: it refused something for this id's keys
@@ -53,12 +54,12 @@ if not uncommon then return count == 1 and replies[1] or replies end
 
 local function release(request)
   local text = redis.call('GET', request.lockKey)
-  if text and leaveAsText(text, request) then return 1 end
+  if text and request.mark == '-' and leaveAsText(text, request) then return 1 end
   local lock = parseLock(text or '', request)
   local there = leave(lock, request.id, request.abandoned) or isOnlyForgotten(lock, request.id)
   if text then
     settle(lock)
-    passOn(lock, request.id, request.abandoned)
+    passOn(lock, request)
     closeLock(lock)
   end
   return there and 1 or 0

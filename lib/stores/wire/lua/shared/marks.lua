@@ -104,19 +104,19 @@ local function writeLine(line)
   if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', MARK_MS) end
 end
 
--- Gives a lock on to whose turn it is, when an id has left it. The id `<process>.~` stands for the marks of a process, which go, and
--- `<process>.~<mode>,<waitedMs>,<patience>` for a mark of it that comes, before its vote is taken back.
-local function passOn(lock, id, abandoned)
-  local process, own = string.match(id, '^(.*)%.(.*)$')
-  local mode, waitedMs, patience = string.match(own or '', '^~(%a),(%d+),(%d+)$')
+-- Gives a lock on to whose turn it is, when an id has left it. The id `<process>.~` stands for the marks of a process, which go, unless
+-- the request brings one: `<mode>,<waitedMs>,<patience>`.
+local function passOn(lock, request)
+  local process, own = string.match(request.id, '^(.*)%.(.*)$')
+  local mode, waitedMs, patience = string.match(request.mark, '^(%a),(%d+),(%d+)$')
   if not lock.marked and not mode then return end
-  local line, isUnmarked = openLine(lock), own == '~'
+  local line, isUnmarked, hasHeld = openLine(lock), own == '~' and not mode, own ~= '~' and not request.abandoned
   if mode then
     local _, other = dropMarks(line, process, mode)
-    addMark(line, other)
+    if hasHeld then standBehind(line, other) else addMark(line, other) end
     addMark(line, { ending = now + MARK_MS, since = now - tonumber(waitedMs), patience = tonumber(patience), mode = mode, process = process })
     lock.marked = true
-  elseif isUnmarked or not abandoned then
+  elseif isUnmarked or hasHeld then
     local writer, reader = dropMarks(line, process, 'w')
     if not isUnmarked then
       standBehind(line, writer)
