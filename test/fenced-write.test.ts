@@ -1,18 +1,16 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { writeFenced, type EvalClient } from '../lib/fenced-write.js';
-import { startRedis, type RedisServer } from './support/redis-server.js';
+import { startRedis } from './support/redis-server.js';
+import { forAll } from './support/started.js';
 
 describe('A guarded hash', () => {
-  let server: RedisServer;
   let redis: Redis;
 
+  const server = forAll(startRedis);
   beforeAll(async () => {
-    server = await startRedis();
     redis = server.client();
   });
-
-  afterAll(async () => server.stop());
 
   it('takes the writes of one hold and of later ones, and refuses those of an earlier one', async () => {
     // Fences have 16 digits: they must not lose any on their way through Lua.

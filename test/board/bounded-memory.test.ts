@@ -1,13 +1,17 @@
 /** What the board keeps, and that it stays small and right whatever happens. */
+import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from '@jest/globals';
+import { merge } from 'rxjs';
 import { CallsThatWait } from '../../lib/board/calls-that-wait.js';
 import { LockHistory } from '../../lib/board/lock-history.js';
+import { overviewOf } from '../../lib/board/lock-overview.js';
+import { PAGE_FILES } from '../../lib/board/page.generated.js';
 import { SeenWaiters } from '../../lib/board/seen-waiters.js';
 import { LockLostError } from '../../lib/core/port/errors.js';
 import type { LockEvent, StoreEvent } from '../../lib/core/port/lock-events.js';
-import { overviewOf } from '../../lib/board/lock-overview.js';
 import { type LockState, whereaboutsOf } from '../../lib/core/port/lock-state.js';
 import { FakeClock } from '../support/fake-clock.js';
+import { Fleet } from '../support/locks.js';
 
 const of = { call: 1, key: 'order:1', mode: 'write', label: 'OrderService.pay', template: 'order:<0>' } as const;
 const waiting: Exclude<LockEvent, StoreEvent> = { ...of, type: 'waiting' };
@@ -124,5 +128,40 @@ describe('the overview of many locks', () => {
   it('reads host and process from a holder id, where they are told', () => {
     expect(whereaboutsOf('web-1:12:abcdefgh.5z')).toEqual({ host: 'web-1', pid: 12, process: 'web-1:12:abcdefgh' });
     expect(whereaboutsOf('abcdefgh.5z')).toEqual({ process: 'abcdefgh' });
+  });
+});
+
+/** How many calls the board says wait, in an application with several lock modules. */
+describe('The calls that wait', () => {
+  it('are told apart though they are of several lock modules, whose events come merged', async () => {
+    const fleet = new Fleet();
+    const [orders, billing] = [fleet.process().locks, fleet.process().locks];
+    const calls = new CallsThatWait(fleet.clock);
+    merge(orders.events, billing.events).subscribe((event) => calls.record(event));
+    const holder = await fleet.process().locks.acquire('order:1');
+    const waiting = orders.acquire('order:1');
+    await fleet.clock.advance(100);
+    expect(calls.all()).toMatchObject({ count: 1 });
+    await (await billing.acquire('invoice:1')).release();
+    expect(calls.all()).toMatchObject({ count: 1 });
+    await holder.release();
+    await (await fleet.clock.runUntil(waiting)).release();
+    expect(calls.all()).toMatchObject({ count: 0 });
+  });
+});
+
+/** The page of the board is what its sources are. */
+describe('page.generated.ts', () => {
+  it('is what scripts/build-board.mjs makes of the files in page/', () => {
+    const { status, stderr } = spawnSync(process.execPath, ['scripts/build-board.mjs', '--check'], { encoding: 'utf8' });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+  });
+
+  it('names no address but its own files, and makes no markup of text', () => {
+    for (const [name, text] of Object.entries(PAGE_FILES)) {
+      const addresses = [...text.matchAll(/https?:\/\/[^\s'"]+/g)].map(([address]) => address).filter((address) => address !== 'http://www.w3.org/2000/svg');
+      expect({ name, addresses }).toEqual({ name, addresses: [] });
+      expect({ name, found: /innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(/.test(text) }).toEqual({ name, found: false });
+    }
   });
 });

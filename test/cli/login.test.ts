@@ -6,13 +6,14 @@ import { createServer, type AddressInfo } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { readArguments, UsageError, type Target } from '../../lib/cli/arguments.js';
 import { askPassword } from '../../lib/cli/password.js';
 import { serversOf } from '../../lib/cli/servers.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
 import { startSentinel } from '../support/redis-sentinel.js';
 import { holdfast, programPath } from './program.js';
+import { forAll } from '../support/started.js';
 
 function targetOf(args: readonly string[], environment: NodeJS.ProcessEnv = {}): Target {
   const order = readArguments(['list', ...args], environment);
@@ -21,13 +22,11 @@ function targetOf(args: readonly string[], environment: NodeJS.ProcessEnv = {}):
 }
 
 describe('holdfast on a server with users', () => {
-  let redis: RedisServer;
+  const redis = forAll(startRedis);
   beforeAll(async () => {
-    redis = await startRedis();
     await redis.command('ACL', 'SETUSER', 'looker', 'on', '>secret', '~*', '&*', '+@all');
     await redis.command('ACL', 'SETUSER', 'default', 'off');
   });
-  afterAll(() => redis.stop());
 
   it('takes the password from the environment, so that it stands in no list of processes', async () => {
     const ask = ['list', '--redis', redis.url, '--username', 'looker'];

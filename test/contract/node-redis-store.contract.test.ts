@@ -1,15 +1,12 @@
 /** The Redis store keeps the contract over node-redis as well, whichever package the other tests of this run use. */
-import { afterAll, beforeAll } from '@jest/globals';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import {  } from '@jest/globals';
+import { startRedis } from '../support/redis-server.js';
 import { openRedisStore, PATIENT } from '../support/redis-store.js';
 import { connectBy } from '../support/test-client.js';
 import { lockStoreContract } from './lock-store.contract.js';
+import { forAll } from '../support/started.js';
 
-let server: RedisServer;
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(() => server.stop());
+const server = forAll(startRedis);
 
 lockStoreContract({
   name: 'RedisStore over node-redis',

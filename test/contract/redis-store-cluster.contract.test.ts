@@ -1,14 +1,11 @@
 /** The Redis store keeps the contract on a Cluster of three masters. */
-import { afterAll, beforeAll } from '@jest/globals';
-import { startCluster, type RedisCluster } from '../support/redis-cluster.js';
+import {  } from '@jest/globals';
+import { startCluster } from '../support/redis-cluster.js';
 import { openRedisStore, PATIENT } from '../support/redis-store.js';
 import { lockStoreContract } from './lock-store.contract.js';
+import { forAll } from '../support/started.js';
 
-let cluster: RedisCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(() => cluster.stop());
+const cluster = forAll(startCluster);
 
 lockStoreContract({
   name: 'RedisStore on a Cluster',

@@ -1,14 +1,11 @@
 /** The Redis store keeps the contract on a master that Sentinel names. */
-import { afterAll, beforeAll } from '@jest/globals';
-import { startSentinel, type SentinelGroup } from '../support/redis-sentinel.js';
+import {  } from '@jest/globals';
+import { startSentinel } from '../support/redis-sentinel.js';
 import { openRedisStore, PATIENT } from '../support/redis-store.js';
 import { lockStoreContract } from './lock-store.contract.js';
+import { forAll } from '../support/started.js';
 
-let group: SentinelGroup;
-beforeAll(async () => {
-  group = await startSentinel();
-});
-afterAll(() => group.stop());
+const group = forAll(startSentinel);
 
 lockStoreContract({
   name: 'RedisStore under Sentinel',

@@ -4,12 +4,13 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { Redis } from 'ioredis';
 import { LockModule, LockService } from '../../lib/index.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
 import { deposit } from './examples/fencing.js';
 import { Payments } from './examples/handing-off.js';
 import { byHand, Orders } from './examples/keys.js';
 import { leadByHand } from './examples/leading.js';
 import { Shop } from './examples/reentry.js';
+import { forAll } from '../support/started.js';
 
 const PAGES = ['README.md', ...readdirSync('docs').filter((name) => name.endsWith('.md') && name !== 'api.md').map((name) => `docs/${name}`)];
 /** The configuration of Vitest, which this project does not install. */
@@ -42,26 +43,23 @@ describe('Every example of the docs', () => {
 });
 
 describe('The examples', () => {
-  let server: RedisServer;
   let redis: Redis;
   let locks: LockService;
   let app: TestingModule;
   const held: string[] = [];
   const noteKey = async (): Promise<void> => void held.push(locks.currentLease()!.key);
 
+  afterAll(async () => {
+    await app.close();
+    redis.disconnect();
+  });
+  const server = forAll(startRedis);
   beforeAll(async () => {
-    server = await startRedis();
     redis = new Redis(server.url);
     const providers = [Shop, { provide: Orders, useFactory: () => new Orders(noteKey) }];
     app = await Test.createTestingModule({ imports: [LockModule.forRoot({ redis: server.url })], providers }).compile();
     await app.init();
     locks = app.get(LockService);
-  });
-
-  afterAll(async () => {
-    await app.close();
-    redis.disconnect();
-    await server.stop();
   });
 
   it('write under the fence of their lock', async () => {

@@ -1,13 +1,14 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { BullModule, getQueueToken, Processor, WorkerHost } from '@nestjs/bullmq';
 import type { INestApplication, Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import type { Job, Queue } from 'bullmq';
 import { LockModule, LockService } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
 import { PaymentJobs, Payments } from './delayed-jobs.js';
+import { forAll } from '../support/started.js';
 
 /** The same without a catch, to see what it is there for. */
 @Processor('payments')
@@ -21,11 +22,7 @@ class CarelessJobs extends WorkerHost {
   }
 }
 
-let redis: RedisServer;
-beforeAll(async () => {
-  redis = await startRedis();
-});
-afterAll(() => redis.stop());
+const redis = forAll(startRedis);
 
 const running: INestApplication[] = [];
 afterEach(async () => {

@@ -5,7 +5,8 @@ import { Test } from '@nestjs/testing';
 import request from 'supertest';
 import { LockModule, LockService } from '../../lib/index.js';
 import { TestLocks } from '../../lib/testing/index.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
+import { forAll } from '../support/started.js';
 
 /** The code of these pages stands in files, so that it is compiled with the tests and run below. */
 const SHOWN: [page: string, files: readonly string[]][] = [
@@ -14,17 +15,14 @@ const SHOWN: [page: string, files: readonly string[]][] = [
 ];
 
 describe('The README', () => {
-  let redis: RedisServer;
-
-  beforeAll(async () => {
-    redis = await startRedis();
-    process.env['REDIS_URL'] = redis.url;
-    Logger.overrideLogger(false);
-  });
 
   afterAll(async () => {
     delete process.env['REDIS_URL'];
-    await redis.stop();
+  });
+  const redis = forAll(startRedis);
+  beforeAll(async () => {
+    process.env['REDIS_URL'] = redis.url;
+    Logger.overrideLogger(false);
   });
 
   it.each(SHOWN)('shows in %s the code that is compiled and run here, and no other', (page, files) => {

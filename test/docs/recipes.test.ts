@@ -5,26 +5,23 @@ import { Test, type TestingModule } from '@nestjs/testing';
 import { LockModule, LockService, LockLostError } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { gate } from '../support/locks.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
 import { OrderService, TenantService } from './examples/keys.js';
 import { afterImport, Checkout, eachRow, Prices } from './examples/recipes.js';
+import { forAll } from '../support/started.js';
 
-let redis: RedisServer;
 let apps: TestingModule[];
 const locksOf = (n: number): LockService => apps[n]!.get(LockService);
 
+afterAll(() => Promise.all(apps.map((app) => app.close())));
+const redis = forAll(startRedis);
 beforeAll(async () => {
-  redis = await startRedis();
   apps = await Promise.all(
     (['ioredis', 'redis'] as const).map(async (client) => {
       const app = await Test.createTestingModule({ imports: [LockModule.forRoot({ redis: redis.url, client })], providers: [OrderService, TenantService] }).compile();
       return app.init().then(() => app);
     }),
   );
-});
-afterAll(async () => {
-  await Promise.all(apps.map((app) => app.close()));
-  await redis.stop();
 });
 
 describe('The recipes', () => {

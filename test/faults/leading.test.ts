@@ -1,10 +1,11 @@
 /** Leaders in processes of their own that are restarted, killed, stopped, blocked and cut off. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import type { LockModuleOptions } from '../../lib/nest/lock-module-options.js';
 import { startCandidate, type Candidate, type ToldTerm } from '../support/candidate.js';
 import { eventually } from '../support/eventually.js';
-import { startFlakyProxy, type FlakyProxy } from '../support/flaky-proxy.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startFlakyProxy } from '../support/flaky-proxy.js';
+import { startRedis } from '../support/redis-server.js';
+import { forAll } from '../support/started.js';
 
 const LEASE_MS = 2_000;
 const HAND_OVER_MS = 100;
@@ -13,23 +14,14 @@ const FAILOVER_MS = LEASE_MS + 1_000;
 const PROCESSES = 5;
 const ROUNDS = 3;
 
-let redis: RedisServer;
-let proxy: FlakyProxy;
 const candidates: Candidate[] = [];
 
-beforeAll(async () => {
-  redis = await startRedis();
-  proxy = await startFlakyProxy(redis.port);
-});
+const redis = forAll(startRedis);
+const proxy = forAll(() => startFlakyProxy(redis.port));
 
 afterEach(async () => {
   await Promise.all(candidates.splice(0).map((candidate) => candidate.kill()));
   await redis.command('FLUSHALL');
-});
-
-afterAll(async () => {
-  await proxy.stop();
-  await redis.stop();
 });
 
 async function start(options: LockModuleOptions = {}, loaded = false): Promise<Candidate> {

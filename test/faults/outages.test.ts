@@ -1,26 +1,20 @@
 /** Redis away when an application boots, and while it holds a lock: seen from processes of their own. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { Crew, type CrewMember } from './crew/crew.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
+import { forAll } from '../support/started.js';
 import { startWorker, type Worker } from '../support/worker.js';
 
 describe('A process whose Redis is away', () => {
   const crew = new Crew();
-  let redis: RedisServer;
   let workers: Worker[] = [];
 
-  beforeAll(async () => {
-    redis = await startRedis();
-  });
+  afterAll(() => crew.dismiss());
+  const redis = forAll(startRedis);
 
   afterEach(async () => {
     await Promise.all(workers.map((worker) => worker.kill()));
     workers = [];
-  });
-
-  afterAll(async () => {
-    await crew.dismiss();
-    await redis.stop();
   });
 
   async function start(): Promise<Worker> {

@@ -1,23 +1,19 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import type { LockModuleOptions } from '../../lib/nest/lock-module-options.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
 import { eventually } from '../support/eventually.js';
+import { forAll } from '../support/started.js';
 import { startWorker, type Worker } from '../support/worker.js';
 
 describe('Processes on one Redis', () => {
-  let redis: RedisServer;
   const workers: Worker[] = [];
 
-  beforeAll(async () => {
-    redis = await startRedis();
-  });
+  const redis = forAll(startRedis);
 
   afterEach(async () => {
     await Promise.all(workers.splice(0).map((worker) => worker.kill()));
     await redis.command('FLUSHALL');
   });
-
-  afterAll(async () => redis.stop());
 
   async function start(options: LockModuleOptions = {}): Promise<Worker> {
     const worker = await startWorker({ redis: redis.url, ...options });

@@ -6,7 +6,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { DrivenProcess } from '../support/driven-process.js';
 import { startFlakyProxy, type FlakyProxy } from '../support/flaky-proxy.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
+import { forAll } from '../support/started.js';
 
 const HAND_OFFS = 1_000;
 const KEYS = 10;
@@ -30,7 +31,6 @@ interface Handed {
   readonly adopted: ToldHold;
 }
 
-let redis: RedisServer;
 const proxies: FlakyProxy[] = [];
 const members: DrivenProcess[] = [];
 
@@ -41,16 +41,14 @@ async function start(n: number): Promise<void> {
   members[n] = member;
 }
 
-beforeAll(async () => {
-  redis = await startRedis();
-  for (let n = 0; n < MEMBERS; n++) proxies.push(await startFlakyProxy(redis.port));
-  await Promise.all(proxies.map((_, n) => start(n)));
-});
-
 afterAll(async () => {
   await Promise.all(members.map((member) => (member.isUp ? member.kill() : undefined)));
   await Promise.all(proxies.map((proxy) => proxy.stop()));
-  await redis.stop();
+});
+const redis = forAll(startRedis);
+beforeAll(async () => {
+  for (let n = 0; n < MEMBERS; n++) proxies.push(await startFlakyProxy(redis.port));
+  await Promise.all(proxies.map((_, n) => start(n)));
 });
 
 it(`${HAND_OFFS} hand-offs with crashes on both sides, lost answers and late tickets: nobody in between, no double adoption, fences rise, all free in the end`, async () => {

@@ -1,12 +1,10 @@
-/** acquire.lua on a real server: every code it returns, and what it leaves behind. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { LuaServer } from '../support/lua-server.js';
+/** acquire.lua on a real server: what the contract of the port does not say of it, its keys and its full servers. */
+import { describe, expect, it } from '@jest/globals';
+import { acquireCall } from '../../lib/stores/wire/lua.generated.js';
+import { acquireArguments, LuaServer, renewal } from '../support/lua-server.js';
+import { forAll } from '../support/started.js';
 
-let lua: LuaServer;
-beforeAll(async () => {
-  lua = await LuaServer.start();
-});
-afterAll(() => lua.stop());
+const lua = forAll(() => LuaServer.start());
 
 describe('acquire.lua', () => {
   it('returns a fence of sixteen digits for a free lock, which is the server time in µs', async () => {
@@ -15,54 +13,6 @@ describe('acquire.lua', () => {
     expect(fence).toMatch(/^\d{16}$/);
     expect(Number(fence) / 1000).toBeGreaterThanOrEqual(before);
     expect(Number(fence) / 1000).toBeLessThan((await lua.now()) + 1);
-  });
-
-  it('returns 1 with the same grant when the same id asks again', async () => {
-    const lock = lua.lock('a1');
-    const { fence, grantedAt } = await lock.takes('p.1', { leaseMs: 4_000 });
-    expect(await lock.acquire('p.1', { leaseMs: 9_000 })).toEqual([1, expect.any(Number), fence, 1, 1, grantedAt + 4_000, 0]);
-  });
-
-  it('returns 1 when several fences are asked for, and reserves them', async () => {
-    const [first, second] = [lua.lock('a2'), lua.lock('a2')];
-    const [code, , fence, fences] = (await first.acquire('p.1', { fences: 40 })) as number[];
-    expect([code, fences]).toEqual([1, 40]);
-    expect(await first.lastFence()).toBe(fence! + 39);
-    await first.release('p.1');
-    const next = await second.takes('p.2');
-    expect(next.fence).toBeGreaterThan(fence! + 39);
-  });
-
-  it('returns 2 with the time until the lease ends to the first in line, and -1 to the others', async () => {
-    const lock = lua.lock('a3');
-    const { grantedAt } = await lock.takes('p.1', { leaseMs: 20_000 });
-    const [code, now, askAgain] = (await lock.acquire('p.2')) as number[];
-    expect([code, now! + askAgain!]).toEqual([2, grantedAt + 20_001]);
-    expect(await lock.acquire('p.3')).toEqual([2, expect.any(Number), -1, '-']);
-  });
-
-  it('returns 2 once more to a waiter that asks again, which keeps its place', async () => {
-    const lock = lua.lock('a4');
-    await lock.acquire('p.1');
-    await lock.acquire('p.2');
-    await lock.acquire('p.3');
-    expect(await lock.acquire('p.2')).toEqual([2, expect.any(Number), expect.any(Number), '-']);
-    expect(((await lock.inspect()) as unknown[]).slice(8)).toEqual(['p.2', 'w', '-', 'p.3', 'w', '-']);
-  });
-
-  it('returns 3 when the lock is busy and no place is wanted, and takes none', async () => {
-    const lock = lua.lock('a5');
-    await lock.acquire('p.1', { leaseMs: 20_000 });
-    const [code, , left] = (await lock.acquire('p.2', { queue: 0 })) as number[];
-    expect(code).toBe(3);
-    expect(left).toBeGreaterThan(15_000);
-    expect(await lua.client.exists(lock.queueKey)).toBe(0);
-  });
-
-  it('returns 4 to an owner who reads and asks to write', async () => {
-    const lock = lua.lock('a6');
-    await lock.acquire('p.1', { mode: 'r', owner: 'o' });
-    expect(await lock.acquire('p.2', { mode: 'w', owner: 'o' })).toEqual([4, expect.any(Number)]);
   });
 
   it('returns 5 after notAfter, and neither grants nor replaces', async () => {
@@ -83,15 +33,6 @@ describe('acquire.lua', () => {
     await lock.release('p.1');
     const second = await lock.takes('p.2');
     expect(second.fence).toBe(ahead + 2);
-  });
-
-  it('hands a replaced hold on and queues behind, in one step', async () => {
-    const lock = lua.lock('a9');
-    await lock.acquire('p.1');
-    await lock.acquire('p.2');
-    expect(await lock.acquire('p.3', { replaces: 'p.1' })).toEqual([2, expect.any(Number), expect.any(Number), '-']);
-    const state = (await lock.inspect()) as unknown[];
-    expect([state[2], state[8]]).toEqual(['p.2', 'p.3']);
   });
 
   it('returns 10 more when the id to replace had ended or never was', async () => {
@@ -138,5 +79,89 @@ describe('acquire.lua', () => {
     await lock.renew('p.1', 600);
     await lock.heartbeat('p.2');
     expect(await lua.client.pttl(lock.lockKey)).toBeGreaterThan(await lua.client.pttl(lock.queueKey));
+  });
+});
+
+/** renew.lua on a real server: every code it returns, for one lock and for many. */
+describe('renew.lua', () => {
+  it('returns the time alone when all is as was asked for, and the ms until the new end and 1 while others wait', async () => {
+    const lock = lua.lock('n1');
+    await lock.acquire('p.1', { leaseMs: 1_000 });
+    const reply = (await lock.renew('p.1', 9_000)) as [number];
+    expect(reply).toEqual([expect.any(Number)]);
+    expect(await lua.client.get(lock.lockKey)).toContain(`w00 ${reply[0] + 9_000} p.1 `);
+    await lock.acquire('p.2');
+    expect(await lock.renew('p.1', 10_000)).toEqual([expect.any(Number), 1, 10_000, 1]);
+    expect(await lua.client.pttl(lock.lockKey)).toBeGreaterThan(10_000);
+  });
+
+  it('renews one reader among several, and one whose minHoldMs has not passed, without the others', async () => {
+    const lock = lua.lock('n4');
+    await lock.acquire('p.1', { mode: 'r', leaseMs: 5_000 });
+    await lock.acquire('p.2', { mode: 'r', leaseMs: 5_000, minHoldMs: 3_000 });
+    expect(await lock.renew('p.2', 20_000)).toEqual([expect.any(Number), 1, 20_000, 0]);
+    const [, , , , , first, , , , , , second] = (await lock.inspect()) as number[];
+    expect(first).toBeLessThanOrEqual(5_000);
+    expect(second).toBeGreaterThan(19_000);
+    expect(await lua.client.pttl(lock.lockKey)).toBeGreaterThan(20_000);
+  });
+
+  it('brings an end from before the clock was set back to the latest that can be, of a crashed holder beside and of its own', async () => {
+    const lock = lua.lock('n5');
+    const setBack = async (): Promise<unknown> => {
+      const record = (await lua.client.get(lock.lockKey)) as string;
+      return lua.client.set(lock.lockKey, record.replace(/\d{13}(?= p\.)/g, (end) => String(Number(end) + 3_600_000)));
+    };
+    await lock.acquire('p.1', { mode: 'r', leaseMs: 5_000 });
+    await setBack();
+    expect(await lock.renew('p.1', 5_000)).toEqual([expect.any(Number), 1, 60_000, 0]);
+    await lock.acquire('p.2', { mode: 'r', leaseMs: 5_000 });
+    await setBack();
+    await lock.renew('p.2', 5_000);
+    const renewedBy = await lua.now();
+    const [, , , , , crashed] = (await lock.inspect()) as number[];
+    expect(crashed).toBeLessThanOrEqual(60_000);
+    await lua.past(renewedBy + 50);
+    await lock.renew('p.2', 5_000);
+    const [, , , , , later] = (await lock.inspect()) as number[];
+    expect(later).toBeLessThanOrEqual(60_000 - 50);
+  });
+
+  it('works on a server whose memory is full, also for a batch', async () => {
+    const keys = [0, 1].map((i) => `{lock:8}:l:full${i}`);
+    for (const i of [0, 1]) {
+      const on = { lockKey: keys[i]!, queueKey: `{lock:8}:q:full${i}`, fenceKey: '{lock:8}:f' };
+      await lua.run(acquireCall(on, acquireArguments(`p.${i}`, { leaseMs: 1_000 })));
+    }
+    await lua.client.config('SET', 'maxmemory', 1);
+    try {
+      const reply = await lua.shipped(renewal(keys, [{ leaseMs: 9_000, ids: 'p.0 p.1' }]));
+      expect(reply).toEqual([expect.any(Number)]);
+    } finally {
+      await lua.client.config('SET', 'maxmemory', 0);
+    }
+  });
+
+  it('renews several holders of one lock in one batch, and each keeps its end', async () => {
+    const lock = lua.lock('n9');
+    await lock.acquire('p.1', { mode: 'r', leaseMs: 2_000 });
+    await lock.acquire('p.2', { mode: 'r', leaseMs: 2_000 });
+    await lua.run(renewal([lock.lockKey, lock.lockKey], [{ leaseMs: 20_000, ids: 'p.1 p.2' }]));
+    const [, , , , , first, , , , , , second] = (await lock.inspect()) as number[];
+    expect(first).toBeGreaterThan(19_000);
+    expect(second).toBeGreaterThan(19_000);
+  });
+
+  it('gives each run of a batch its own length, and touches no key but those of the locks', async () => {
+    // Locks of one slot group, as a batch in a Cluster has them.
+    const keys = [0, 1, 2].map((i) => `{lock:7}:l:n${i}`);
+    for (const i of [0, 2]) {
+      const on = { lockKey: keys[i]!, queueKey: `{lock:7}:q:n${i}`, fenceKey: '{lock:7}:f' };
+      await lua.run(acquireCall(on, acquireArguments(`p.${i}`, { leaseMs: 1_000 })));
+    }
+    const runs = [{ leaseMs: 5_000, ids: 'p.0 p.1' }, { leaseMs: 7_000, ids: 'p.2' }];
+    expect(await lua.run(renewal(keys, runs))).toEqual([expect.any(Number), 2, -1, 0]);
+    expect(await lua.client.pttl(keys[0]!)).toBeLessThanOrEqual(6_000);
+    expect(await lua.client.pttl(keys[2]!)).toBeGreaterThan(6_500);
   });
 });

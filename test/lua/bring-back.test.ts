@@ -1,14 +1,11 @@
 /** recall.lua and bring-back.lua: what a server that forgot is told, and what it believes. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { bringBackCall, recallCall, releaseCall, type BringBackArgs } from '../../lib/stores/wire/lua.generated.js';
 import { eventually } from '../support/eventually.js';
 import { LuaServer, type LuaLock } from '../support/lua-server.js';
+import { forAll } from '../support/started.js';
 
-let lua: LuaServer;
-beforeAll(async () => {
-  lua = await LuaServer.start();
-});
-afterAll(() => lua.stop());
+const lua = forAll(() => LuaServer.start());
 
 const lease = { mode: 'write', leaseMs: 5_000, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: 10_000, label: 'Orders.pay' } as const;
 

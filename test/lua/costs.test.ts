@@ -1,19 +1,14 @@
 /** What locks cost a server: commands for each critical section, and memory, counted by the server itself. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, describe, expect, it } from '@jest/globals';
 import type { Wake } from '../../lib/core/port/lock-store.js';
 import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { eventually } from '../support/eventually.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
 import { closeStores, openRedisStore, PATIENT } from '../support/redis-store.js';
+import { forAll } from '../support/started.js';
 
-let server: RedisServer;
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(async () => {
-  await closeStores();
-  await server.stop();
-});
+afterAll(() => closeStores());
+const server = forAll(startRedis);
 
 const usual = { mode: 'write', leaseMs: 30_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
 

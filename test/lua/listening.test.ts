@@ -1,19 +1,16 @@
 /** Waiters whose processes are gone or stand still, on a real server: nobody listens on their channels, or they are silent. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { releaseCall } from '../../lib/stores/wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
 import { LuaServer, type AcquireArguments, type LuaLock } from '../support/lua-server.js';
+import { forAll } from '../support/started.js';
 
-let lua: LuaServer;
 const listeners: Redis[] = [];
-beforeAll(async () => {
-  lua = await LuaServer.start();
-});
+const lua = forAll(() => LuaServer.start());
 afterEach(async () => {
   for (const listener of listeners.splice(0)) await listener.quit();
 });
-afterAll(() => lua.stop());
 
 async function listens(process: string): Promise<Redis> {
   const listener = lua.server.client();

@@ -1,63 +1,18 @@
 /** downgrade.lua, force-release.lua and inspect.lua on a real server: every code they return. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
+import { acquireCall, type BuiltCall, releaseCall } from '../../lib/stores/wire/lua.generated.js';
+import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
+import { LuaInterpreter } from '../simulation/lua-interpreter.js';
+import { library } from '../simulation/lua-library.js';
+import type { LuaFunction } from '../simulation/lua-values.js';
+import { RedisData } from '../simulation/redis-data.js';
 import { eventually } from '../support/eventually.js';
-import { LuaServer } from '../support/lua-server.js';
+import { acquireArguments, type AcquireArguments, LuaServer } from '../support/lua-server.js';
+import { forAll } from '../support/started.js';
 
-let lua: LuaServer;
-beforeAll(async () => {
-  lua = await LuaServer.start();
-});
-afterAll(() => lua.stop());
-
-describe('downgrade.lua', () => {
-  it('returns 1 and lets the queued readers in beside the one that was a writer', async () => {
-    const lock = lua.lock('d1');
-    const { fence } = await lock.takes('p.0');
-    await lock.acquire('p.1', { mode: 'r' });
-    await lock.acquire('p.2', { mode: 'w' });
-    expect(await lock.downgrade('p.0')).toBe(1);
-    const state = (await lock.inspect()) as unknown[];
-    expect([state[0], state[1], state[2], state[3], state[8], state[14]]).toEqual(['r', 2, 'p.0', fence, 'p.1', 'p.2']);
-    expect(await lock.downgrade('p.0')).toBe(1);
-  });
-
-  it('returns 0 to who does not hold', async () => {
-    const lock = lua.lock('d2');
-    expect(await lock.downgrade('p.0')).toBe(0);
-    await lock.acquire('p.0');
-    expect(await lock.downgrade('p.1')).toBe(0);
-  });
-
-  it('stays a write hold while another of the same owner still writes', async () => {
-    const lock = lua.lock('d3');
-    await lock.acquire('p.0', { owner: 'o' });
-    await lock.acquire('q.0', { owner: 'o' });
-    await lock.acquire('p.1', { mode: 'r' });
-    expect(await lock.downgrade('p.0')).toBe(1);
-    expect(((await lock.inspect()) as unknown[]).slice(0, 2)).toEqual(['w', 2]);
-  });
-});
+const lua = forAll(() => LuaServer.start());
 
 describe('force-release.lua', () => {
-  it('answers taken, takes the lock from all holders and lets in who waits', async () => {
-    const lock = lua.lock('f1');
-    await lock.acquire('p.0', { mode: 'r' });
-    await lock.acquire('p.1', { mode: 'r' });
-    await lock.acquire('p.2');
-    expect(await lock.forceRelease()).toBe('taken');
-    expect(((await lock.inspect()) as unknown[]).slice(0, 3)).toEqual(['w', 1, 'p.2']);
-  });
-
-  it('answers taken for any of the fences that a holder has reserved, and none for all others', async () => {
-    const lock = lua.lock('f2');
-    const { fence } = await lock.takes('p.0', { fences: 5 });
-    expect(await lock.forceRelease(fence - 1)).toBe('none');
-    expect(await lock.forceRelease(fence + 5)).toBe('none');
-    expect(await lock.forceRelease(fence + 4)).toBe('taken');
-    expect(await lock.forceRelease()).toBe('none');
-    expect(await lua.client.exists(lock.lockKey)).toBe(0);
-  });
-
   it('answers late after its limit, and nothing is done: a copy that was held up does not touch whoever has the lock then', async () => {
     const lock = lua.lock('f6');
     const { fence } = await lock.takes('p.0');
@@ -108,21 +63,6 @@ describe('A forced release of a lock that nobody holds', () => {
 });
 
 describe('inspect.lua', () => {
-  it('returns nothing for a free lock', async () => {
-    expect(await lua.lock('i1').inspect()).toEqual(['', 0]);
-  });
-
-  it('returns holders, then readers, then writers, each in the order they came', async () => {
-    const lock = lua.lock('i2');
-    await lock.acquire('p.0', { owner: 'o', label: 'Orders.pay', leaseMs: 20_000 });
-    for (const [id, mode] of [['p.1', 'w'], ['p.2', 'r'], ['p.3', 'w'], ['p.4', 'r']] as const) await lock.acquire(id, { mode, label: `L${id}` });
-    const [phase, count, id, fence, owner, left, label, graceMs, ...waiters] = (await lock.inspect()) as (string | number)[];
-    expect([phase, count, id, owner, label, graceMs]).toEqual(['w', 1, 'p.0', 'o', 'Orders.pay', 0]);
-    expect(String(fence)).toMatch(/^\d{16}$/);
-    expect(left).toBeGreaterThan(15_000);
-    expect(waiters).toEqual(['p.2', 'r', 'Lp.2', 'p.4', 'r', 'Lp.4', 'p.1', 'w', 'Lp.1', 'p.3', 'w', 'Lp.3']);
-  });
-
   it('leaves out who has ended, and drops nothing', async () => {
     const lock = lua.lock('i3');
     const { grantedAt } = await lock.takes('p.0', { leaseMs: 100 });
@@ -131,5 +71,85 @@ describe('inspect.lua', () => {
     const before = await lua.client.get(lock.lockKey);
     expect(await lock.inspect()).toEqual(['w', 0, 'p.1', 'w', '-']);
     expect(await lua.client.get(lock.lockKey)).toBe(before);
+  });
+});
+
+/**
+ * What scripts read of a lock that a thousand hold: counted in the interpreter of the simulation, as the fields that they take out of
+ * texts. The number must not grow with that of the holders.
+ */
+let fieldsRead = 0;
+
+const countingLibrary = library as Record<string, LuaFunction>;
+
+for (const name of ['string.match', 'string.gmatch']) {
+  const original = countingLibrary[name]!;
+  const counted = (found: ReturnType<LuaFunction>): ReturnType<LuaFunction> => {
+    fieldsRead += found.length;
+    return found;
+  };
+  countingLibrary[name] = (...args) => {
+    const [next] = original(...args);
+    if (name === 'string.match') return counted(original(...args));
+    return [() => counted((next as LuaFunction)())];
+  };
+}
+
+const NOW_MS = 1_795_000_000_000;
+const { lockKey, queueKey, fenceKey } = new RedisKeys('lock').spotOf('k');
+const on = { lockKey, queueKey, fenceKey };
+
+/** A server with a lock that so many hold, each in this way. */
+function serverWith(count: number, how: AcquireArguments): { ask(call: BuiltCall): number; code(reply: unknown): unknown } {
+  const lua = new LuaInterpreter();
+  const data = new RedisData(() => 'a'.repeat(40));
+  const run = ({ script, keys, args }: BuiltCall): unknown => {
+    const context = { nowUs: NOW_MS * 1_000, dirty: false, publish: () => 0, listeners: () => 0 };
+    return lua.run(script.source, keys, args.map(String), (command) => data.run(command, context));
+  };
+  run(acquireCall(on, acquireArguments('p.0', how)));
+  const context = { nowUs: NOW_MS * 1_000, dirty: false, publish: () => 0, listeners: () => 0 };
+  const [, mode, line] = /^(.)0. (.*)$/.exec(String(data.run(['GET', lockKey], context)))!;
+  const lines = Array.from({ length: count }, (_, n) => line!.replace('p.0', `p.${n}`));
+  data.run(['SET', lockKey, `${mode}01 ${lines.join('\n')}`, 'PX', '60000'], context);
+  let reply: unknown;
+  return {
+    ask: (call) => {
+      fieldsRead = 0;
+      reply = run(call);
+      return fieldsRead;
+    },
+    code: () => (Array.isArray(reply) ? reply[0] : reply),
+  };
+}
+
+const OWNER: AcquireArguments = { owner: 'saga:1' };
+const READER: AcquireArguments = { mode: 'r' };
+
+describe.each([
+  { act: 'a further hold of its owner', code: 1, present: OWNER, asks: OWNER },
+  { act: 'the hold beyond the most that an owner can have', code: 6, present: OWNER, asks: OWNER, most: 1_000 },
+  { act: 'a stranger that does not wait', code: 3, present: OWNER, asks: { queue: 0 } },
+  { act: 'a further permit', code: 1, present: { permits: 5_000 }, asks: { permits: 5_000 } },
+  { act: 'another number of permits', code: 8, present: { permits: 5_000 }, asks: { permits: 4 } },
+  { act: 'a permit where none is free', code: 3, present: { permits: 1_000 }, asks: { permits: 1_000, queue: 0 }, most: 1_000 },
+  { act: 'a further reader', code: 1, present: READER, asks: READER },
+  { act: 'a writer that does not wait', code: 3, present: READER, asks: { queue: 0 } },
+] as readonly { act: string; code: number; present: AcquireArguments; asks: AcquireArguments; most?: number }[])('$act', ({ code, present, asks, most = 900 }) => {
+  it(`is answered (${code}) without reading the holders, however many there are`, () => {
+    const many = serverWith(most, present);
+    const read = many.ask(acquireCall(on, acquireArguments('q.1', asks)));
+    expect(many.code(undefined)).toBe(code);
+    // A grant to the only holder of a lock is read as a whole.
+    expect(read).toBeLessThan(60);
+  });
+});
+
+describe('a release beside a thousand holders', () => {
+  it('reads its own line alone', () => {
+    const many = serverWith(1_000, OWNER);
+    const read = many.ask(releaseCall(on, { id: 'p.500', floor: 0, recoveryMs: 0, known: '-'.repeat(30), mayBeOver: false, abandoned: false }));
+    expect(many.code(undefined)).toBe(1);
+    expect(read).toBeLessThan(60);
   });
 });

@@ -1,19 +1,16 @@
 /** What the scripts keep of a lock with permits: its record, who is let in, who is told, and what a server that forgot believes. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { bringBackCall, type BringBackArgs } from '../../lib/stores/wire/lua.generated.js';
 import { eventually } from '../support/eventually.js';
 import { LuaServer, type LuaLock } from '../support/lua-server.js';
+import { forAll } from '../support/started.js';
 
-let lua: LuaServer;
 const listeners: Redis[] = [];
-beforeAll(async () => {
-  lua = await LuaServer.start();
-});
+const lua = forAll(() => LuaServer.start());
 afterEach(async () => {
   for (const listener of listeners.splice(0)) await listener.quit();
 });
-afterAll(() => lua.stop());
 
 async function listens(process: string): Promise<string[]> {
   const listener = lua.server.client();
@@ -66,15 +63,6 @@ describe('A lock with permits', () => {
     expect(await holders(lock)).toEqual(['p.2', 'live.1']);
     await lock.release('p.2');
     expect(await holders(lock)).toEqual(['live.1', 'gone.1']);
-  });
-
-  it('lets in as many as there are free permits when several leases have ended', async () => {
-    const lock = lua.lock('several');
-    for (const id of ['p.1', 'p.2', 'p.3']) await lock.acquire(id, { permits: 3, leaseMs: 150 });
-    for (const id of ['q.1', 'q.2', 'q.3', 'q.4']) await lock.acquire(id, { permits: 3 });
-    await lua.past((await lua.now()) + 160);
-    await lock.heartbeat('q.4');
-    expect(await holders(lock)).toEqual(['q.1', 'q.2', 'q.3']);
   });
 });
 

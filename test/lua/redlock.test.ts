@@ -362,6 +362,15 @@ describe('admit.lua', () => {
     expect((await node.record('a'))!.split(' ')[0]).toBe('5000');
   });
 
+  it('returns 0 until the whole of the longest lease has passed since the node forgot', async () => {
+    await forgets();
+    const [fence, memory, ...closed] = (await node.record('a'))!.split(' ');
+    const since = (await node.now()) - 50_000;
+    await node.client.set(node.keys.spotOf('a').fenceKey, [fence, memory!.slice(0, 17) + since, ...closed].join(' '));
+    expect(await node.admit(since, 60_000, { a: 70 })).toBe(0);
+    expect(await node.admit(since, 40_000, { a: 70 })).toBe(1);
+  });
+
   it('returns 0 when the node forgot once more after the survey', async () => {
     const since = await forgets();
     await eventually(async () => expect(await node.now()).toBeGreaterThan(since));

@@ -1,14 +1,11 @@
 /** A server that forgot who holds a lock, and is told by those who waited for it, or were refused it. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { bringBackCall, forceReleaseCall, heartbeatCall, releaseCall, type BringBackArgs } from '../../lib/stores/wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
 import { LuaServer, type AcquireArguments, type LuaLock } from '../support/lua-server.js';
+import { forAll } from '../support/started.js';
 
-let lua: LuaServer;
-beforeAll(async () => {
-  lua = await LuaServer.start();
-}, 60_000);
-afterAll(() => lua.stop());
+const lua = forAll(() => LuaServer.start());
 
 const RECOVERS = { recoveryMs: 60, known: UNKNOWN_MEMORY } as const;
 

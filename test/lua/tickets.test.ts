@@ -1,14 +1,11 @@
 /** What becomes of a hold between two processes, in acquire.lua: a ticket takes it, and a hold takes the ticket. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { acquireCall, readAcquire, type AcquireReply, type BuiltCall, type ReplyItems } from '../../lib/stores/wire/lua.generated.js';
 import { NEVER } from '../../lib/stores/wire/trial-lock.js';
 import { acquireArguments, LuaServer, type LuaLock } from '../support/lua-server.js';
+import { forAll } from '../support/started.js';
 
-let lua: LuaServer;
-beforeAll(async () => {
-  lua = await LuaServer.start();
-});
-afterAll(() => lua.stop());
+const lua = forAll(() => LuaServer.start());
 
 const TICKET = 'giver.=abc';
 
@@ -66,25 +63,6 @@ describe('A hand-off', () => {
     expect(((await lock.inspect()) as unknown[]).slice(0, 3)).toEqual(['w', 1, 'p.2']);
   });
 
-  it('does not take the lock from a ticket that has it already, and does not move its end', async () => {
-    const lock = lua.lock('ho3');
-    await lock.takes('p.1');
-    const [, , until] = await handOff(lock, 'p.1');
-    expect(await handOff(lock, 'p.1', { withinMs: 30_000 })).toEqual([9, expect.any(Number), until]);
-  });
-
-  it('answers 5 after its limit, and nothing is done: a copy makes no second ticket of a used one, beside readers who stayed', async () => {
-    const lock = lua.lock('ho6');
-    await lock.takes('p.1', { mode: 'r' });
-    const notAfter = (await lua.now()) + 200;
-    expect((await handOff(lock, 'p.1', { stays: true, notAfter }))[0]).toBe(9);
-    expect((await adopt(lock, 'w.1')).kind).toBe('taken');
-    await lua.past(notAfter);
-    expect(await handOff(lock, 'p.1', { stays: true, notAfter })).toEqual([5]);
-    expect((await adopt(lock, 'w.2')).kind).toBe('gone');
-    expect(await handOff(lock, 'p.9', { notAfter })).toEqual([5]);
-  });
-
   it('leaves the queue as it is, and does not let readers in beside a reader that waits for a writer', async () => {
     const lock = lua.lock('ho4');
     await lock.takes('p.1', { mode: 'r' });
@@ -121,46 +99,6 @@ describe('An adoption', () => {
     expect(await lua.client.get(lock.lockKey)).toMatch(new RegExp(` w\\.1 ${hold.fence} 1 0 - Payments\\.pay 700$`));
     expect((await adopt(lock, 'w.1')).kind).toBe('taken');
     expect(await lock.renew('w.1')).toEqual([expect.any(Number)]);
-  });
-
-  it('answers gone for a ticket that was adopted, that never was, and whose time is over', async () => {
-    const lock = lua.lock('ad2');
-    expect((await adopt(lock, 'w.1')).kind).toBe('gone');
-    await lock.takes('p.1');
-    await handOff(lock, 'p.1', { withinMs: 50 });
-    await lua.past((await lua.now()) + 55);
-    expect((await adopt(lock, 'w.2')).kind).toBe('gone');
-    await lock.takes('p.2');
-    await handOff(lock, 'p.2');
-    await adopt(lock, 'w.3');
-    expect((await adopt(lock, 'w.4')).kind).toBe('gone');
-    expect(((await lock.inspect()) as unknown[])[2]).toBe('w.3');
-  });
-
-  it('answers gone while only the minHoldMs of the hold keeps the lock taken', async () => {
-    const lock = lua.lock('ad3');
-    await lock.takes('p.1', { minHoldMs: 3_000 });
-    await handOff(lock, 'p.1', { withinMs: 50 });
-    await lua.past((await lua.now()) + 55);
-    expect((await adopt(lock, 'w.1')).kind).toBe('gone');
-    expect(((await lock.acquire('w.2', { queue: 0 })) as number[])[0]).toBe(3);
-  });
-
-  it('answers gone after the end that the hand-off told, though a second hand-off has put the ticket there anew', async () => {
-    const lock = lua.lock('ad6');
-    await lock.takes('p.1');
-    await handOff(lock, 'p.1');
-    expect((await adopt(lock, 'w.1', { ticketEnd: (await lua.now()) - 1 })).kind).toBe('gone');
-    expect(((await lock.inspect()) as unknown[])[2]).toBe(TICKET);
-    expect((await adopt(lock, 'w.1', { ticketEnd: (await lua.now()) + 5_000 })).kind).toBe('taken');
-  });
-
-  it('answers late after its limit, and nothing is done', async () => {
-    const lock = lua.lock('ad4');
-    await lock.takes('p.1');
-    await handOff(lock, 'p.1');
-    expect((await adopt(lock, 'w.1', { notAfter: (await lua.now()) - 1 })).kind).toBe('late');
-    expect(((await lock.inspect()) as unknown[])[2]).toBe(TICKET);
   });
 
   it('keeps the whole grace of an adopted hold, also behind a minHoldMs that is as long as a lease can be', async () => {

@@ -1,20 +1,15 @@
 /** The scripts answer like the lock machine, act by act, on random runs against a real server. */
-import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { afterAll, expect, it } from '@jest/globals';
 import { systemClock } from '../../lib/core/port/clock.js';
 import type { Wake } from '../../lib/core/port/lock-store.js';
 import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
 import { closeStores, openRedisStore } from '../support/redis-store.js';
 import { answersLikeTheMachine } from './side-by-side.js';
+import { forAll } from '../support/started.js';
 
-let server: RedisServer;
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(async () => {
-  await closeStores();
-  await server.stop();
-});
+afterAll(() => closeStores());
+const server = forAll(startRedis);
 
 it('the scripts answer like the lock machine', async () => {
   const wakes: Wake[] = [];

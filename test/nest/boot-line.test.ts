@@ -1,19 +1,16 @@
 /** The one line in the log with which a lock module starts. */
-import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { LockModule, type LockModuleExtras, type LockModuleOptions } from '../../lib/index.js';
 import { TestLocks } from '../../lib/testing/index.js';
 import { startCluster } from '../support/redis-cluster.js';
 import { startSentinel } from '../support/redis-sentinel.js';
-import { startMasters, startRedis, type RedisServer } from '../support/redis-server.js';
+import { startMasters, startRedis } from '../support/redis-server.js';
+import { forAll } from '../support/started.js';
 import { startAlone } from './application.js';
 
-let redis: RedisServer;
-beforeAll(async () => {
-  redis = await startRedis();
-});
-afterAll(() => redis.stop());
+const redis = forAll(startRedis);
 afterEach(async () => {
   jest.restoreAllMocks();
   await redis.command('CONFIG', 'SET', 'appendonly', 'no', 'maxmemory-policy', 'noeviction');

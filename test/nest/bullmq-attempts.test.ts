@@ -1,23 +1,20 @@
 /** The worker of docs/handing-off.md, whose jobs BullMQ tries again: the next attempt goes on under the lock of the one before. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { Test } from '@nestjs/testing';
 import { Queue, Worker, type Job } from 'bullmq';
 import { LockModule, LockService, type Lease } from '../../lib/index.js';
 import { Payments } from '../docs/examples/handing-off.js';
 import { DrivenProcess } from '../support/driven-process.js';
 import { eventually } from '../support/eventually.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
+import { forAll } from '../support/started.js';
 
-let redis: RedisServer;
 const closing: (() => Promise<unknown>)[] = [];
-beforeAll(async () => {
-  redis = await startRedis();
-});
+const redis = forAll(startRedis);
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
   await redis.client().flushall();
 });
-afterAll(() => redis.stop());
 
 interface Told {
   readonly attempt: number;

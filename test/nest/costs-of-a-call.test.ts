@@ -2,9 +2,10 @@
 import { execFile } from 'node:child_process';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { builtPackage } from '../support/built-package.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
+import { forAll } from '../support/started.js';
 
 interface Costs {
   readonly calls: number;
@@ -18,12 +19,7 @@ interface Costs {
 const MAX_CALLS = { withLock: 155, locked: 169 };
 const MAX_CLOCK_READS = 6;
 
-let server: RedisServer;
-
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(() => server.stop());
+const server = forAll(startRedis);
 
 async function costsOf(way: string): Promise<Costs> {
   const env = { ...process.env, HOLDFAST_DIST: dirname(builtPackage()), NODE_OPTIONS: '' };

@@ -1,17 +1,13 @@
 /** What ends when: a process that has nothing to do but to wait for a lock. Each is a process of its own, with the built package. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { builtPackage } from '../support/built-package.js';
 import { runToItsEnd, type EndedProgram } from '../support/ended-program.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
+import { forAll } from '../support/started.js';
 
 const LONGEST_MS = 30_000;
 
-let server: RedisServer;
-
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(() => server.stop());
+const server = forAll(startRedis);
 
 /** Runs a program that has `locks`, of a lock module with these options, and neither closes it nor exits. */
 function run(options: object, program: string): Promise<EndedProgram> {

@@ -1,19 +1,16 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Inject, Injectable, Logger, type ModuleMetadata } from '@nestjs/common';
 import { LazyModuleLoader } from '@nestjs/core';
 import type { Redis } from 'ioredis';
 import { InjectLocks, Leader, Locked, LockModule, LockService, LockUsageError, type Lease, type LockModuleOptions } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { freePort } from '../support/free-port.js';
-import { startMasters, startRedis, type RedisServer } from '../support/redis-server.js';
+import { startMasters, startRedis } from '../support/redis-server.js';
 import { admitAll } from '../support/redlock-store.js';
+import { forAll } from '../support/started.js';
 import { startAlone } from './application.js';
 
-let redis: RedisServer;
-beforeAll(async () => {
-  redis = await startRedis();
-});
-afterAll(() => redis.stop());
+const redis = forAll(startRedis);
 afterEach(() => void jest.restoreAllMocks());
 
 @Injectable()

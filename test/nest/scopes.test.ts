@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { once } from 'node:events';
-import { Controller, Get, Inject, Injectable, Module, Scope, type Type } from '@nestjs/common';
-import { LazyModuleLoader, ModuleRef, REQUEST } from '@nestjs/core';
-import request from 'supertest';
+import { Inject, Injectable, Module, Scope, type Type } from '@nestjs/common';
+import { LazyModuleLoader } from '@nestjs/core';
 import { Leader, Locked, LockModule, LockService, type Lease } from '../../lib/index.js';
 import { locksToken } from '../../lib/nest/lock-names.js';
 import { gate } from '../support/locks.js';
@@ -35,41 +34,6 @@ function workerOf(scope: Scope): Type<{ work(): Promise<void> }> {
 }
 
 describe('a locked method', () => {
-  it.each([
-    ['singleton', Scope.DEFAULT],
-    ['request-scoped', Scope.REQUEST],
-    ['transient', Scope.TRANSIENT],
-  ])('of a %s provider excludes the calls of all its objects', async (_name, scope) => {
-    const Worker = workerOf(scope);
-    const app = await startApp({ providers: [Room, Worker] });
-    const objects = await Promise.all([1, 2, 3].map(() => app.get(ModuleRef).resolve(Worker, undefined, { strict: false })).map((made) => made.catch(() => app.get(Worker))));
-    await Promise.all(objects.map((object) => object.work()));
-    expect(app.get(Room).most).toBe(1);
-  });
-
-  it('of a request-scoped controller and its transient helper works for each request', async () => {
-    const Helper = workerOf(Scope.TRANSIENT);
-
-    @Controller({ path: 'rooms', scope: Scope.REQUEST })
-    class Rooms {
-      constructor(
-        @Inject(REQUEST) private readonly asked: { url: string },
-        @Inject(Helper) private readonly helper: { work(): Promise<void> },
-      ) {}
-
-      @Get()
-      @Locked('controller')
-      async enter(): Promise<string> {
-        await this.helper.work();
-        return this.asked.url;
-      }
-    }
-    const app = await startApp({ controllers: [Rooms], providers: [Room, Helper] });
-    await app.listen(0, '127.0.0.1');
-    await Promise.all([1, 2, 3].map((id) => request(app.getHttpServer()).get(`/rooms?${id}`).expect(200, `/rooms?${id}`)));
-    expect(app.get(Room).most).toBe(1);
-  });
-
   it('works in a module that is loaded later', async () => {
     const Worker = workerOf(Scope.DEFAULT);
 

@@ -1,11 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { hostname } from 'node:os';
 import { Locked, LockModule, LockService, LockTimeoutError } from '../../lib/index.js';
 import type { LockStore } from '../../lib/core/port/lock-store.js';
 import { DEFAULT_INSTANCE, storeToken } from '../../lib/nest/lock-names.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
 import { Gate, startAlone, until } from './application.js';
+import { forAll } from '../support/started.js';
 
 @Injectable()
 class OrderService {
@@ -29,11 +30,7 @@ class OrderService {
   }
 }
 
-let redis: RedisServer;
-beforeAll(async () => {
-  redis = await startRedis();
-});
-afterAll(() => redis.stop());
+const redis = forAll(startRedis);
 
 async function start(options = { redis: redis.url }) {
   const app = await startAlone({ imports: [LockModule.forRoot(options)], providers: [OrderService] });

@@ -1,8 +1,9 @@
 /** `npm start -- --once` as a newcomer runs it: what it prints, and that it ends by itself. */
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { runToItsEnd, type EndedProgram } from '../support/ended-program.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
+import { forAll } from '../support/started.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const LONGEST_MS = 600_000;
@@ -25,15 +26,12 @@ function expectHonestTour({ exitCode, output }: EndedProgram): void {
 }
 
 describe('npm start -- --once', () => {
-  let redis: RedisServer;
   let started: EndedProgram;
 
+  const redis = forAll(startRedis);
   beforeAll(async () => {
-    redis = await startRedis();
     started = await run('npm', ['start', '--', '--once'], '');
   });
-
-  afterAll(() => redis.stop());
 
   it('builds, shows that the lock sells nothing twice and no lock does, and ends by itself', () => {
     expectHonestTour(started);

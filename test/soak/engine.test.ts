@@ -1,10 +1,11 @@
 /** What the lock engine promises to many real processes, at sizes that take longer than the other tests may. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { checkHistory } from '../model/history-checker.js';
 import type { HistoryEvent } from '../model/history.js';
 import { DrivenProcess } from '../support/driven-process.js';
 import { eventually } from '../support/eventually.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
+import { forAll } from '../support/started.js';
 import { startWorker, type Worker } from '../support/worker.js';
 
 /** After so much silence a waiter has lost its place, and so long is a grant at first that it got before. */
@@ -12,17 +13,13 @@ const [WAITER_LEASE_MS, FIRST_LEASE_MS] = [2_500, 1_500];
 /** A machine with two cores and nine processes is late at times. */
 const LATE_MS = 1_000;
 
-let redis: RedisServer;
 const started: DrivenProcess[] = [];
 
-beforeAll(async () => {
-  redis = await startRedis();
-}, 60_000);
+const redis = forAll(startRedis);
 afterEach(async () => {
   await Promise.all(started.splice(0).map((worker) => worker.kill()));
   await redis.command('FLUSHALL');
 });
-afterAll(() => redis.stop());
 
 async function atThePort(name: string): Promise<DrivenProcess> {
   const one = new DrivenProcess('test/soak/port-process.mjs', { url: redis.url, name });

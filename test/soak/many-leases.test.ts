@@ -2,12 +2,13 @@
  * A process that holds very many leases when its server forgets: it keeps them all, also those that another process wants. This holds on
  * a machine with little else to do: the leases have to be back before the server opens (docs/maintainers/proof.md).
  */
-import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { afterAll, expect, it } from '@jest/globals';
 import type { Lease } from '../../lib/core/port/lease.js';
-import { LockService } from '../../lib/lock.service.js';
+import type { LockService } from '../../lib/lock.service.js';
 import { eventually } from '../support/eventually.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
-import { closeStores, makeRedisStore } from '../support/redis-store.js';
+import { startRedis } from '../support/redis-server.js';
+import { closeStores, openLocks as openLocksOn } from '../support/redis-store.js';
+import { forAll } from '../support/started.js';
 
 const LEASES = 100_000;
 const TAKEN_AT_ONCE = 200;
@@ -16,24 +17,10 @@ const WANTED = 200;
 const RECOVERY_MS = 1_000;
 const BACK_WITHIN_MS = 60_000;
 
-let redis: RedisServer;
-const services: LockService[] = [];
-beforeAll(async () => {
-  redis = await startRedis();
-}, 60_000);
-afterAll(async () => {
-  await Promise.all(services.map((locks) => locks.close()));
-  await closeStores();
-  await redis.stop();
-});
+afterAll(closeStores);
+const redis = forAll(startRedis);
 
-async function openLocks(process: string): Promise<LockService> {
-  const store = makeRedisStore(redis.url, process, { recoveryMs: RECOVERY_MS, commandTimeoutMs: 10_000 });
-  const locks = new LockService({ store, process, leaseMs: 60_000, waitMs: 0, shutdownGraceMs: 0 });
-  services.push(locks);
-  await locks.open();
-  return locks;
-}
+const openLocks = (process: string): Promise<LockService> => openLocksOn(redis.url, process, { recoveryMs: RECOVERY_MS, commandTimeoutMs: 10_000 }, { leaseMs: 60_000, waitMs: 0 });
 
 async function takeAll(locks: LockService): Promise<Lease[]> {
   const held: Lease[] = [];

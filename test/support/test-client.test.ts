@@ -1,19 +1,16 @@
 /** HOLDFAST_TEST_CLIENT reaches the processes of tests too, so that a run over node-redis is one in all of them. */
-import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
+import { afterEach, expect, it } from '@jest/globals';
 import { CrewMember } from '../faults/crew/crew.js';
 import { startCandidate } from './candidate.js';
 import { DrivenProcess } from './driven-process.js';
-import { startRedis, type RedisServer } from './redis-server.js';
+import { startRedis } from './redis-server.js';
 import { TEST_CLIENT } from './test-client.js';
 import { startWorker } from './worker.js';
+import { forAll } from './started.js';
 
-let redis: RedisServer;
 let started: DrivenProcess | undefined;
-beforeAll(async () => {
-  redis = await startRedis();
-});
+const redis = forAll(startRedis);
 afterEach(() => started?.kill());
-afterAll(() => redis.stop());
 
 async function crewMember(): Promise<DrivenProcess> {
   const member = new CrewMember();

@@ -1,19 +1,9 @@
 /** What a user's unit test can stage with `nestjs-holdfast/testing`, without Redis and without waiting. */
-import { jest, afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Controller, Get, Injectable, UseInterceptors } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import {
-  InjectLocks,
-  Locked,
-  LockInterceptor,
-  LockLostError,
-  LockModule,
-  LockService,
-  LockStoreError,
-  LockTimeoutError,
-  LockUsageError,
-  ReadLock,
-  type Lease,
+  InjectLocks, type Lease, Locked, LockInterceptor, LockLostError, LockModule, LockService, LockStoreError, LockTimeoutError, LockUsageError, ReadLock,
 } from 'nestjs-holdfast';
 import { TestLocks } from 'nestjs-holdfast/testing';
 
@@ -60,6 +50,7 @@ class InvoiceService {
 const aWhile = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 30));
 
 const closing: (() => Promise<unknown>)[] = [];
+
 afterEach(async () => {
   jest.useRealTimers();
   for (const close of closing.splice(0)) await close();
@@ -396,5 +387,161 @@ describe('TestLocks in place of a LockModule', () => {
     const test = new TestLocks();
     test.storeDown();
     await expect(Test.createTestingModule({ imports: [test.asModule()] }).compile()).rejects.toThrow(LockStoreError);
+  });
+});
+
+/** Permits in a user's unit test with `nestjs-holdfast/testing`. */
+describe('a lock with permits in a test', () => {
+  it('that the test made busy is busy for calls with permits and without, until it is freed', async () => {
+    const test = new TestLocks();
+    await test.busy('smtp');
+    await expect(test.locks.acquire('smtp', { permits: 3 })).rejects.toBeInstanceOf(LockTimeoutError);
+    expect(await test.locks.tryAcquire('smtp', { permits: 3 })).toBeNull();
+    expect((await test.locks.inspect('smtp')).holders).toHaveLength(3);
+    await expect(test.locks.acquire('smtp')).rejects.toBeInstanceOf(LockTimeoutError);
+    await test.free('smtp');
+    await (await test.locks.acquire('smtp', { permits: 3 })).release();
+  });
+
+  it('is free again when the time is over for which it was busy', async () => {
+    const test = new TestLocks();
+    await test.busy('smtp', { forMs: 5_000 });
+    const lease = await test.locks.acquire('smtp', { permits: 3, waitMs: 10_000 });
+    await lease.release();
+  });
+
+  it('is held as often as it has permits, and loses them all at once', async () => {
+    const test = new TestLocks();
+    const [one, other] = [await test.locks.acquire('smtp', { permits: 2 }), await test.locks.acquire('smtp', { permits: 2 })];
+    expect(await test.locks.tryAcquire('smtp', { permits: 2 })).toBeNull();
+    await expect(test.locks.acquire('smtp', { permits: 3 })).rejects.toBeInstanceOf(LockUsageError);
+    await test.lose('smtp');
+    for (const lease of [one, other]) {
+      expect(lease.signal.aborted).toBe(true);
+      expect(await lease.release()).toBe('lost');
+    }
+    await (await test.locks.acquire('smtp', { permits: 2 })).release();
+  });
+
+  it('gives a permit back with the lease of a holder that the store cannot hear of', async () => {
+    const test = new TestLocks();
+    const held = await test.locks.acquire('smtp', { permits: 2, leaseMs: 5_000, renew: false });
+    const other = await test.locks.acquire('smtp', { permits: 2 });
+    await test.advance(5_000);
+    expect(held.signal.aborted).toBe(true);
+    const next = await test.locks.acquire('smtp', { permits: 2 });
+    expect(next.fence).toBeGreaterThan(other.fence);
+    for (const lease of [other, next]) await lease.release();
+  });
+
+  it('takes no option that there is not', () => {
+    expect(() => new TestLocks({ permits: 3 } as never)).toThrow("TestLocks: unknown option 'permits'");
+  });
+});
+
+/** Roles in a user's unit test with `nestjs-holdfast/testing`: another process leads, a term is lost, a rest passes. */
+describe('a role', () => {
+  const until = async (term: Lease): Promise<void> => new Promise((resolve) => term.signal.addEventListener('abort', () => resolve()));
+
+  it('that somebody else leads, is led here when it is free, is lost, and is led again', async () => {
+    const test = new TestLocks();
+    await test.busy('leader:indexer');
+    const leadership = test.locks.lead('indexer', until);
+    await aWhile();
+    expect(leadership.isLeader).toBe(false);
+    await test.free('leader:indexer');
+    await aWhile();
+    expect(leadership.isLeader).toBe(true);
+    const { term } = leadership;
+    await test.lose('leader:indexer');
+    expect(term!.signal.reason).toMatchObject({ code: 'LOCK_LOST' });
+    await aWhile();
+    expect(leadership.isLeader).toBe(true);
+    await leadership.stop();
+  });
+
+  it('that is stood for lets no time pass by itself', async () => {
+    const test = new TestLocks();
+    // A lease that is not renewed shows whether time has passed.
+    const lease = await test.locks.acquire('order:1', { renew: false, leaseMs: 60_000 });
+    const leftMs = lease.remainingMs;
+    await test.busy('leader:indexer', { forMs: 60_000 });
+    const leadership = test.locks.lead('indexer', until);
+    await aWhile();
+    expect(lease.remainingMs).toBe(leftMs);
+    expect(leadership.isLeader).toBe(false);
+    await test.advance(60_000);
+    expect(leadership.isLeader).toBe(true);
+    await leadership.stop();
+  });
+
+  it('is led again when the rest after its function is over on the clock of the locks', async () => {
+    const test = new TestLocks();
+    let terms = 0;
+    const leadership = test.locks.lead('indexer', async () => void (terms += 1), { restMs: 10_000 });
+    await aWhile();
+    expect(terms).toBe(1);
+    await test.advance(12_500);
+    expect(terms).toBe(2);
+    await leadership.stop();
+  });
+
+  it('whose function returns at once, with a rest of 0 ms, is led once in a millisecond and leaves the event loop its turns', async () => {
+    const test = new TestLocks();
+    let terms = 0;
+    // Without turns of the event loop no test could end this: so the function ends it by itself.
+    const once = async (term: Lease): Promise<void> => ((terms += 1) > 1_000 ? until(term) : undefined);
+    const leadership = test.locks.lead('indexer', once, { restMs: 0 });
+    await aWhile();
+    expect(terms).toBe(1);
+    await test.advance(10);
+    expect(terms).toBe(11);
+    await leadership.stop();
+  });
+});
+
+/** Tickets in a user's unit test with `nestjs-holdfast/testing`, while the test has taken the store down. */
+
+/** The locks of a test, and the ticket of a hold that was handed off. */
+async function withTicket(): Promise<{ test: TestLocks; ticket: string }> {
+  const test = new TestLocks();
+  const lease = await test.locks.acquire('order:1');
+  return { test, ticket: await lease.handOff({ withinMs: 60_000 }) };
+}
+
+describe('with the store down', () => {
+  it('an adoption is refused when its waitMs is over, without real time, and the ticket stays good', async () => {
+    const { test, ticket } = await withTicket();
+    test.storeDown();
+    await expect(test.locks.adopt(ticket)).rejects.toThrow(LockStoreError);
+    await expect(test.locks.withAdopted(ticket, { waitMs: 0 }, () => 'ran')).rejects.toThrow(LockStoreError);
+    test.storeBack();
+    expect(await test.locks.withAdopted(ticket, ({ key }) => key)).toBe('order:1');
+    expect(await test.locks.isLocked('order:1')).toBe(false);
+  });
+
+  it('an adoption that began meanwhile goes on when the store is back in time', async () => {
+    const { test, ticket } = await withTicket();
+    test.storeDown();
+    const adopting = test.locks.adopt(ticket);
+    test.storeBack();
+    expect(await (await adopting).release()).toBe('released');
+  });
+
+  it('a hand-off is refused without real time, and the lock is free when the store is back', async () => {
+    const test = new TestLocks();
+    const lease = await test.locks.acquire('order:1');
+    test.storeDown();
+    await expect(lease.handOff()).rejects.toThrow(LockStoreError);
+    test.storeBack();
+    await (await test.locks.acquire('order:1')).release();
+  });
+
+  it('no time passes for a ticket after its hand-off or adoption was answered', async () => {
+    const { test, ticket } = await withTicket();
+    const lease = await test.locks.adopt(ticket, { renew: false, leaseMs: 1_000 });
+    await test.advance(0);
+    expect(lease.remainingMs).toBe(1_000);
+    expect(await lease.release()).toBe('released');
   });
 });

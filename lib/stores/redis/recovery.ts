@@ -115,9 +115,8 @@ export class Recovery implements StoreRecovery {
   /** Takes it that what was granted in these slot groups may be forgotten. `all`: every lease is renewed, whichever memory knew it. */
   doubt(isConcerned: (group: number) => boolean = () => true, all = false): void {
     if (!this.isOpen) return;
-    const { held } = this.groups();
     for (const together of this.all) {
-      if (!together.groups.some(isConcerned) || (this.server.isCluster && !together.groups.some((group) => held.has(group)))) continue;
+      if (!together.groups.some(isConcerned)) continue;
       together.isInDoubt = true;
       together.isAllInDoubt ||= all;
       together.goOn();

@@ -4,7 +4,7 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { ConsoleLogger } from '@nestjs/common';
 import { defer, firstValueFrom, of } from 'rxjs';
 import { delay } from '../../../lib/core/port/clock.js';
-import { LockLostError, LockStoreError, LockUsageError } from '../../../lib/core/port/errors.js';
+import { LockLostError, LockStoreError } from '../../../lib/core/port/errors.js';
 import type { LockEvent } from '../../../lib/core/port/lock-events.js';
 import type { LockDefaults, LockOptions } from '../../../lib/core/port/lock-options.js';
 import { resolveDefaults } from '../../../lib/core/port/options.js';
@@ -49,17 +49,6 @@ describe('A hold', () => {
     }
     expect(begun).not.toHaveBeenCalled();
     expect(await fleet.clock.runUntil(locks.withLock('k', () => firstValueFrom(of(7))))).toBe(7);
-  });
-
-  it('goes on for many leases while the watchdog renews it', async () => {
-    const { fleet, locks } = alone();
-    const held = locks.withLock('k', { leaseMs: 300 }, async (lease) => {
-      await new Promise<void>((resolve) => void fleet.clock.setTimer(resolve, 1_500));
-      expect(lease.signal.aborted).toBe(false);
-      lease.assertHeld();
-      expect(await lease.verify()).toBe(true);
-    });
-    await fleet.clock.runUntil(held);
   });
 
   it('is told that its lease is lost at the end of trust, though the store is silent', async () => {
@@ -165,14 +154,6 @@ describe('A hold', () => {
     expect(error).toMatchObject({ outcome: undefined, message: expect.not.stringContaining('The work failed as well') });
   });
 
-  it('is not taken away by a fence that is none', async () => {
-    const { locks } = new Fleet().process();
-    const lease = await locks.acquire('k');
-    for (const fence of [NaN, 0, -1, 1.5, '7' as unknown as number]) await expect(locks.forceRelease('k', { fence })).rejects.toThrow(LockUsageError);
-    expect(lease.signal.aborted).toBe(false);
-    expect(await locks.forceRelease('k', { fence: lease.fence })).toBe(true);
-  });
-
   it('that an operator ended is told', async () => {
     const { fleet, locks } = alone();
     const lease = await locks.acquire('k');
@@ -181,21 +162,6 @@ describe('A hold', () => {
     expect(await locks.forceRelease('k', { fence: lease.fence })).toBe(true);
     await fleet.clock.runUntil(aborted);
     expect(await lease.release()).toBe('lost');
-  });
-
-  it('of one owner is joined from other processes, with its fence and mode, each with a lease of its own', async () => {
-    const fleet = new Fleet();
-    const leases = await Promise.all([1, 2, 3].map(() => fleet.process().locks.acquire('k', { owner: 'saga-7' })));
-    expect(new Set(leases.map(({ fence }) => fence)).size).toBe(1);
-    const { locks } = fleet.process();
-    expect(await locks.tryAcquire('k')).toBeNull();
-    for (const lease of [leases[1]!, leases[0]!]) expect(await lease.release()).toBe('released');
-    expect(await locks.tryAcquire('k')).toBeNull();
-    expect(await leases[2]!.release()).toBe('released');
-    expect(await locks.isLocked('k')).toBe(false);
-    const reading = await locks.acquire('k', { owner: 'saga-8', mode: 'read' });
-    await expect(fleet.process().locks.acquire('k', { owner: 'saga-8' })).rejects.toThrow(LockUsageError);
-    await reading.release();
   });
 });
 

@@ -77,18 +77,6 @@ describe('A hold that is handed off', () => {
     await lease.release();
   });
 
-  it('can be adopted once: the second is told so, while the first holds and after that', async () => {
-    const fleet = new Fleet();
-    const [giver, worker, retry] = [fleet.process(), fleet.process(), fleet.process()];
-    const ticket = await (await giver.locks.acquire('k')).handOff();
-    const lease = await worker.locks.adopt(ticket);
-    await expect(retry.locks.adopt(ticket)).rejects.toThrow("Lock 'k' was lost: its ticket was adopted already");
-    lease.assertHeld();
-    await lease.release();
-    await expect(retry.locks.withAdopted(ticket, () => 'twice')).rejects.toThrow('adopted already');
-    await expect(retry.locks.adopt(ticket)).rejects.toBeInstanceOf(LockLostError);
-  });
-
   it('keeps its mode: a reader hands off beside other readers of its process, who go on', async () => {
     const fleet = new Fleet();
     const [giver, worker, writer] = [fleet.process(), fleet.process(), fleet.process()];
@@ -110,36 +98,6 @@ describe('A hold that is handed off', () => {
     await (await fleet.clock.runUntil(writing)).release();
   });
 
-  it('keeps what is left of its minHoldMs, also when its ticket ends before', async () => {
-    const fleet = new Fleet();
-    const [giver, worker, stranger] = [fleet.process(), fleet.process(), fleet.process()];
-    const since = fleet.clock.now();
-    const first = await (await giver.locks.acquire('k', { minHoldMs: 20_000 })).handOff({ withinMs: 5_000 });
-    await fleet.clock.advance(1_000);
-    await (await worker.locks.adopt(first)).release();
-    await (await fleet.clock.runUntil(stranger.locks.acquire('k', { waitMs: 60_000 }))).release();
-    expect(fleet.clock.now() - since).toBeGreaterThanOrEqual(20_000);
-
-    const again = fleet.clock.now();
-    const second = await (await giver.locks.acquire('k', { minHoldMs: 20_000 })).handOff({ withinMs: 5_000 });
-    await fleet.clock.advance(6_000);
-    await expect(worker.locks.adopt(second)).rejects.toThrow('too late');
-    await (await fleet.clock.runUntil(stranger.locks.acquire('k', { waitMs: 60_000 }))).release();
-    expect(fleet.clock.now() - again).toBeGreaterThanOrEqual(20_000);
-  });
-
-  it('keeps its owner, whose other calls join the hold of who adopted it', async () => {
-    const fleet = new Fleet();
-    const [giver, worker, kin] = [fleet.process(), fleet.process(), fleet.process()];
-    const ticket = await (await giver.locks.acquire('k', { owner: 'saga:1' })).handOff();
-    const adopted = await worker.locks.adopt(ticket);
-    const joined = await kin.locks.acquire('k', { owner: 'saga:1', waitMs: 0 });
-    expect(joined.fence).toBe(adopted.fence);
-    const again = await kin.locks.adopt(await adopted.handOff());
-    expect(again.fence).toBe(joined.fence);
-    await Promise.all([joined.release(), again.release()]);
-  });
-
   it('keeps its permit: never more are inside than there are, and its process takes part in the next turns', async () => {
     const fleet = new Fleet();
     const [giver, worker] = [fleet.process(), fleet.process()];
@@ -153,21 +111,6 @@ describe('A hold that is handed off', () => {
     const got = await fleet.clock.runUntil(third);
     expect(got.fence).toBeGreaterThan(adopted.fence);
     await Promise.all([got.release(), other.release()]);
-    expect(fleet.store.size).toBe(0);
-  });
-
-  it('hands on several locks with one ticket, all or none', async () => {
-    const fleet = new Fleet();
-    const [giver, worker] = [fleet.process(), fleet.process()];
-    const lease = await giver.locks.acquire(['b', 'a']);
-    const ticket = await lease.handOff({ withinMs: 30_000 });
-    const adopted = await worker.locks.adopt(ticket);
-    expect(adopted.keys).toEqual(['a', 'b']);
-    for (const key of adopted.keys) expect(adopted.fences.get(key)).toBeGreaterThan(lease.fences.get(key)!);
-    const next = await adopted.handOff();
-    expect(await worker.locks.forceRelease('b')).toBe(true);
-    await expect(worker.locks.adopt(next)).rejects.toThrow("Lock 'b' was lost: its ticket was adopted already (it is good for one adoption), or an operator took the lock away.");
-    await fleet.clock.advance(100);
     expect(fleet.store.size).toBe(0);
   });
 

@@ -20,6 +20,13 @@ describe('A hold', () => {
     expect(lease.remainingMs).toBe(0);
   });
 
+  it('S3: is told as lost by its release when the machine slept for longer than its lease', async () => {
+    const { fleet, locks } = alone();
+    const lease = await locks.acquire('k', { leaseMs: 5_000 });
+    fleet.clock.sleepMachine(6_000);
+    expect(await lease.release()).toBe('lost');
+  });
+
   it('is not begun on an answer that was asked for before the machine slept: the store is asked again', async () => {
     const { fleet, locks, wire } = alone();
     wire.slowMs = 100;

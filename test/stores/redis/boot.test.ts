@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { inspect } from 'node:util';
-import { afterEach, beforeAll, afterAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { Finding } from '../../../lib/core/port/lock-events.js';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
@@ -12,14 +12,11 @@ import { eventually } from '../../support/eventually.js';
 import { within } from '../../support/in-time.js';
 import { freePort } from '../../support/free-port.js';
 import { startFlakyProxy } from '../../support/flaky-proxy.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { closeStores, makeRedisStore, openRedisStore } from '../../support/redis-store.js';
+import { forAll } from '../../support/started.js';
 
-let server: RedisServer;
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(() => server.stop());
+const server = forAll(startRedis);
 afterEach(async () => {
   await closeStores();
   await server.command('FLUSHALL');

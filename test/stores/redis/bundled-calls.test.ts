@@ -4,16 +4,17 @@ import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import { systemClock } from '../../../lib/core/port/clock.js';
 import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import { acquireRequest } from '../../support/acquire-request.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { openRedisStore } from '../../support/redis-store.js';
+import { forAll } from '../../support/started.js';
 
 describe('Calls made in one turn of the event loop', () => {
-  let server: RedisServer;
   let redis: Redis;
   let store: RedisStore;
 
+  afterAll(() => store.close());
+  const server = forAll(startRedis);
   beforeAll(async () => {
-    server = await startRedis();
     redis = server.client();
     store = await openRedisStore(server.url, 'p');
     await store.release({ key: 'warm', id: 'p.none' });
@@ -21,11 +22,6 @@ describe('Calls made in one turn of the event loop', () => {
 
   beforeEach(async () => {
     await redis.config('RESETSTAT');
-  });
-
-  afterAll(async () => {
-    await store.close();
-    await server.stop();
   });
 
   function request(key: string, given: Partial<AcquireRequest> = {}): AcquireRequest {

@@ -1,20 +1,19 @@
 /** A Cluster that asks for a password, given in each of the ways that the option `redis` takes. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import type { ClientPackage, ClusterTarget } from '../../../lib/stores/wire/redis-target.js';
 import { acquireRequest } from '../../support/acquire-request.js';
-import { startCluster, type RedisCluster } from '../../support/redis-cluster.js';
+import { startCluster } from '../../support/redis-cluster.js';
+import { forAll } from '../../support/started.js';
 import { USUAL_OPTIONS } from '../../support/store-options.js';
 import { connectBy } from '../../support/test-client.js';
 
 const PASSWORD = 'p@ss/word';
 
-let cluster: RedisCluster;
+const cluster = forAll(() => startCluster({ masters: 3 }));
 beforeAll(async () => {
-  cluster = await startCluster({ masters: 3 });
   for (const master of cluster.masters) await master.command('CONFIG', 'SET', 'requirepass', PASSWORD);
 });
-afterAll(() => cluster.stop());
 
 describe.each<ClientPackage>(['ioredis', 'redis'])('A Cluster with a password is reached by %s', (client) => {
   it.each<[string, (addresses: readonly string[]) => ClusterTarget]>([

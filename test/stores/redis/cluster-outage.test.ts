@@ -1,8 +1,9 @@
 /** What the processes ask of a Cluster while one of its masters is down and nobody takes its place. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { startCluster, type RedisCluster } from '../../support/redis-cluster.js';
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { startCluster } from '../../support/redis-cluster.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
+import { forAll } from '../../support/started.js';
 import { connectBy } from '../../support/test-client.js';
 
 /** In the first seconds all memories are asked for once more. */
@@ -10,16 +11,9 @@ const SETTLED_MS = 3_000;
 const WATCHED_MS = 4_000;
 
 describe.each(['ioredis', 'redis'] as const)('A master of a Cluster that is down, with %s,', (client) => {
-  let cluster: RedisCluster;
 
-  beforeAll(async () => {
-    cluster = await startCluster({ args: ['--cluster-require-full-coverage', 'no'] });
-  });
-
-  afterAll(async () => {
-    await closeStores();
-    await cluster.stop();
-  });
+  afterAll(() => closeStores());
+  const cluster = forAll(() => startCluster({ args: ['--cluster-require-full-coverage', 'no'] }));
 
   /** How many commands the other masters have run, those of scripts included, or have sent elsewhere. */
   async function commandsOfOthers(): Promise<number> {

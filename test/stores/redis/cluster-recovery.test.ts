@@ -1,39 +1,24 @@
 /** A Cluster in which one master forgets what it granted: those who hold bring their leases back to whoever serves the slot then. */
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { StoreEvent } from '../../../lib/core/port/lock-events.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
-import { LockService } from '../../../lib/lock.service.js';
+import type { LockService } from '../../../lib/lock.service.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { broughtBack, storeEvents } from '../../support/store-events.js';
 import { eventually } from '../../support/eventually.js';
-import { startCluster, type RedisCluster } from '../../support/redis-cluster.js';
+import { startCluster } from '../../support/redis-cluster.js';
 import type { RedisServer } from '../../support/redis-server.js';
-import { closeStores, makeRedisStore } from '../../support/redis-store.js';
+import { closeStores, openLocks as openLocksOn } from '../../support/redis-store.js';
+import { forEachTest } from '../../support/started.js';
 
 const keys = new RedisKeys('lock');
 const LOCKS = 30;
 /** A failover takes some seconds, and a recovery follows it. */
 const SERVED_WITHIN_MS = 20_000;
 
-let cluster: RedisCluster;
-let services: LockService[];
-beforeEach(async () => {
-  services = [];
-  cluster = await startCluster({ masters: 3, replicasEach: 1 });
-});
-afterEach(async () => {
-  await Promise.all(services.map((locks) => locks.close()));
-  await closeStores();
-  await cluster.stop();
-});
+const cluster = forEachTest(() => startCluster({ masters: 3, replicasEach: 1 }), closeStores);
 
-async function openLocks(process: string): Promise<LockService> {
-  const store = makeRedisStore({ cluster: cluster.startupNodes }, process, { recoveryMs: 1_000 });
-  const locks = new LockService({ store, process, leaseMs: 30_000, waitMs: 60_000, shutdownGraceMs: 0 });
-  services.push(locks);
-  await locks.open();
-  return locks;
-}
+const openLocks = (process: string): Promise<LockService> => openLocksOn({ cluster: cluster.startupNodes }, process, { recoveryMs: 1_000 });
 
 async function slotOf(key: string): Promise<number> {
   return cluster.slotOf(keys.lock(key));

@@ -1,21 +1,18 @@
 /** The Redis store on a Cluster whose slots move and whose masters die. */
 import { inspect } from 'node:util';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import type { AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
 import type { Connections } from '../../../lib/stores/wire/connections.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { acquireRequest, newId } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { within } from '../../support/in-time.js';
-import { startCluster, type RedisCluster } from '../../support/redis-cluster.js';
+import { startCluster } from '../../support/redis-cluster.js';
 import type { RedisServer } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
+import { forAll } from '../../support/started.js';
 
-let cluster: RedisCluster;
-beforeAll(async () => {
-  cluster = await startCluster({ masters: 3, replicasEach: 1 });
-});
-afterAll(() => cluster.stop());
+const cluster = forAll(() => startCluster({ masters: 3, replicasEach: 1 }));
 afterEach(() => closeStores());
 
 const keys = new RedisKeys('lock');

@@ -1,24 +1,21 @@
 /** Waiters that died, and waiters that are deaf for a moment, on one Redis: the whole library in each of many processes. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { LockService } from '../../../lib/lock.service.js';
 import { eventually } from '../../support/eventually.js';
 import { within } from '../../support/in-time.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { closeStores, makeRedisStore } from '../../support/redis-store.js';
+import { forAll } from '../../support/started.js';
 import { startWorker, type Worker } from '../../support/worker.js';
 
-let redis: RedisServer;
 const workers: Worker[] = [];
 
-beforeAll(async () => {
-  redis = await startRedis();
-});
+const redis = forAll(startRedis);
 afterEach(async () => {
   await Promise.all(workers.splice(0).map((worker) => worker.kill()));
   await closeStores();
   await redis.command('FLUSHALL');
 });
-afterAll(() => redis.stop());
 
 async function process(name: string): Promise<LockService> {
   const locks = new LockService({ store: makeRedisStore(redis.url, name), process: name });

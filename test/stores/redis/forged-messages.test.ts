@@ -1,5 +1,5 @@
 /** Messages from somebody who may publish, as every new user of Redis 6.2 may: a message says no more than its request could get. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
 import { FenceFloors } from '../../../lib/stores/wire/fence-floors.js';
 import { acquireCall, releaseCall, type BuiltCall } from '../../../lib/stores/wire/lua.generated.js';
@@ -8,21 +8,18 @@ import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import { acquireRequest, granted, newId } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { acquireArguments } from '../../support/lua-server.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
+import { forAll } from '../../support/started.js';
 
 const keys = new RedisKeys('lock');
 const DAY_US = 86_400_000_000;
 const HIGHEST = Number.MAX_SAFE_INTEGER;
-let server: RedisServer;
 let holder: RedisStore;
 let store: RedisStore;
 let wakes: Wake[];
 
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(() => server.stop());
+const server = forAll(startRedis);
 beforeEach(async () => {
   holder = await openRedisStore(server.url, 'h');
   store = await openRedisStore(server.url, 'p');

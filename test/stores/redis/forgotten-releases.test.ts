@@ -1,33 +1,18 @@
 /** A Redis that forgets what ended: it goes back to a state with holders who had released their locks, and with tickets that were used. */
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { LockService } from '../../../lib/lock.service.js';
+import { describe, expect, it } from '@jest/globals';
+import type { LockService } from '../../../lib/lock.service.js';
 import { eventually } from '../../support/eventually.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
-import { closeStores, makeRedisStore } from '../../support/redis-store.js';
+import { startRedis } from '../../support/redis-server.js';
+import { closeStores, openLocks as openLocksOn } from '../../support/redis-store.js';
+import { forEachTest } from '../../support/started.js';
 
 const LEASE_MS = 60_000;
 /** Long before the leases in the snapshot end, and long after a recovery. */
 const SOON_MS = 15_000;
 
-let server: RedisServer;
-const services: LockService[] = [];
+const server = forEachTest(startRedis, closeStores);
 
-beforeEach(async () => {
-  server = await startRedis();
-});
-afterEach(async () => {
-  await Promise.all(services.splice(0).map((locks) => locks.close()));
-  await closeStores();
-  await server.stop();
-});
-
-async function openLocks(process: string): Promise<LockService> {
-  const store = makeRedisStore(server.url, process, { recoveryMs: 500 });
-  const locks = new LockService({ store, process, leaseMs: LEASE_MS, waitMs: SOON_MS, shutdownGraceMs: 0 });
-  services.push(locks);
-  await locks.open();
-  return locks;
-}
+const openLocks = (process: string): Promise<LockService> => openLocksOn(server.url, process, { recoveryMs: 500 }, { leaseMs: LEASE_MS, waitMs: SOON_MS });
 
 describe('What a process has released is free after its Redis', () => {
   it('was killed and restarted with an older snapshot', async () => {

@@ -1,16 +1,16 @@
 /** Requests that lay in an old connection and arrive long after their callers had an answer, or were told that there is none. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../../lib/core/port/clock.js';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
 import { LockService } from '../../../lib/lock.service.js';
 import { eventually } from '../../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
+import { forAll } from '../../support/started.js';
 
 const COMMAND_TIMEOUT_MS = 300;
 
-let server: RedisServer;
 let proxy: FlakyProxy;
 /** Behind the proxy. */
 let far: LockService;
@@ -24,10 +24,7 @@ async function locksOn(url: string, process: string): Promise<LockService> {
   return new LockService({ store, process, clock, commandTimeoutMs: COMMAND_TIMEOUT_MS });
 }
 
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(() => server.stop());
+const server = forAll(startRedis);
 beforeEach(async () => {
   idleMs = 0;
   proxy = await startFlakyProxy(server.port);

@@ -1,31 +1,31 @@
 /** An owner with hundreds of holds of one lock: what that costs the server, its holds, and everybody else. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { LockService } from '../../../lib/lock.service.js';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
+import { LockService } from '../../../lib/lock.service.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
-import { admitAll, closeRedlocks, openRedlock } from '../../support/redlock-store.js';
-import { startMasters, startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startMasters, startRedis } from '../../support/redis-server.js';
 import { closeStores, makeRedisStore, openRedisStore, PATIENT } from '../../support/redis-store.js';
+import { admitAll, closeRedlocks, openRedlock } from '../../support/redlock-store.js';
 import { serverTimeOf } from '../../support/server-time.js';
+import { forAll } from '../../support/started.js';
 
 const OWNER = 'saga:1';
 const MOST = 1_000;
+
 /** Of the server's processor, for one script, on a machine with other work to do. */
 const LONGEST_SCRIPT_MS = 12;
 
 const keys = new RedisKeys('lock');
 const { lockKey, fenceKey } = keys.spotOf('k');
-let server: RedisServer;
 
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(() => server.stop());
+const server = forAll(startRedis);
+
 beforeEach(async () => {
   await server.command('FLUSHALL');
 });
+
 afterEach(() => closeStores());
 
 function request(how: Partial<AcquireRequest> = {}): AcquireRequest {
@@ -87,7 +87,7 @@ describe('a lock with a thousand holds', () => {
   });
 
   it('is read once for a batch of heartbeats of those who wait for it', async () => {
-    const store = await openRedisStore(server.url, 'p');
+    const store = await openRedisStore(server.url, 'p', PATIENT);
     const waiting = Array.from({ length: 100 }, (_, n) => request({ owner: `another:${n}` }));
     for (const { kind } of await Promise.all(waiting.map((one) => store.acquire(one)))) expect(kind).toBe('waiting');
     const tookMs = await serverTimeOf(server, async () => {
@@ -209,5 +209,57 @@ describe('a hold beside hundreds of its owner', () => {
     }
     expect(await server.command('EXISTS', lockKey)).toBe(0);
     expect(await server.command('EXISTS', fenceKey)).toBe(1);
+  });
+});
+
+/** A permit beside others, which is taken and given back on the text of the record: it is as exact as where all of it is read. */
+const permitsKey = keys.lock('k');
+
+function permit(how: Partial<AcquireRequest> = {}): AcquireRequest {
+  return acquireRequest({ key: 'k', leaseMs: 30_000, permits: 3, ...how });
+}
+
+describe('A permit beside others', () => {
+  it('is the same one when it is asked for again, and each has a higher fence than those before', async () => {
+    const store = await openRedisStore(server.url, 'p');
+    const holds = [permit(), permit(), permit({ label: 'Mail.send', graceMs: 500 })];
+    for (const hold of holds) expect(await store.acquire(hold)).toMatchObject({ kind: 'granted', grant: { fences: 1, contended: false } });
+    const record = await server.command('GET', permitsKey);
+    for (const hold of holds) expect((await store.acquire(hold)).kind).toBe('granted');
+    expect(await server.command('GET', permitsKey)).toBe(record);
+    const { holders } = await store.inspect('k');
+    expect(holders.map(({ id }) => id)).toEqual(holds.map(({ id }) => id));
+    expect(holders[2]).toMatchObject({ label: 'Mail.send', graceMs: 500 });
+    const fences = holders.map(({ fence }) => fence);
+    expect(fences).toEqual([...new Set(fences)].sort((one, other) => one - other));
+  });
+
+  it('is not given to more than there are permits, nor to another number, nor past those who wait', async () => {
+    const store = await openRedisStore(server.url, 'p');
+    const holds = [permit(), permit(), permit()];
+    for (const hold of holds.slice(0, 2)) expect((await store.acquire(hold)).kind).toBe('granted');
+    expect(await store.acquire(permit({ permits: 4 }))).toEqual({ kind: 'permits', permits: 3 });
+    expect(await store.acquire(permit({ permits: undefined, owner: '3' }))).toEqual({ kind: 'permits', permits: 3 });
+    expect((await store.acquire(holds[2]!)).kind).toBe('granted');
+    const [first, second] = [permit(), permit()];
+    expect((await store.acquire(first)).kind).toBe('waiting');
+    expect((await store.acquire(second)).kind).toBe('waiting');
+    expect(await store.release(holds[0]!)).toBe('released');
+    expect((await store.acquire(permit({ queue: false }))).kind).toBe('busy');
+    const { holders, waiters } = await store.inspect('k');
+    expect(holders.map(({ id }) => id)).toEqual([holds[1]!.id, holds[2]!.id, first.id]);
+    expect(waiters.map(({ id }) => id)).toEqual([second.id]);
+  });
+
+  it('is free again when the leases of others have ended', async () => {
+    const store = await openRedisStore(server.url, 'p');
+    const ended = [permit({ leaseMs: 100 }), permit({ leaseMs: 100 }), permit({ leaseMs: 100 })];
+    for (const hold of ended) expect((await store.acquire(hold)).kind).toBe('granted');
+    const later = permit();
+    const outcome = await store.acquire(later);
+    expect(outcome.kind).toBe('waiting');
+    await server.command('DEBUG', 'SLEEP', '0.15');
+    expect((await store.acquire(later)).kind).toBe('granted');
+    expect((await store.inspect('k')).holders.map(({ id }) => id)).toEqual([later.id]);
   });
 });

@@ -1,34 +1,20 @@
 /** Grants that came as messages: which memory of the server made them decides whether a lease that is not there was lost or forgotten. */
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { Wake } from '../../../lib/core/port/lock-store.js';
-import { LockService } from '../../../lib/lock.service.js';
+import type { LockService } from '../../../lib/lock.service.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
-import { closeStores, makeRedisStore, openRedisStore } from '../../support/redis-store.js';
+import { startRedis } from '../../support/redis-server.js';
+import { closeStores, openLocks as openLocksOn, openRedisStore } from '../../support/redis-store.js';
+import { forEachTest } from '../../support/started.js';
 
 const keys = new RedisKeys('lock');
 const RECOVERY_MS = 1_000;
 
-let server: RedisServer;
-const services: LockService[] = [];
-beforeEach(async () => {
-  server = await startRedis();
-});
-afterEach(async () => {
-  await Promise.all(services.splice(0).map((locks) => locks.close()));
-  await closeStores();
-  await server.stop();
-});
+const server = forEachTest(startRedis, closeStores);
 
-async function openLocks(process: string): Promise<LockService> {
-  const store = makeRedisStore(server.url, process, { recoveryMs: RECOVERY_MS });
-  const locks = new LockService({ store, process, leaseMs: 30_000, waitMs: 20_000, shutdownGraceMs: 0 });
-  services.push(locks);
-  await locks.open();
-  return locks;
-}
+const openLocks = (process: string): Promise<LockService> => openLocksOn(server.url, process, { recoveryMs: RECOVERY_MS });
 
 describe('A forced release of a lock that was granted by a message', () => {
   it.each([true, false])('is final: its holder is told that it lost the lease, with renew: %s', async (renew) => {

@@ -1,33 +1,18 @@
 /** Slots of a Cluster that are moved, while leases are held: to another master, and to one that had no slots. */
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { LockService } from '../../../lib/lock.service.js';
+import { describe, expect, it } from '@jest/globals';
+import type { LockService } from '../../../lib/lock.service.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { eventually } from '../../support/eventually.js';
-import { startCluster, type RedisCluster } from '../../support/redis-cluster.js';
-import { closeStores, makeRedisStore } from '../../support/redis-store.js';
+import { startCluster } from '../../support/redis-cluster.js';
+import { closeStores, openLocks as openLocksOn } from '../../support/redis-store.js';
+import { forEachTest } from '../../support/started.js';
 
 const keys = new RedisKeys('lock');
 const LEASE_MS = 3_000;
 
-let cluster: RedisCluster;
-let services: LockService[];
-beforeEach(async () => {
-  services = [];
-  cluster = await startCluster({ masters: 2, spares: 1 });
-});
-afterEach(async () => {
-  await Promise.all(services.map((locks) => locks.close()));
-  await closeStores();
-  await cluster.stop();
-});
+const cluster = forEachTest(() => startCluster({ masters: 2, spares: 1 }), closeStores);
 
-async function openLocks(process: string): Promise<LockService> {
-  const store = makeRedisStore({ cluster: cluster.startupNodes }, process, { recoveryMs: 1_000 });
-  const locks = new LockService({ store, process, leaseMs: LEASE_MS, waitMs: 60_000, shutdownGraceMs: 0 });
-  services.push(locks);
-  await locks.open();
-  return locks;
-}
+const openLocks = (process: string): Promise<LockService> => openLocksOn({ cluster: cluster.startupNodes }, process, { recoveryMs: 1_000 }, { leaseMs: LEASE_MS });
 
 /** Keys of one slot group, whose Redis keys share a slot. */
 function ofOneGroup(count: number): string[] {

@@ -1,23 +1,20 @@
 /** Grants that are pushed: messages that race their own answers, and fences of a server that lost its memory. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireRequest, Wake, HolderRef } from '../../../lib/core/port/lock-store.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import { acquireRequest, granted, newId } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { startFlakyProxy } from '../../support/flaky-proxy.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
+import { forAll } from '../../support/started.js';
 
-let server: RedisServer;
 let a: RedisStore;
 let b: RedisStore;
 let wakes: Map<string, Wake>;
 
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(() => server.stop());
+const server = forAll(startRedis);
 beforeEach(async () => {
   a = await openRedisStore(server.url, 'a');
   b = await openRedisStore(server.url, 'b');

@@ -1,10 +1,11 @@
 /** A master that was made a replica answers all that is on its way with READONLY at once. */
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, describe, expect, it, jest } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import type { Connections } from '../../../lib/stores/wire/connections.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
+import { forAll } from '../../support/started.js';
 
 /**
  * How often the server was left. Each time that it is told to leave, ioredis also adds a listener to the socket; Node warns of a leak
@@ -22,16 +23,9 @@ function countLeavings(store: RedisStore): () => number {
 }
 
 describe('A server that has become read-only', () => {
-  let redis: RedisServer;
 
-  beforeAll(async () => {
-    redis = await startRedis();
-  });
-
-  afterAll(async () => {
-    await closeStores();
-    await redis.stop();
-  });
+  afterAll(() => closeStores());
+  const redis = forAll(startRedis);
 
   it('is left once, not once for each of a hundred answers, and served from again when it can write', async () => {
     const store = await openRedisStore(redis.url, 'p1');

@@ -1,17 +1,14 @@
 /** Reading and writing in turns, over several processes and one Redis: who is let in together. */
-import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
+import { afterEach, expect, it } from '@jest/globals';
 import { delay, systemClock } from '../../../lib/core/port/clock.js';
 import { LockService } from '../../../lib/lock.service.js';
 import { eventually } from '../../support/eventually.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { closeStores, openRedisStore, PATIENT } from '../../support/redis-store.js';
+import { forAll } from '../../support/started.js';
 
-let server: RedisServer;
-beforeAll(async () => {
-  server = await startRedis();
-});
+const server = forAll(startRedis);
 afterEach(closeStores);
-afterAll(() => server.stop());
 
 async function processNamed(process: string): Promise<LockService> {
   return new LockService({ store: await openRedisStore(server.url, process, PATIENT), process });

@@ -1,20 +1,18 @@
 /** A Redis that forgets what it granted and comes back without a replica: leases that replicas must acknowledge are brought back in time too. */
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { LockService } from '../../../lib/lock.service.js';
+import type { LockService } from '../../../lib/lock.service.js';
 import { eventually } from '../../support/eventually.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
-import { closeStores, makeRedisStore } from '../../support/redis-store.js';
+import { closeStores, openLocks as openLocksOn } from '../../support/redis-store.js';
 
 let master: RedisServer;
 let replica: RedisServer;
-const services: LockService[] = [];
 beforeEach(async () => {
   master = await startRedis({ args: ['--repl-diskless-sync-delay', '0'] });
   replica = await startRedis({ args: ['--replicaof', '127.0.0.1', String(master.port)] });
   await follows();
 });
 afterEach(async () => {
-  await Promise.all(services.splice(0).map((locks) => locks.close()));
   await closeStores();
   await Promise.all([master, replica].map((server) => server.stop()));
 });
@@ -23,14 +21,8 @@ async function follows(): Promise<void> {
   await eventually(async () => expect(((await replica.command('ROLE')) as unknown[])[3]).toBe('connected'));
 }
 
-async function openLocks(process: string): Promise<LockService> {
-  // A renewal that waits in vain for replicas takes most of commandTimeoutMs, which is longer than the recovery lasts.
-  const store = makeRedisStore(master.url, process, { recoveryMs: 1_000, commandTimeoutMs: 6_000 });
-  const locks = new LockService({ store, process, leaseMs: 30_000, waitMs: 60_000, shutdownGraceMs: 0 });
-  services.push(locks);
-  await locks.open();
-  return locks;
-}
+// A renewal that waits in vain for replicas takes most of commandTimeoutMs, which is longer than the recovery lasts.
+const openLocks = (process: string): Promise<LockService> => openLocksOn(master.url, process, { recoveryMs: 1_000, commandTimeoutMs: 6_000 });
 
 describe('A master that was restarted empty and has no replica', () => {
   it.each([

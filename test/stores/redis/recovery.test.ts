@@ -1,38 +1,26 @@
 /** A Redis that forgets what it granted: those who hold bring their leases back before anything new is granted. */
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import { LockService } from '../../../lib/lock.service.js';
 import type { RedisStoreOptions } from '../../../lib/stores/redis/redis-store.js';
 import { acquireRequest, granted } from '../../support/acquire-request.js';
 import { broughtBack, storeEvents } from '../../support/store-events.js';
 import { eventually } from '../../support/eventually.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { recall, renew } from '../../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
-import { closeStores, makeRedisStore } from '../../support/redis-store.js';
+import { closeStores, makeRedisStore, openLocks as openLocksOn } from '../../support/redis-store.js';
+import { forEachTest } from '../../support/started.js';
 
 const RECOVERY_MS = 1_000;
 
-let server: RedisServer;
-const services: LockService[] = [];
 const afterTest: (() => void)[] = [];
 
-beforeEach(async () => {
-  server = await startRedis();
-});
-afterEach(async () => {
-  for (const done of afterTest.splice(0)) done();
-  await Promise.all(services.splice(0).map((locks) => locks.close()));
-  await closeStores();
-  await server.stop();
-});
+afterEach(() => afterTest.splice(0).forEach((done) => done()));
+const server = forEachTest(startRedis, closeStores);
 
-async function openLocks(process: string, options: Partial<RedisStoreOptions> = {}): Promise<LockService> {
-  const store = makeRedisStore(server.url, process, { recoveryMs: RECOVERY_MS, ...options });
-  const locks = new LockService({ store, process, leaseMs: 30_000, waitMs: 20_000, shutdownGraceMs: 0 });
-  services.push(locks);
-  await locks.open();
-  return locks;
+function openLocks(process: string, options: Partial<RedisStoreOptions> = {}): Promise<LockService> {
+  return openLocksOn(server.url, process, { recoveryMs: RECOVERY_MS, ...options }, { waitMs: 20_000 });
 }
 
 /** The server has served for longer than a recovery lasts: everything is granted. */

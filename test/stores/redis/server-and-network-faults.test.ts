@@ -1,5 +1,5 @@
 /** The Redis store on a server, a network and a script cache that fail: what is told, and that service resumes. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireOutcome, AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
 import { systemClock } from '../../../lib/core/port/clock.js';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
@@ -9,10 +9,10 @@ import { acquireRequest, newId } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { within } from '../../support/in-time.js';
 import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
+import { forAll } from '../../support/started.js';
 
-let server: RedisServer;
 let proxy: FlakyProxy;
 /** Behind the proxy, with a short command timeout. */
 let store: RedisStore;
@@ -20,10 +20,7 @@ let store: RedisStore;
 let other: RedisStore;
 let wakes: Wake[];
 
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(() => server.stop());
+const server = forAll(startRedis);
 beforeEach(async () => {
   proxy = await startFlakyProxy(server.port);
   store = await openRedisStore(proxy.url, 'p', { commandTimeoutMs: 300 });
@@ -186,15 +183,6 @@ describe('a server that fails', () => {
     expect(await store.renew([{ ...ask }])).toEqual([{ kind: 'lost' }]);
   });
 
-  it('when its script cache is flushed, nothing is noticed', async () => {
-    for (let i = 0; i < 20; i++) {
-      await server.command('SCRIPT', 'FLUSH');
-      const ask = request();
-      expect((await store.acquire(ask)).kind).toBe('granted');
-      expect(await store.release(ask)).toBe('released');
-    }
-  });
-
   it('when its memory is full, acquires fail until there is room, and releases work', async () => {
     const held = request();
     await store.acquire(held);
@@ -256,14 +244,6 @@ describe('a server that fails', () => {
     }, 10_000);
     expect(answers).toEqual(['busy']);
     await near.release(held);
-  });
-
-  it('when it is frozen and goes on, service resumes within 2 s', async () => {
-    await server.pause();
-    await failure(store.acquire(request()));
-    await failure(store.acquire(request()));
-    await server.resume();
-    await within(2_000, () => resumes());
   });
 });
 

@@ -1,22 +1,16 @@
 /** A store whose memory is older than its clients': what it grants to those who have gone is given back. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, describe, expect, it } from '@jest/globals';
 import { LockService } from '../../../lib/lock.service.js';
 import { eventually } from '../../support/eventually.js';
 import { within } from '../../support/in-time.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { closeStores, makeRedisStore } from '../../support/redis-store.js';
+import { forAll } from '../../support/started.js';
 
 describe('A queue that came back from the past', () => {
-  let redis: RedisServer;
 
-  beforeAll(async () => {
-    redis = await startRedis();
-  });
-
-  afterAll(async () => {
-    await closeStores();
-    await redis.stop();
-  });
+  afterAll(() => closeStores());
+  const redis = forAll(startRedis);
 
   async function process(name: string): Promise<LockService> {
     const locks = new LockService({ store: makeRedisStore(redis.url, name), process: name });

@@ -1,34 +1,18 @@
 /** A server that forgets what is held by a process that cannot say so in time: who waited for a lock, or was refused it, is not let in. */
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { LockService } from '../../../lib/lock.service.js';
-import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
-import { closeStores, makeRedisStore } from '../../support/redis-store.js';
+import { describe, expect, it } from '@jest/globals';
+import type { LockService } from '../../../lib/lock.service.js';
+import { startFlakyProxy } from '../../support/flaky-proxy.js';
+import { startRedis } from '../../support/redis-server.js';
+import { closeStores, openLocks as openLocksOn } from '../../support/redis-store.js';
+import { forEachTest } from '../../support/started.js';
 import { eventually } from '../../support/eventually.js';
 
 const RECOVERY_MS = 100;
 
-let server: RedisServer;
-let proxy: FlakyProxy;
-let services: LockService[];
-beforeEach(async () => {
-  services = [];
-  server = await startRedis();
-  proxy = await startFlakyProxy(server.port);
-}, 60_000);
-afterEach(async () => {
-  await Promise.all(services.map((locks) => locks.close()));
-  await closeStores();
-  await proxy.stop();
-  await server.stop();
-});
+const server = forEachTest(startRedis, closeStores);
+const proxy = forEachTest(() => startFlakyProxy(server.port), closeStores);
 
-async function openLocks(process: string, url: string): Promise<LockService> {
-  const locks = new LockService({ store: makeRedisStore(url, process, { recoveryMs: RECOVERY_MS }), process, leaseMs: 20_000, waitMs: 60_000, shutdownGraceMs: 0 });
-  services.push(locks);
-  await locks.open();
-  return locks;
-}
+const openLocks = (process: string, url: string): Promise<LockService> => openLocksOn(url, process, { recoveryMs: RECOVERY_MS }, { leaseMs: 20_000 });
 
 describe('A lock whose holder cannot reach the server that forgot it', () => {
   it('is granted to nobody who waited for it or was refused it, and stays that of its holder, who brings it back long after the recovery', async () => {

@@ -15,7 +15,7 @@ const LEASE_MS = 1_000;
 type Word = 'has it' | 'lost it' | 'had it taken' | 'may have had it taken' | 'fails' | 'has it, late' | 'had it taken, late';
 
 /** What became of the renewal, and the nodes that were given the lease back, by their places. `isTrusted`: whether its trust lasts. */
-async function renewal(words: readonly Word[], isTrusted = true, isTakenBack = false): Promise<{ kind: RenewOutcome['kind']; givenBack: number[] }> {
+async function renewal(words: readonly Word[], isTrusted = true, isTakenBack = false, takenOn = 0): Promise<{ kind: RenewOutcome['kind']; givenBack: number[] }> {
   const clock = new FakeClock();
   const givenBack: number[] = [];
   const nodes = words.map((word, at) => ({
@@ -37,7 +37,7 @@ async function renewal(words: readonly Word[], isTrusted = true, isTakenBack = f
     mayBeTaken: (): boolean => word.includes('had it taken'),
   }));
   const ballot = {
-    key: 'k', id: 'p.1/1', state: 'held', request: { leaseMs: LEASE_MS }, trustedUntil: isTrusted ? Infinity : -Infinity, standings, takenOn: 0,
+    key: 'k', id: 'p.1/1', state: 'held', request: { leaseMs: LEASE_MS }, trustedUntil: isTrusted ? Infinity : -Infinity, standings, takenOn,
     lasts: () => {},
     renewal: (leaseMs: number, held?: Ballot): Partial<RenewRequest> => ({ leaseMs, held }),
   } as unknown as Ballot;
@@ -72,6 +72,10 @@ describe('A renewal by quorum', () => {
     expect(await renewal(['has it', 'had it taken', 'had it taken', 'fails', 'has it'])).toEqual({ kind: 'unknown', givenBack: [] });
     expect(await renewal(['has it', 'had it taken', 'lost it', 'has it', 'has it'])).toEqual({ kind: 'renewed', givenBack: [2] });
     expect(await renewal(['has it', 'may have had it taken', 'lost it', 'has it', 'has it'])).toEqual({ kind: 'renewed', givenBack: [1, 2] });
+  });
+
+  it('S3: gives it back to no node when another one, which does not answer now, had it taken away before', async () => {
+    expect(await renewal(['has it', 'has it', 'lost it', 'fails', 'fails'], true, false, 1)).toEqual({ kind: 'unknown', givenBack: [] });
   });
 
   it('S3: is lost when one node had it taken away and no quorum has it, for a quorum may have confirmed that', async () => {

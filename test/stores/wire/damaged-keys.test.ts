@@ -8,16 +8,13 @@ import { acquireRequest } from '../../support/acquire-request.js';
 import { admitAll, closeRedlocks, openRedlock } from '../../support/redlock-store.js';
 import { startMasters, startRedis, type RedisServer } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
+import { forAll } from '../../support/started.js';
 
 const keys = new RedisKeys('lock');
-let server: RedisServer;
 let store: RedisStore;
 let reports: string[];
 
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(() => server.stop());
+const server = forAll(startRedis);
 beforeEach(async () => {
   reports = [];
   store = await openRedisStore(server.url, 'p', { report: ({ message }) => reports.push(message) });

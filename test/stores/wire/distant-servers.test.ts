@@ -1,27 +1,20 @@
 /** A server that is far away: a command fits into commandTimeoutMs, and the several exchanges of a new connection do not. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { LockService } from '../../../lib/lock.service.js';
 import { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import type { ClientPackage } from '../../../lib/stores/wire/redis-target.js';
 import { eventually } from '../../support/eventually.js';
-import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startFlakyProxy } from '../../support/flaky-proxy.js';
+import { startRedis } from '../../support/redis-server.js';
+import { forAll } from '../../support/started.js';
 import { USUAL_OPTIONS } from '../../support/store-options.js';
 import { connectBy } from '../../support/test-client.js';
 
 const ONE_WAY_MS = 120;
 const COMMAND_TIMEOUT_MS = 400;
 
-let server: RedisServer;
-let proxy: FlakyProxy;
-beforeAll(async () => {
-  server = await startRedis();
-  proxy = await startFlakyProxy(server.port);
-});
-afterAll(async () => {
-  await proxy.stop();
-  await server.stop();
-});
+const server = forAll(startRedis);
+const proxy = forAll(() => startFlakyProxy(server.port));
 
 describe.each<ClientPackage>(['ioredis', 'redis'])('With %s and a server that is far away', (client) => {
   it('C3: a process connects again when its connections were reset', async () => {

@@ -1,10 +1,11 @@
 /** A network that gives up connections over which nothing passes for a while, as load balancers and address translators do, often after 30 s. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { LockService } from '../../../lib/lock.service.js';
 import { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import { eventually } from '../../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy, type IdleEnd } from '../../support/flaky-proxy.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
+import { forAll } from '../../support/started.js';
 import { USUAL_OPTIONS } from '../../support/store-options.js';
 import { connectBy } from '../../support/test-client.js';
 
@@ -13,13 +14,9 @@ const IDLE_MS = 250;
 const LEASE_MS = 3_000;
 const COMMAND_TIMEOUT_MS = 1_000;
 
-let server: RedisServer;
 let proxy: FlakyProxy;
 let opened: LockService[];
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(() => server.stop());
+const server = forAll(startRedis);
 beforeEach(async () => {
   proxy = await startFlakyProxy(server.port);
   opened = [];

@@ -1,5 +1,5 @@
 /** Clients of node-redis that an application gives, and what becomes of its connections when the server or the network fails. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { createClient, createCluster, createSentinel } from 'redis';
 import { connectTo } from '../../../lib/stores/wire/connect-to.js';
 import type { RedisTarget } from '../../../lib/stores/wire/redis-target.js';
@@ -12,14 +12,11 @@ import { startCluster } from '../../support/redis-cluster.js';
 import { startSentinel } from '../../support/redis-sentinel.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
+import { forAll } from '../../support/started.js';
 
-let server: RedisServer;
 let proxy: FlakyProxy;
 
-beforeAll(async () => {
-  server = await startRedis({ args: ['--requirepass', 'secret'] });
-});
-afterAll(() => server.stop());
+const server = forAll(() => startRedis({ args: ['--requirepass', 'secret'] }));
 beforeEach(async () => {
   proxy = await startFlakyProxy(server.port);
 });

@@ -1,26 +1,18 @@
 /** Answers that were for other requests, as they come when one answer got lost on the way and its connection lives on. */
-import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
+import { afterEach, expect, it } from '@jest/globals';
 import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import { lockState } from '../../../lib/stores/wire/lock-reply.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
-import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startFlakyProxy } from '../../support/flaky-proxy.js';
+import { startRedis } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
+import { forAll } from '../../support/started.js';
 
-let server: RedisServer;
-let proxy: FlakyProxy;
-
-beforeAll(async () => {
-  server = await startRedis();
-  proxy = await startFlakyProxy(server.port);
-});
+const server = forAll(startRedis);
+const proxy = forAll(() => startFlakyProxy(server.port));
 afterEach(() => closeStores());
-afterAll(async () => {
-  await proxy.stop();
-  await server.stop();
-});
 
 /** How many scripts the server has run. */
 async function runsOfScripts(): Promise<number> {

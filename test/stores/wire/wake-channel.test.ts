@@ -1,23 +1,20 @@
 /** The subscriber connection: what it hears, and how it is replaced when it hears nothing. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../../lib/core/port/clock.js';
 import type { Subscriber } from '../../../lib/stores/wire/connections.js';
 import { WakeChannel, type PushedGrant } from '../../../lib/stores/wire/wake-channel.js';
 import { eventually } from '../../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
+import { forAll } from '../../support/started.js';
 import { connectBy } from '../../support/test-client.js';
 
-let server: RedisServer;
 let proxy: FlakyProxy;
 let channel: WakeChannel;
 let heard: (PushedGrant | string)[];
 let connects: number;
 
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(() => server.stop());
+const server = forAll(startRedis);
 beforeEach(async () => {
   proxy = await startFlakyProxy(server.port);
   heard = [];
