@@ -221,10 +221,6 @@ const list = [
   ['lib/stores/redlock/quorum-view.ts', 'return lefts.length < quorum', 'Where just a quorum knows it, the least of all is the last of the quorum.', undefined, 'lefts.length <= quorum'],
   ['lib/stores/redlock/waiters.ts', 'called: new Set(), calledAt: -Infinity', 'No node has called yet, so that there is no earlier turn to forget.'],
   // lib/stores/redis
-  ['lib/stores/redis/renewals.ts', 'if (line?.length === 0) this.waiting.delete(source);', 'An empty line lets nobody start; its entry is memory alone.', undefined, 'false'],
-  ['lib/stores/redis/renewals.ts', 'if (line?.length === 0) this.waiting.delete(source);', 'An empty line lets nobody start; its entry is memory alone.', 'this.waiting.delete(source);'],
-  ['lib/stores/redis/renewals.ts', 'if (out === 0) this.out.delete(source);', 'No entry and one of 0 are alike; it is memory alone.', undefined, 'false'],
-  ['lib/stores/redis/renewals.ts', 'waiting !== undefined && waiting.length > 0', 'There is an entry while a command is open; the comparison is for the compiler.', undefined, 'waiting.length > 0'],
   ['lib/stores/redis/server-view.ts', 'connection = 0;', 'Any number will do that each connection has alone.'],
   ['lib/stores/redis/server-view.ts', 'this.connection += 1;', 'Any number will do that each connection has alone.', '1', '2'],
   ['lib/stores/redis/server-view.ts', 'this.connection += 1;', 'Any number will do that each connection has alone.', undefined, 'this.connection -= 1'],

@@ -146,7 +146,7 @@ const list = [
   ['one refusal for all', lua('shared/refusal'), "return { 'refused', reply }", 'error(reply, 0)', 'a damaged key fails the locks beside it', 'test/stores/wire/damaged-keys'],
   ['one refusal for a batch', lua('renew'), 'local done, words = pcall(renew, lockKey, uncommon[lockKey])', 'local done, words = true, renew(lockKey, uncommon[lockKey])', 'S3: a damaged key loses the leases beside it', 'test/stores/wire/damaged-keys'],
   ['one refusal for all waiters', lua('heartbeat'), 'local done, answers = pcall(heartbeat, waiters)', 'local done, answers = true, heartbeat(waiters)', 'L1: a damaged key loses the places beside it', 'test/stores/wire/damaged-keys'],
-  ['a list of all or nothing', wire('damaged-locks'), 'else if (isOfOneLock(look.reason)) damaged.push(look.reason);', '', 'a damaged key hides all locks', 'test/stores/wire/damaged-keys'],
+  ['a list of all or nothing', wire('store-failure'), 'else if (isOfOneLock(look.reason)) damaged.push(look.reason);', '', 'a damaged key hides all locks', 'test/stores/wire/damaged-keys'],
   // The store beside its scripts
   ['messages say what they like', redis('server-view'), ' || !couldAnswer(request, push)', '', 'S1: a forged message is trusted', 'test/stores/redis/forged-messages'],
   ['messages with any fence', redis('server-view'), 'if (push.fence > 1_000 * (serverNow + FURTHEST_AHEAD_MS)) return undefined;', 'if (serverNow < 0) return undefined;', 'S2: a forged message uses up all fences', 'test/stores/redis/forged-messages'],

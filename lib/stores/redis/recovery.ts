@@ -24,7 +24,7 @@ import type { ScriptCall } from '../wire/script-runner.js';
 import { LONG_AGO, marginOf, trustOf } from '../wire/server-clock.js';
 import { failedLock, isTryAgain, storeFailure } from '../wire/store-failure.js';
 import type { Releases } from './releases.js';
-import { FewAtATime, inBatches, type Renewals } from './renewals.js';
+import { inBatches, Limiter, type Renewals } from './renewals.js';
 import { beginningOf, type ServerView } from './server-view.js';
 
 /** A claim without an answer is sent again after this long, in ms: a late answer counts all the same. */
@@ -305,7 +305,7 @@ function onlyKeyOf(requests: readonly LeaseRequest[]): string | undefined {
  * a lease is no proof of a loss: bring-back.lua looks at the server's memory, and its answer decides.
  */
 export class BringingBack {
-  private readonly few = new FewAtATime(MAX_COMMANDS_OUT);
+  private readonly limiter = new Limiter<LeaseRequest, RenewOutcome>(MAX_COMMANDS_OUT, 0, (batch) => this.send(batch));
 
   constructor(
     private readonly server: ServerView,
@@ -355,7 +355,7 @@ export class BringingBack {
   /** Brings leases back. The outcomes are in the order of the requests; never rejects. */
   private bringBack(requests: readonly LeaseRequest[]): Promise<readonly RenewOutcome[]> {
     const sourceOf = ({ key }: LeaseRequest): number => this.server.trust.sourceOf(this.server.keys.groupOf(key));
-    return inBatches(requests, sourceOf, MAX_BROUGHT_BACK_TOGETHER, (batch) => this.few.run(sourceOf(batch[0]!), () => this.send(batch)));
+    return inBatches(requests, sourceOf, MAX_BROUGHT_BACK_TOGETHER, (batch) => this.limiter.run(sourceOf(batch[0]!), batch));
   }
 
   private async send(requests: readonly LeaseRequest[], isRepeated = false): Promise<readonly RenewOutcome[]> {

@@ -16,8 +16,9 @@ import type { ServerView } from './server-view.js';
 const MAX_COMMANDS_OUT = 16;
 
 export class Renewals {
-  private readonly few = new FewAtATime(MAX_COMMANDS_OUT);
-  private readonly acknowledged = new GatheredRenewals((requests) => this.runAcknowledged(requests), MAX_RENEWED_TOGETHER);
+  private readonly plain = new Limiter<RenewRequest, RenewOutcome>(MAX_COMMANDS_OUT, 0, (requests) => this.run(requests));
+  /** A connection that waits for replicas can do nothing else meanwhile, so each of these waits for the replicas at most twice. */
+  private readonly acknowledged = new Limiter<RenewRequest, RenewOutcome>(1, MAX_RENEWED_TOGETHER, (requests) => this.runAcknowledged(requests));
 
   constructor(private readonly server: ServerView) {}
 
@@ -38,7 +39,7 @@ export class Renewals {
   private async send(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const [first] = requests as readonly [RenewRequest];
     try {
-      return await (first.minReplicas > 0 ? this.acknowledged.renew(this.togetherOf(first), requests) : this.few.run(this.sourceOf(first), () => this.run(requests)));
+      return await (first.minReplicas > 0 ? this.acknowledged.run(this.togetherOf(first), requests) : this.plain.run(this.sourceOf(first), requests));
     } catch (error) {
       if (requests.length > 1 && isTryAgain(error)) return (await Promise.all(requests.map((one) => this.send([one])))).flat();
       const cause = this.failure(error, first.key);
@@ -95,105 +96,63 @@ export class Renewals {
   }
 }
 
-interface Gathered {
-  readonly requests: readonly RenewRequest[];
-  readonly resolve: (outcomes: readonly RenewOutcome[]) => void;
+interface Limited<T, R> {
+  readonly items: readonly T[];
+  readonly resolve: (outcomes: readonly R[]) => void;
   readonly reject: (error: unknown) => void;
-}
-
-/**
- * Gathers renewals that replicas must acknowledge. A connection that waits for replicas can do nothing else meanwhile. So one
- * command is sent at a time, and all renewals that come before its answer are sent together with the next: each waits for the
- * replicas at most twice.
- */
-class GatheredRenewals {
-  /** The renewals to send next, by the name under which they may share a command. An entry exists while a command is open. */
-  private readonly waiting = new Map<string, Gathered[]>();
-
-  /** `send` gets at most `largest` requests, or the requests of one call of {@link renew}, however many they are. */
-  constructor(
-    private readonly send: (requests: readonly RenewRequest[]) => Promise<readonly RenewOutcome[]>,
-    private readonly largest: number,
-  ) {}
-
-  /** Renews leases that may share a command with others of the name `together`. Outcomes are in order; rejects as `send` does. */
-  renew(together: string, requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    return new Promise((resolve, reject) => {
-      const one: Gathered = { requests, resolve, reject };
-      const waiting = this.waiting.get(together);
-      if (waiting !== undefined) return void waiting.push(one);
-      this.waiting.set(together, [one]);
-      // All renewals of this turn of the event loop go together already.
-      process.nextTick(() => void this.sendAll(together));
-    });
-  }
-
-  private async sendAll(together: string): Promise<void> {
-    for (let waiting = this.waiting.get(together); waiting !== undefined && waiting.length > 0; waiting = this.waiting.get(together)) {
-      await this.sendSome(waiting.splice(0, this.fitting(waiting)));
-    }
-    this.waiting.delete(together);
-  }
-
-  /** How many of the waiting calls fit into one command: at least one. */
-  private fitting(waiting: readonly Gathered[]): number {
-    let size = 0;
-    const tooMany = waiting.findIndex(({ requests }) => (size += requests.length) > this.largest);
-    return tooMany < 0 ? waiting.length : Math.max(1, tooMany);
-  }
-
-  private async sendSome(some: readonly Gathered[]): Promise<void> {
-    try {
-      const outcomes = await this.send(some.flatMap(({ requests }) => requests));
-      let at = 0;
-      for (const { requests, resolve } of some) resolve(outcomes.slice(at, (at += requests.length)));
-    } catch (error) {
-      if (some.length > 1 && isTryAgain(error)) for (const one of some) await this.sendSome([one]);
-      else for (const { reject } of some) reject(error);
-    }
-  }
 }
 
 /**
  * Lets only a few commands wait for their answers at a time, for each server. A process that holds a hundred thousand leases sends
  * hundreds of commands after a new connection. Sent all at once, the last of them would wait longer than their timeout for the
- * first, and be sent again while the server still works on what nobody awaits any more.
+ * first, and be sent again while the server still works on what nobody awaits any more. What waits meanwhile may share a command.
  */
-export class FewAtATime {
-  /** How many commands are out, by server. An entry exists while there are any. */
-  private readonly out = new Map<number, number>();
-  /** What starts the commands that have to wait, by server. An entry exists while there are any. */
-  private readonly waiting = new Map<number, (() => void)[]>();
+export class Limiter<T, R> {
+  /** The commands that are out under a name, and the calls that wait for one of their own. An entry exists while a command is out. */
+  private readonly lines = new Map<unknown, { out: number; readonly waiting: Limited<T, R>[] }>();
 
-  constructor(private readonly most: number) {}
+  constructor(
+    private readonly most: number,
+    /** How many items of several calls may share a command; 0 when each call has its own. The items of one call always go together. */
+    private readonly together: number,
+    private readonly send: (items: readonly T[]) => Promise<readonly R[]>,
+  ) {}
 
-  /** Runs `send` when fewer than the most are out to this server, and resolves or rejects as it does. */
-  async run<T>(source: number, send: () => Promise<T>): Promise<T> {
-    const out = this.out.get(source) ?? 0;
-    if (out < this.most) this.out.set(source, out + 1);
-    else await new Promise<void>((start) => this.lineOf(source).push(start));
+  /** The outcomes of these items, in their order. `name`: of the server, and of what may share a command. Rejects as `send` does. */
+  run(name: unknown, items: readonly T[]): Promise<readonly R[]> {
+    return new Promise((resolve, reject) => {
+      const line = this.lines.get(name) ?? { out: 0, waiting: [] };
+      line.waiting.push({ items, resolve, reject });
+      if (line.out === this.most) return;
+      line.out += 1;
+      this.lines.set(name, line);
+      const start = (): void => void this.sendAll(line.waiting).then(() => --line.out === 0 && this.lines.delete(name));
+      // The calls of this turn of the event loop go together already.
+      if (this.together > 0) process.nextTick(start);
+      else start();
+    });
+  }
+
+  private async sendAll(waiting: Limited<T, R>[]): Promise<void> {
+    while (waiting.length > 0) await this.sendSome(waiting.splice(0, this.fitting(waiting)));
+  }
+
+  /** How many of the waiting calls fit into one command: at least one. */
+  private fitting(waiting: readonly Limited<T, R>[]): number {
+    let size = 0;
+    const tooMany = waiting.findIndex(({ items }) => (size += items.length) > this.together);
+    return tooMany < 0 ? waiting.length : Math.max(1, tooMany);
+  }
+
+  private async sendSome(some: readonly Limited<T, R>[]): Promise<void> {
     try {
-      return await send();
-    } finally {
-      this.ended(source);
+      const outcomes = await this.send(some.flatMap(({ items }) => items));
+      let at = 0;
+      for (const { items, resolve } of some) resolve(outcomes.slice(at, (at += items.length)));
+    } catch (error) {
+      if (some.length > 1 && isTryAgain(error)) for (const one of some) await this.sendSome([one]);
+      else for (const { reject } of some) reject(error);
     }
-  }
-
-  private lineOf(source: number): (() => void)[] {
-    let line = this.waiting.get(source);
-    if (line === undefined) this.waiting.set(source, (line = []));
-    return line;
-  }
-
-  /** The next command takes the place of the one that has ended. */
-  private ended(source: number): void {
-    const line = this.waiting.get(source);
-    const next = line?.shift();
-    if (line?.length === 0) this.waiting.delete(source);
-    if (next !== undefined) return next();
-    const out = this.out.get(source)! - 1;
-    if (out === 0) this.out.delete(source);
-    else this.out.set(source, out);
   }
 }
 

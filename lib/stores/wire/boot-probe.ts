@@ -52,7 +52,7 @@ export function probe(probed: Probed): Promise<ServerFacts | undefined> {
 async function probeUntil(deadline: number, probed: Probed): Promise<ServerFacts | undefined> {
   const { connections, options, keys } = probed;
   try {
-    await connected(connections, options.clock, options.bootTimeoutMs);
+    await connected(connections, options.clock);
     while (!(await isFit(probed, deadline))) await delay(options.clock, PROBES_AGAIN_AFTER_MS);
     const facts = await factsOf(probed.runner, connections);
     checkEviction(facts, probed);

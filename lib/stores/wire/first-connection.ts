@@ -3,7 +3,7 @@
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
-import type { Connections } from './connections.js';
+import type { Address, Connections } from './connections.js';
 import { causeOf, reasonOf } from './store-failure.js';
 import { connect } from 'node:net';
 
@@ -13,33 +13,24 @@ const REFUSED = /\b(WRONGPASS|NOAUTH|ERR AUTH|invalid password|DB index is out o
 const NO_TLS = /wrong version number|packet length too long|unknown protocol/i;
 const TOO_LATE = /\bETIMEDOUT\b|no answer within/;
 
-/** Resolves when the server has answered on the connection. Rejects with LockStoreError. */
-export async function connected(connections: Connections, clock: Clock, withinMs: number): Promise<void> {
-  const { commands, node } = connections;
+/** Resolves when the server has answered on the connection. Rejects with LockStoreError; {@link boundedBoot} says how long it may take. */
+export async function connected(connections: Connections, clock: Clock): Promise<void> {
+  const { commands, node, addressWithTls: address } = connections;
   if (commands.state.isOpen) return;
   await new Promise<void>((resolve, reject) => {
     let asked = false;
-    const settle = (): void => {
-      clock.clearTimer(timer);
-      stopListening();
-      stopHearing();
-    };
-    const fail = (error: LockStoreError): void => {
-      settle();
-      reject(error);
-    };
-    const timer = clock.setTimer(() => fail(unreachable(connections, withinMs)), withinMs);
-    const stopListening = commands.onOpen(() => {
-      settle();
-      resolve();
-    });
     const stopHearing = commands.onError((error) => {
       const said = reasonOf(error);
-      if (NO_TLS.test(said)) return fail(withoutTls(node, error));
-      if (REFUSED.test(said)) return fail(refused(node, error));
-      if (asked || !TOO_LATE.test(said)) return;
+      if (NO_TLS.test(said)) return reject(withoutTls(node, error));
+      if (REFUSED.test(said)) return reject(refused(node, error));
+      if (asked || address === undefined || !TOO_LATE.test(said)) return;
       asked = true;
-      void answersPlain(connections, clock).then((plain) => plain && fail(withoutTls(node, error)));
+      void speaksPlain(address, clock).then((plain) => plain && reject(withoutTls(node, error)));
+    });
+    const stopListening = commands.onOpen(() => {
+      stopListening();
+      stopHearing();
+      resolve();
     });
     commands.start().catch((error: Error) => (connections.lastError ??= error));
   });
@@ -59,11 +50,6 @@ export async function boundedBoot<T>(connections: Connections, clock: Clock, wit
   } finally {
     if (timer !== undefined) clock.clearTimer(timer);
   }
-}
-
-/** Whether TLS is configured, and the server, if its address is known, answers without TLS. */
-async function answersPlain({ addressWithTls: address }: Connections, clock: Clock): Promise<boolean> {
-  return address !== undefined && speaksPlain(address.host, address.port, clock);
 }
 
 function unreachable({ node, lastError }: Connections, withinMs: number): LockStoreError {
@@ -97,7 +83,7 @@ const ANSWERS_WITHIN_MS = 500;
  * Finds out whether a server answers without TLS. A Redis without TLS says nothing to a client that begins with TLS, as a firewall
  * does. Only a question in plain text, a PING without any secret, tells the two apart.
  */
-function speaksPlain(host: string, port: number, clock: Clock): Promise<boolean> {
+function speaksPlain({ host, port }: Address, clock: Clock): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ host, port }, () => socket.write('PING\r\n'));
     const settle = (plain: boolean): void => {

@@ -9,15 +9,8 @@ import type { BuiltCall } from './lua.generated.js';
 import type { Outage } from './outage.js';
 import { type Attempt, isNoScript, isReply, NOT_CONNECTED, reasonOf, reasonWith, storeFailure, UnexpectedReplyError } from './store-failure.js';
 
-/**
- * A command to send over one connection, and what is called with its reply or its failure. Until it is answered, the errand
- * itself stands in the list of awaited answers, so that no further object is made for it.
- */
-export interface Errand extends Awaited {
-  /** Only the runner writes these. */
-  sentAt: number;
-  deadline: number;
-  isGivenUp: boolean;
+/** What is sent, and how. */
+interface Sending {
   /** What is sent, for messages. */
   readonly what: string;
   /** The lock that the command is about, for messages. */
@@ -30,6 +23,20 @@ export interface Errand extends Awaited {
   send(): Promise<unknown>;
   /** Sends the source of the script, to a server that does not know it. */
   sendSource?(): Promise<unknown>;
+}
+
+/**
+ * A command to send over one connection, and what is called with its reply or its failure. Until it is answered, the errand
+ * itself stands in the list of awaited answers, so that no further object is made for it.
+ */
+export interface Errand extends Sending {
+  readonly line: Line;
+  /** Its position in the list of those that are awaited; -1 when it is not in it. Only AwaitedAnswers writes it. */
+  index: number;
+  /** Only the runner writes these. */
+  sentAt: number;
+  deadline: number;
+  isGivenUp: boolean;
   /** Called with the reply. When it throws, {@link failed} is called with the error. */
   answered(reply: unknown): void;
   failed(error: LockStoreError): void;
@@ -45,25 +52,6 @@ export interface ScriptCall extends BuiltCall {
   readonly inOrder?: boolean | undefined;
 }
 
-/** What is sent, and how. */
-type Sending = Pick<Errand, 'what' | 'key' | 'redisKeys' | 'namesNobody' | 'timeoutMs' | 'send' | 'sendSource'>;
-
-/** One call of a script, which is sent by its hash. */
-function scriptSending({ connection }: Line, { script, keys, args, key, timeoutMs, namesNobody, inOrder }: ScriptCall): Sending {
-  const sendSource = (): Promise<unknown> => connection.sender.eval(script.source, keys.length, ...keys, ...args);
-  const send = inOrder ? sendSource : (): Promise<unknown> => connection.sender.evalsha(script.sha1, keys.length, ...keys, ...args);
-  return { what: script.name, key, redisKeys: keys, namesNobody, timeoutMs, send, sendSource };
-}
-
-/** `onAnswer` gets the reply and the local instant at which it was asked for. */
-function errandOf(line: Line, sending: Sending, onAnswer: (reply: unknown, sentAt: number) => void, failed: (error: LockStoreError) => void): Errand {
-  const errand: Errand = {
-    ...sending, line, failed, index: -1, sentAt: 0, deadline: 0, isGivenUp: false,
-    answered: (reply) => onAnswer(reply, errand.sentAt),
-  };
-  return errand;
-}
-
 /** The reply of a script: an integer, a string, or a list of replies. */
 export type ScriptReply = number | string | readonly ScriptReply[];
 
@@ -76,13 +64,12 @@ const LEAST_SILENCE_MS = 1_000;
 export class ScriptRunner {
   /** The connection for all but what waits for replicas. */
   readonly line: Line;
-  private readonly awaited: AwaitedAnswers<Errand>;
+  private readonly awaited: AwaitedAnswers;
   /**
    * The connections for renewals with WAIT, one for each number of replicas: while some miss theirs, the others have one of their own.
    * They have more patience, because they are silent while they wait.
    */
   private readonly replicated = new Map<number, Line>();
-  private readonly connecting = new Map<Connection, Promise<void>>();
   private closed = false;
 
   constructor(
@@ -97,11 +84,11 @@ export class ScriptRunner {
   }
 
   /** Runs a script, and resolves with what `decode` makes of its reply. Rejects with LockStoreError. */
-  run<T>(call: ScriptCall, decode: Decode<ScriptReply, T>): Promise<T> {
-    return new Promise<T>((resolve, failed) => {
-      const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as ScriptReply, sentAt, this.clock.now()));
-      this.perform(errandOf(this.line, scriptSending(this.line, call), answered, failed));
-    });
+  run<T>({ script, keys, args, key, timeoutMs, namesNobody, inOrder }: ScriptCall, decode: Decode<ScriptReply, T>): Promise<T> {
+    const { connection } = this.line;
+    const sendSource = (): Promise<unknown> => connection.sender.eval(script.source, keys.length, ...keys, ...args);
+    const send = inOrder ? sendSource : (): Promise<unknown> => connection.sender.evalsha(script.sha1, keys.length, ...keys, ...args);
+    return this.replyTo(this.line, { what: script.name, key, redisKeys: keys, namesNobody, timeoutMs, send, sendSource }, decode);
   }
 
   /** Runs a script that writes, and then WAIT for `replicas`. `decode` gets the reply and how many replicas acknowledged. */
@@ -116,13 +103,7 @@ export class ScriptRunner {
       if (this.clock.now() >= until) throw new Error('not connected in time');
       return connection.evalAndWait({ source: script.source, keys, args, replicas, waitMs: Math.max(1, Math.floor(0.8 * timeoutMs)) });
     };
-    return new Promise<T>((resolve, failed) => {
-      const answered = (both: unknown, sentAt: number): void => {
-        const [reply, acknowledged] = both as [ScriptReply, number];
-        resolve(decode(reply, acknowledged, sentAt));
-      };
-      this.perform(errandOf(line, { what: script.name, key, timeoutMs, send }, answered, failed));
-    });
+    return this.replyTo<[ScriptReply, number], T>(line, { what: script.name, key, timeoutMs, send }, ([reply, acknowledged], sentAt) => decode(reply, acknowledged, sentAt));
   }
 
   /**
@@ -140,9 +121,16 @@ export class ScriptRunner {
 
   /** The same, with a `decode` that gets the local instants between which the server ran the command. */
   timed<R, T>(what: string, send: (client: Sender) => Promise<unknown>, decode: Decode<R, T>): Promise<T> {
-    return new Promise<T>((resolve, failed) => {
-      const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as R, sentAt, this.clock.now()));
-      this.perform(errandOf(this.line, { what, key: undefined, send: () => send(this.line.connection.sender) }, answered, failed));
+    return this.replyTo(this.line, { what, key: undefined, send: () => send(this.line.connection.sender) }, decode);
+  }
+
+  private replyTo<R, T>(line: Line, sending: Sending, decode: Decode<R, T>): Promise<T> {
+    return new Promise((resolve, failed) => {
+      const errand: Errand = {
+        ...sending, line, failed, index: -1, sentAt: 0, deadline: 0, isGivenUp: false,
+        answered: (reply) => resolve(decode(reply as R, errand.sentAt, this.clock.now())),
+      };
+      this.perform(errand);
     });
   }
 
@@ -249,21 +237,16 @@ export class ScriptRunner {
     return Promise.reject(new Error(NOT_CONNECTED));
   }
 
-  /** Resolves when the connection is open. No client queues commands for it, so the first callers of a connection wait together here. */
-  private whenReady(connection: Connection): Promise<void> {
-    if (connection.state.isOpen) return Promise.resolve();
-    const present = this.connecting.get(connection);
-    if (present !== undefined) return present;
-    const connecting = new Promise<void>((resolve) => {
+  /** Resolves when the connection is open, because no client queues commands for it. */
+  private async whenReady(connection: Connection): Promise<void> {
+    if (connection.state.isOpen) return;
+    await new Promise<void>((resolve) => {
       const done = connection.onOpen(() => {
         done();
-        this.connecting.delete(connection);
         resolve();
       });
       connection.start().catch(() => {});
     });
-    this.connecting.set(connection, connecting);
-    return connecting;
   }
 }
 
@@ -286,23 +269,14 @@ export interface Line {
   out: number;
 }
 
-/** A command that was sent. */
-interface Awaited {
-  /** Its position in the list of those that are awaited; -1 when it is not in it. Only AwaitedAnswers writes it. */
-  index: number;
-  readonly line: Line;
-  readonly sentAt: number;
-  readonly deadline: number;
-}
-
 /**
  * The commands that were sent and not answered yet. Each has a deadline, because a connection that lost its peer neither answers nor
  * fails. A connection from which nothing comes at all is given up, so that a new one is made.
  *
  *     awaited ──▶ answered | refused | given up (its deadline has passed, or its connection is silent)
  */
-class AwaitedAnswers<A extends Awaited> {
-  private readonly out: A[] = [];
+class AwaitedAnswers {
+  private readonly out: Errand[] = [];
   private timer: Timer | undefined;
   private timerAt = Infinity;
 
@@ -311,10 +285,10 @@ class AwaitedAnswers<A extends Awaited> {
     /** Called with a connection that is to be given up, and why. */
     private readonly silent: (connection: Connection, reason: Error) => void,
     /** Called with a command whose answer is not awaited any more, and the reason. */
-    private readonly gaveUp: (awaited: A, reason: Error) => void,
+    private readonly gaveUp: (awaited: Errand, reason: Error) => void,
   ) {}
 
-  add(awaited: A): void {
+  add(awaited: Errand): void {
     const { line, sentAt, deadline } = awaited;
     awaited.index = this.out.length;
     this.out.push(awaited);
@@ -325,12 +299,12 @@ class AwaitedAnswers<A extends Awaited> {
     if (at < this.timerAt) this.lookAt(at);
   }
 
-  all(): readonly A[] {
+  all(): readonly Errand[] {
     return this.out;
   }
 
   /** Notes that a command was answered or has failed. Answers come in order, so the silence of its connection counts anew from now. */
-  heard(awaited: A): void {
+  heard(awaited: Errand): void {
     this.remove(awaited);
     const { line } = awaited;
     line.owesSince = line.out > 0 ? this.clock.now() : undefined;
@@ -347,7 +321,7 @@ class AwaitedAnswers<A extends Awaited> {
   }
 
   /** Removes it from the list. The last one of the list takes its position. */
-  private remove(awaited: A): void {
+  private remove(awaited: Errand): void {
     if (awaited.index < 0) return;
     const last = this.out.pop()!;
     if (last !== awaited) {
@@ -383,7 +357,7 @@ class AwaitedAnswers<A extends Awaited> {
     if (next < Infinity) this.lookAt(next);
   }
 
-  private giveUp(awaited: A, now: number): void {
+  private giveUp(awaited: Errand, now: number): void {
     this.remove(awaited);
     this.gaveUp(awaited, unanswered(now - awaited.sentAt));
   }
@@ -393,15 +367,11 @@ function unanswered(forMs: number): Error {
   return new Error(`no answer within ${Math.round(forMs)} ms`);
 }
 
-function nextLook({ deadline, line: { owesSince = Infinity, patienceMs } }: Awaited): number {
+function nextLook({ deadline, line: { owesSince = Infinity, patienceMs } }: Errand): number {
   return Math.min(deadline, owesSince + patienceMs);
 }
 
-function isSilent({ deadline, line }: Awaited, now: number): boolean {
-  const { owesSince = now, hasteMs } = line;
-  return now >= silentAt(line) || (now >= deadline && now - owesSince >= hasteMs);
-}
-
-function silentAt({ owesSince = Infinity, patienceMs }: Line): number {
-  return owesSince + patienceMs;
+function isSilent({ deadline, line }: Errand, now: number): boolean {
+  const { owesSince = Infinity, patienceMs, hasteMs } = line;
+  return now >= owesSince + patienceMs || (now >= deadline && now - owesSince >= hasteMs);
 }

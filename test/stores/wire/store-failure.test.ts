@@ -2,13 +2,12 @@
 import { connect } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../../lib/core/port/clock.js';
-import { DamagedLocks } from '../../../lib/stores/wire/damaged-locks.js';
 import { listLocks } from '../../../lib/stores/redis/redis-store.js';
 import type { Connections } from '../../../lib/stores/wire/connections.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import type { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
 import { Outage } from '../../../lib/stores/wire/outage.js';
-import { causeOf, isTryAgain, storeFailure } from '../../../lib/stores/wire/store-failure.js';
+import { causeOf, DamagedLocks, isTryAgain, storeFailure } from '../../../lib/stores/wire/store-failure.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { freePort } from '../../support/free-port.js';
 
