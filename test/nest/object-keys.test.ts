@@ -1,8 +1,10 @@
 /** Keys, fallbacks and signals that depend on the object whose method is called: the tenant of a request, a mixin, a subclass. */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { setTimeout } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { Controller, Get, Inject, Injectable, Scope, type Type } from '@nestjs/common';
 import { ContextIdFactory, ModuleRef, REQUEST, type ContextId, type HostComponentInfo } from '@nestjs/core';
-import { firstValueFrom, of, type Observable } from 'rxjs';
+import { defer, firstValueFrom, of, type Observable } from 'rxjs';
 import request from 'supertest';
 import { Locked, LockService } from '../../lib/index.js';
 import { gate } from '../support/locks.js';
@@ -209,4 +211,40 @@ it.each(['promise', 'observable'] as const)('onBusy and signal have the object a
   await stopped;
   open();
   expect(await first).toBe('done');
+});
+
+describe('Work under a lock', () => {
+  it('runs in the context of its caller, as that of nestjs-cls, whoever had the lock before and however it waited', async () => {
+    const cls = new AsyncLocalStorage<string>();
+    class Desk {
+      @Locked(function (this: Desk) {
+        return `desk:${this.shared ? 'all' : cls.getStore()}`;
+      })
+      async serve(): Promise<string | undefined> {
+        await setTimeout(1);
+        return cls.getStore();
+      }
+
+      @Locked('stream', { returns: 'observable' })
+      watch(): Observable<string | undefined> {
+        return defer(async () => cls.getStore());
+      }
+
+      shared = true;
+    }
+    const app = await startApp({ providers: [Desk] });
+    const [desk, locks] = [app.get(Desk), app.get(LockService)];
+    const names = Array.from({ length: 20 }, (_, n) => `tenant ${n}`);
+    const each = (work: () => Promise<unknown>): Promise<unknown[]> => Promise.all(names.map((name) => cls.run(name, work)));
+    expect(await each(() => desk.serve())).toEqual(names);
+    expect(await each(() => firstValueFrom(desk.watch()))).toEqual(names);
+    expect(await each(() => locks.withLock('k', () => locks.detached(() => cls.getStore())))).toEqual(names);
+    const byHand = async (): Promise<unknown> => {
+      await using lease = await locks.acquire('k');
+      return lease.run(() => cls.getStore());
+    };
+    expect(await each(byHand)).toEqual(names);
+    desk.shared = false;
+    expect(await each(() => desk.serve())).toEqual(names);
+  });
 });
