@@ -59,17 +59,16 @@ interface BootFindings {
 export function visitProviders(modules: ModulesContainer, boot: BootOfInstance): BootFindings {
   const seen = new Set<object>();
   const findings: BootFindings = { overrides: new Set(), misread: new Set() };
-  for (const { module, wrappers } of wrappersByModule(modules)) {
+  for (const { module, objects } of objectsByModule(modules)) {
     const isOurs = isFor(module, boot);
-    for (const { instance } of wrappers) {
-      const made: unknown = instance;
-      if (typeof made !== 'object' || made === null) continue;
-      if (isOurs) handOver(made, boot);
-      for (const field of hidingFields(made, boot)) findings.overrides.add(field);
-      const prototype = prototypeOf(made);
-      if (prototype === undefined || seen.has(prototype)) continue;
+    for (const { made, chain } of objects) {
+      const [prototype] = chain;
+      if (prototype === undefined) continue;
+      if (isOurs) handOver(made, chain, boot);
+      for (const field of hidingFields(made, chain, boot)) findings.overrides.add(field);
+      if (seen.has(prototype)) continue;
       seen.add(prototype);
-      visitPrototype(prototype, boot, findings);
+      visitClass(chain, boot, findings);
     }
   }
   return findings;
@@ -92,18 +91,17 @@ export function retire(interceptor: LockInterceptor): void {
 }
 
 /** Sets the interceptor of an object that Nest did not construct: one from a factory or from `useValue`. */
-function handOver(made: object, boot: BootOfInstance): void {
+function handOver(made: object, chain: readonly object[], boot: BootOfInstance): void {
   const { instance, interceptor } = boot;
   const slot = interceptorSlot(instance);
   // The prototypes are asked and not the object, which may be a Proxy that lets nobody look at it.
-  if (!prototypesOf(made).some((each) => Object.hasOwn(each, slot))) return;
+  if (!chain.some((each) => Object.hasOwn(each, slot))) return;
   const present: unknown = Reflect.get(made, slot);
   if (typeof present !== 'object' || present === null || retired.has(present)) Reflect.set(made, slot, interceptor);
-  else if (present !== interceptor) successions.set(present, [...(successions.get(present) ?? []), () => handOver(made, boot)]);
+  else if (present !== interceptor) successions.set(present, [...(successions.get(present) ?? []), () => handOver(made, chain, boot)]);
 }
 
-function visitPrototype(prototype: object, boot: BootOfInstance, { overrides, misread }: BootFindings): void {
-  const chain = ancestors(prototype);
+function visitClass(chain: readonly object[], boot: BootOfInstance, { overrides, misread }: BootFindings): void {
   chain.forEach((ancestor, depth) => {
     for (const [method, calls] of lockedMethods.of(ancestor)) {
       const ours = calls.filter(({ instance }) => instance === boot.instance);
@@ -122,8 +120,7 @@ function visitPrototype(prototype: object, boot: BootOfInstance, { overrides, mi
 }
 
 /** A field of the object (`override go = async () => …`) hides the method of its class, and the lock with it. */
-function hidingFields(made: object, { instance }: BootOfInstance): string[] {
-  const chain = prototypesOf(made);
+function hidingFields(made: object, chain: readonly object[], { instance }: BootOfInstance): string[] {
   const sites = new Map<string | symbol, string>();
   for (const ancestor of chain) {
     for (const [method, calls] of lockedMethods.of(ancestor)) {
@@ -188,11 +185,10 @@ export interface Candidate extends LeaderMethod {
  */
 export function findCandidates(modules: ModulesContainer, boot: BootOfInstance): Candidate[] {
   const candidates = new Map<object, readonly Candidate[]>();
-  for (const { module, wrappers } of wrappersByModule(modules)) {
-    for (const wrapper of wrappers) {
-      const made: unknown = wrapper.instance;
-      const roles = leadersOf(prototypeOf(made), boot.instance);
-      if (roles.length === 0 || typeof made !== 'object' || made === null) continue;
+  for (const { module, objects } of objectsByModule(modules)) {
+    for (const { made, chain, wrapper } of objects) {
+      const roles = leadersOf(chain, boot.instance);
+      if (roles.length === 0) continue;
       if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) throw scoped(roles[0]![1], made.constructor.name);
       if (isOurs(made, module, boot)) candidates.set(made, roles.map(([property, method]) => candidate(made, property, method, boot)));
     }
@@ -219,9 +215,9 @@ function candidate(object: object, property: string | symbol, method: LeaderMeth
 }
 
 /** The roles of a class and of those that it extends. A class that decorates a method again says anew what it leads. */
-function leadersOf(prototype: object | undefined, instance: string): (readonly [string | symbol, LeaderMethod])[] {
+function leadersOf(chain: readonly object[], instance: string): (readonly [string | symbol, LeaderMethod])[] {
   const nearest = new Map<string | symbol, readonly LeaderMethod[]>();
-  for (const ancestor of prototype ? ancestors(prototype) : []) {
+  for (const ancestor of chain) {
     for (const [property, methods] of leaderMethods.of(ancestor)) if (!nearest.has(property)) nearest.set(property, methods);
   }
   return [...nearest].flatMap(([property, methods]) => methods.filter((one) => one.instance === instance).map((one) => [property, one] as const));
@@ -263,10 +259,9 @@ type Unreached = { readonly why: string; readonly way?: string } | undefined;
  * @throws LockUsageError for one that Nest never calls through interceptors
  */
 export function refuseUnreached(modules: ModulesContainer, instance: string): void {
-  const all = wrappersByModule(modules).flatMap(({ wrappers }) => wrappers);
+  const all = objectsByModule(modules).flatMap(({ objects }) => objects);
   const fields = fieldsHaveInterceptors(all);
-  for (const prototype of new Set(all.map((wrapper) => prototypeOf(wrapper.instance)))) {
-    if (prototype === undefined) continue;
+  for (const prototype of new Set(all.flatMap(({ chain }) => chain.slice(0, 1)))) {
     const methods = methodsOf(prototype).map(([name, method]) => ({ name, method, unreached: unreached(prototype, name, method, fields) }));
     for (const { name, method, unreached } of methods) {
       const site = lockOf(method, instance);
@@ -291,9 +286,9 @@ function unreached(prototype: object, name: string, method: object, fields: bool
 }
 
 /** What GraphQL modules say of interceptors of fields: true if one of them wants them, undefined when there is no such module. */
-function fieldsHaveInterceptors(wrappers: readonly { readonly token: unknown; readonly instance: unknown }[]): boolean | undefined {
-  const found = wrappers.filter(({ token }) => token === 'GqlModuleOptions').map(({ instance }) => instance as { fieldResolverEnhancers?: readonly string[] } | null);
-  return found.length === 0 ? undefined : found.some((options) => options?.fieldResolverEnhancers?.includes('interceptors'));
+function fieldsHaveInterceptors(all: readonly Found[]): boolean | undefined {
+  const found = all.filter(({ wrapper }) => wrapper.token === 'GqlModuleOptions').map(({ made }) => made as { fieldResolverEnhancers?: readonly string[] });
+  return found.length === 0 ? undefined : found.some((options) => options.fieldResolverEnhancers?.includes('interceptors'));
 }
 
 /** How messages name the LockInterceptor.of of this lock module that a method or class carries; undefined when it carries none. */
@@ -344,31 +339,28 @@ function interceptorIn(imports: Iterable<NestModule>, token: symbol, seen: Set<N
 
 type InstanceWrapper = NestModule['providers'] extends Map<unknown, infer Each> ? Each : never;
 
-/** Each module of the application, with what Nest knows of its providers, controllers and injectables. */
-function wrappersByModule(modules: ModulesContainer): { readonly module: NestModule; readonly wrappers: readonly InstanceWrapper[] }[] {
+/** An object of an application, and the prototypes that it inherits from, the nearest first. Of a class that is made for each request Nest keeps an object of its prototype. */
+interface Found {
+  readonly made: object;
+  readonly chain: readonly object[];
+  readonly wrapper: InstanceWrapper;
+}
+
+/** Each module of the application, with the objects of its providers, controllers and injectables. */
+function objectsByModule(modules: ModulesContainer): { readonly module: NestModule; readonly objects: readonly Found[] }[] {
   return [...modules.values()].map((module) => {
-    const { providers, controllers, injectables } = module;
-    return { module, wrappers: [providers, controllers, injectables].flatMap((group) => [...group.values()]) };
+    const wrappers = [module.providers, module.controllers, module.injectables].flatMap((group): InstanceWrapper[] => [...group.values()]);
+    const objects = wrappers.flatMap((wrapper) => {
+      const made: unknown = wrapper.instance;
+      return typeof made === 'object' && made !== null ? [{ made, wrapper, chain: ancestors(Object.getPrototypeOf(made) as object | null) }] : [];
+    });
+    return { module, objects };
   });
 }
 
-/** The prototype of what a provider has made. Of a class that is made for each request Nest keeps an object of its prototype. */
-function prototypeOf(made: unknown): object | undefined {
-  return typeof made === 'object' && made !== null ? (Object.getPrototypeOf(made) ?? undefined) : undefined;
-}
-
 /** The prototype and those that it inherits from, the nearest first. */
-function ancestors(prototype: object): object[] {
+function ancestors(prototype: object | null): object[] {
   const chain: object[] = [];
-  let next: object | null = prototype;
-  while (next !== null && next !== Object.prototype) {
-    chain.push(next);
-    next = Object.getPrototypeOf(next);
-  }
+  for (let next = prototype; next !== null && next !== Object.prototype; next = Object.getPrototypeOf(next) as object | null) chain.push(next);
   return chain;
-}
-
-/** The prototypes that the object inherits from, the nearest first. */
-function prototypesOf(made: object): object[] {
-  return ancestors(Object.getPrototypeOf(made) ?? Object.prototype);
 }

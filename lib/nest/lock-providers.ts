@@ -3,7 +3,7 @@
  */
 import { Logger, ConfigurableModuleBuilder, type FactoryProvider, type InjectionToken, type Provider } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
-import { systemClock, type Clock } from '../core/port/clock.js';
+import { systemClock } from '../core/port/clock.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { LockStore, StoreCapabilities, StoreSummary } from '../core/port/lock-store.js';
 import { completeProfiles, resolveDefaults } from '../core/port/options.js';
@@ -15,7 +15,7 @@ import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken
 import { LockInterceptor } from './lock.interceptor.js';
 import { LockRouter, type Locks } from './lock-router.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
-import { RedisStore } from '../stores/redis/redis-store.js';
+import { RedisStore, type RedisStoreOptions } from '../stores/redis/redis-store.js';
 import { RedlockStore } from '../stores/redlock/redlock-store.js';
 import { connectTo } from '../stores/wire/connect-to.js';
 import { randomInt } from 'node:crypto';
@@ -59,7 +59,7 @@ function storeProvider(instance: string): FactoryProvider<Promise<LockStore | nu
         const where = lockHome(options, environment);
         if (where.kind === 'elsewhere') return null;
         if (where.kind === 'embedded') new Logger('LockModule').log(embeddedLine(where.implied));
-        return createStore(where, options, { process, clock: systemClock, report, environment });
+        return createStore(where, options, { process, clock: systemClock, report }, environment);
       }),
   };
 }
@@ -131,22 +131,13 @@ export const { ConfigurableModuleClass, OPTIONS_TYPE, ASYNC_OPTIONS_TYPE } =
 
 // Makes the store that the options of a lock module ask for. This is the only file that imports every store.
 
-/** What a store is given beside the options of the module. */
-interface StoreSurroundings {
-  /** The name of this process, with which its holder ids start. */
-  readonly process: string;
-  readonly clock: Clock;
-  /** Receives the findings that an operator should read in the log. */
-  readonly report: Report;
-  /** NODE_ENV. */
-  readonly environment: string | undefined;
-}
-
-/** Where the locks live, for a module that has a store: not one that only routes keys to other modules. */
-type StoreHome = Exclude<LockHome, { kind: 'elsewhere' }>;
-
-/** Makes the store, which connects only when `open` is called. Rejects with LockUsageError for options that are not valid. */
-export async function createStore(where: StoreHome, options: LockModuleOptions, { environment, ...around }: StoreSurroundings): Promise<LockStore> {
+/** Makes the store, which connects only when `open` is called. Rejects with LockUsageError for options that are not valid. `environment`: NODE_ENV. */
+export async function createStore(
+  where: Exclude<LockHome, { kind: 'elsewhere' }>,
+  options: LockModuleOptions,
+  around: Pick<RedisStoreOptions, 'process' | 'clock' | 'report'>,
+  environment: string | undefined,
+): Promise<LockStore> {
   const { maxLeaseMs, commandTimeoutMs, minReplicas } = resolveDefaults(options);
   if (where.kind === 'embedded') return new MemoryStore({ clock: around.clock, maxLeaseMs });
   const { client, prefix = MODULE_DEFAULTS.prefix, bootTimeoutMs = MODULE_DEFAULTS.bootTimeoutMs, strictServer = MODULE_DEFAULTS.strictServer } = options;

@@ -167,9 +167,8 @@ const list = [
   ['lib/stores/memory/memory-store.ts', 'if (this.collector !== undefined) this.clock.clearTimer', 'To clear no timer does nothing; the condition is for the compiler.', undefined, 'true'],
   // lib/nest
   ['lib/nest/route-lock.ts', "&& 'once' in raw", 'It is for the compiler: what is not there is no function.', "typeof raw === 'object' && raw !== null && 'once' in raw", "typeof raw === 'object' && raw !== null"],
-  ['lib/nest/lock-boot.ts', 'if (roles.length === 0 || typeof made', 'What is no object has no roles; the rest is for the compiler.', "roles.length === 0 || typeof made !== 'object'", 'roles.length === 0'],
-  ['lib/nest/lock-boot.ts', 'if (roles.length === 0 || typeof made', 'What is no object has no roles; the rest is for the compiler.', undefined, "roles.length === 0 || typeof made !== 'object'"],
-  ['lib/nest/lock-boot.ts', 'if (prototype === undefined || seen.has(prototype))', 'What is found twice is noted once; it saves the second visit.', undefined, 'prototype === undefined'],
+  ['lib/nest/lock-boot.ts', 'if (seen.has(prototype)) continue;', 'What is found twice is noted once; it saves the second visit.', undefined, 'false'],
+  ['lib/nest/lock-boot.ts', 'if (prototype === undefined) continue;', 'What has no prototype has no locked method; it is for the compiler.', undefined, 'false'],
   ['lib/nest/lock-boot.ts', 'seen.add(prototype);', 'What is found twice is noted once; it saves the second visit.'],
   ['lib/nest/unfinished-results.ts', 'if (end !== undefined)', 'What has no such method rejects, which nobody hears; it is for the compiler.', undefined, 'true'],
   ['lib/nest/lock-boot.ts', "if (typeof present !== 'object'", 'Nobody puts null there; it is for the compiler.', undefined, "typeof present !== 'object'"],

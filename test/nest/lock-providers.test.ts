@@ -89,7 +89,7 @@ const redis = 'redis://127.0.0.1:1';
 async function made(options: LockModuleOptions, environment = 'production'): Promise<{ store: object; options: unknown }> {
   const where = lockHome(options, environment);
   if (where.kind === 'elsewhere') throw new Error('a route has no store');
-  const store = await createStore(where, options, { process: 'p', clock: systemClock, report: () => {}, environment });
+  const store = await createStore(where, options, { process: 'p', clock: systemClock, report: () => {} }, environment);
   await store.close();
   return { store, options: Reflect.get(store, 'options') };
 }
