@@ -72,8 +72,8 @@ export class LockInterceptor {
       const done = Promise.resolve(this.locks.withLock(call.keyOf(args, self), options, enter));
       if (onBusy === 'throw') return done;
       return done.catch((error: unknown) => {
-        if (entered || endedBy(options.signal, error) || !isBusy(error)) throw error;
-        return onBusy === 'skip' ? undefined : Reflect.apply(onBusy, self, args);
+        if (entered || endedBy(options.signal, error)) throw error;
+        return this.instead(call, args, self, error);
       });
     } catch (error) {
       return Promise.reject(error);
@@ -94,11 +94,17 @@ export class LockInterceptor {
       source: () => observableOf(site, work()),
       outlivesReader,
       instead: (error) => {
-        const { onBusy } = this.complete(call);
-        if (onBusy === 'throw' || !isBusy(error)) throw error;
-        return onBusy === 'skip' ? EMPTY : observableOf(site, Reflect.apply(onBusy, self, args));
+        const result = this.instead(call, args, self, error);
+        return this.complete(call).onBusy === 'skip' ? EMPTY : observableOf(site, result);
       },
     });
+  }
+
+  /** What a call gives whose lock is busy. Throws `error` when it is about something else, or the options have nothing to give. */
+  private instead(call: LockedCall, args: readonly unknown[], self: unknown, error: unknown): unknown {
+    const { onBusy } = this.complete(call);
+    if (onBusy === 'throw' || !isLockError(error) || error.code !== 'LOCK_TIMEOUT') throw error;
+    return onBusy === 'skip' ? undefined : Reflect.apply(onBusy, self, args);
   }
 
   private complete(call: LockedCall): CallInModule {
@@ -106,10 +112,6 @@ export class LockInterceptor {
     if (complete === undefined) this.known.set(call, (complete = callInModule(call, this.describe, this.profiles)));
     return complete;
   }
-}
-
-function isBusy(error: unknown): boolean {
-  return isLockError(error) && error.code === 'LOCK_TIMEOUT';
 }
 
 /** What a locked method resolves to. A result that is no promise, and one whose work is not done, is refused. @throws LockUsageError */
