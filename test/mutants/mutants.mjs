@@ -306,7 +306,7 @@ const list = [
   ['served and first again', redlock('waiters'), 'if (line !== undefined) line.servedAt = now;', 'void [line, now];', 'L1: a process with two requests passes those that have waited longer', 'test/stores/redlock/waiters'],
   ['a place for all modes', lua('shared/marks'), '  if mark then mark.since = now end\n', '', 'L1: the same on the nodes', 'test/lua/redlock'],
   ['a vote that comes after its ballot stands', redlock('ballot'), '!this.hasLeft || sentAt', 'sentAt', 'S5: the last votes of a refused request hold for nobody', 'redlock:calm'],
-  ['given back before it was granted', redlock('ballot'), '!this.hasLeft || sentAt >= ballot.overAt || this', '!this.hasLeft || this', 'S5: a vote that came behind its release holds for nobody', 'redlock:late'],
+  ['given back before it was granted', redlock('ballot'), '!this.hasLeft || sentAt >= ballot.overAt || this', '!this.hasLeft || this', 'S5: a vote that came behind its release holds for nobody', 'test/stores/redlock/releases-and-withdrawals'],
   // Leading
   ['two functions of one role', core('hold/leading'), 'this.isLeaving || atWork.has(key)', 'this.isLeaving', 'SPEC 8: a function never runs twice at a time in one process', 'test/core/hold/leading'],
   ['elected while it stops', core('hold/leading'), 'this.isLeaving || atWork.has(key)', 'atWork.has(key)', 'SPEC 8: a process that was stopped leads', 'test/core/hold/leading'],

@@ -82,6 +82,17 @@ describe('A release', () => {
     await redlock.pass(500);
     expect(requests.standing()).toEqual([]);
   });
+
+  it('S5: takes back a vote that is sent again behind it, because its node did not know the script', async () => {
+    Object.assign(mine.ways[2]!.faults, { shortestMs: 20, longestMs: 20 });
+    (Reflect.get(three, 'scripts') as Map<string, string>).delete(vote.sha1);
+    await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
+    expect(await requests.release(mine, 'p.1')).toBe('released');
+    await redlock.pass(70);
+    expect(requests.standing()).toEqual(['redis3']);
+    await redlock.pass(500);
+    expect(requests.standing()).toEqual([]);
+  });
 });
 
 describe('The mark of a process that waits', () => {
