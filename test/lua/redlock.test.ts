@@ -35,45 +35,6 @@ describe('vote.lua', () => {
     expect((await node.vote('a', 'p.2/1', { proposal: 100 }))[2]).toBe(140);
   });
 
-  it('returns 1 once more for the same ballot: the same vote, not prolonged', async () => {
-    const [, now, fence, left] = (await node.vote('a', 'p.1/1')) as number[];
-    const again = (await node.vote('a', 'p.1/1', { leaseMs: 60_000 })) as number[];
-    expect(again[2]).toBe(fence);
-    expect(again[1]! + again[3]!).toBe(now! + left!);
-  });
-
-  it('returns 1 to readers beside readers, each with a fence of its own, and 0 to a writer beside them', async () => {
-    const [first] = [(await node.vote('a', 'p.1/1', { mode: 'r' })) as number[]];
-    const second = (await node.vote('a', 'p.2/1', { mode: 'r' })) as number[];
-    expect([first![0], second[0], second[4]]).toEqual([1, 1, 0]);
-    expect(second[2]).toBeGreaterThan(first![2]!);
-    expect((await node.vote('a', 'p.3/1'))[0]).toBe(0);
-  });
-
-  it("returns 1 with the fence of the owner's hold, marked as shared", async () => {
-    const [, , fence] = await node.vote('a', 'p.1/1', { owner: 'saga' });
-    expect(await node.vote('a', 'p.2/1', { owner: 'saga', mode: 'r' })).toEqual([1, expect.any(Number), fence, 5_000, 1, 1, 0, await node.memoryOf('a')]);
-  });
-
-  it('returns 0 with the time until the present hold ends, minHoldMs included', async () => {
-    await node.vote('a', 'p.1/1', { leaseMs: 1_000, minHoldMs: 4_000 });
-    await node.release('a', 'p.1/1');
-    const [code, , left] = (await node.vote('a', 'p.2/1')) as number[];
-    expect(code).toBe(0);
-    expect(left).toBeGreaterThan(3_000);
-    expect(left).toBeLessThanOrEqual(4_001);
-  });
-
-  it('returns 2 to an owner who reads and wants to write', async () => {
-    await node.vote('a', 'p.1/1', { owner: 'saga', mode: 'r' });
-    expect(await node.vote('a', 'p.2/1', { owner: 'saga' })).toEqual([2, expect.any(Number)]);
-  });
-
-  it('returns 3 after the time of the request, and does nothing', async () => {
-    expect(await node.vote('a', 'p.1/1', { notAfter: (await node.now()) - 1 })).toEqual([3, expect.any(Number)]);
-    expect((await node.vote('a', 'p.2/1', { notAfter: (await node.now()) + 5_000 }))[0]).toBe(1);
-  });
-
   it('returns 4 after the record of its group was lost, and from then on', async () => {
     await node.client.del(node.keys.spotOf('a').fenceKey);
     for (const id of ['p.1/1', 'p.2/1']) expect(await node.vote('a', id)).toEqual([4, expect.any(Number)]);
