@@ -154,6 +154,12 @@ describe('A lease', () => {
     expect(await release(mine, 'p.1')).toBe('lost');
   });
 
+  it('S3: is lost when it had ended before its release, though its record is still on the nodes', async () => {
+    await granted(mine, 'p.1', { leaseMs: 300 });
+    await redlock.pass(350);
+    expect(await release(mine, 'p.1')).toBe('lost');
+  });
+
   it('becomes one for reading by a downgrade, and not when the nodes do not know it', async () => {
     await granted(mine, 'p.1');
     expect((await ask(theirs, 'q.1', { mode: 'read' })).kind).toBe('busy');
