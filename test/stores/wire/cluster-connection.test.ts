@@ -149,9 +149,10 @@ describe('The connection to a Cluster', () => {
     await connection.start();
     let answer = (): void => {};
     node.silence = new Promise((resolve) => (answer = resolve));
-    const sent = connection.sender.call('GET', 'k');
     // What has come is read behind the timers of the same turn.
-    clock.setTimer(() => clock.nextTurn(answer), 999);
+    const { setTimer } = clock;
+    clock.setTimer = (callback, ms) => setTimer.call(clock, () => (callback(), answer()), ms);
+    const sent = connection.sender.call('GET', 'k');
     await delay(clock, 1_100);
     expect(await sent).toBe('OK');
     expect(told).toEqual(['open']);
