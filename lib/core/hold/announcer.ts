@@ -86,17 +86,10 @@ function factsOf(hold: Hold): ReturnType<typeof siteOf> & { key: string; call: n
 
 // The log lines about holds: a lease was lost, a renewal failed, a hold outlasted the shutdown.
 
-/** What a log line tells about a hold. */
-interface ReportedHold {
-  readonly keys: readonly string[];
-  readonly heldMs: number;
-  readonly options: { readonly label?: string | undefined };
-}
-
 /** How many holds the log line about a shutdown names at most. */
 const MAX_HOLDS_NAMED = 10;
 
-function lostText(reason: string, { heldMs, options: { label } }: ReportedHold): string {
+function lostText(reason: string, { heldMs, options: { label } }: Hold): string {
   return `${reason} It was held${label === undefined ? '' : ` by ${label}`} for ${Math.round(heldMs)} ms.`;
 }
 
@@ -105,7 +98,7 @@ function renewFailedText(key: string, cause: LockStoreError, trustedForMs: numbe
   return `Lock '${key}' could not be renewed: ${failuresOf(cause)}. It stays held for another ${left} ms and is lost after that, unless a retry succeeds.`;
 }
 
-function keptText(holds: readonly ReportedHold[], graceMs: number): string {
+function keptText(holds: readonly Hold[], graceMs: number): string {
   const named = holds.slice(0, MAX_HOLDS_NAMED).map(({ keys, heldMs, options: { label } }) => {
     const whose = label === undefined ? '' : ` by ${label}`;
     return `${keys.map((key) => `'${key}'`).join(', ')}${whose} for ${Math.round(heldMs)} ms`;

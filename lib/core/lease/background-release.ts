@@ -7,7 +7,7 @@
  */
 import type { Clock } from '../port/clock.js';
 import type { ReleaseEnded } from '../port/lease.js';
-import type { LockStore, ReleaseRequest } from '../port/lock-store.js';
+import type { HolderRef, LockStore, ReleaseRequest } from '../port/lock-store.js';
 import { Alarm, type Schedule } from './schedule.js';
 
 const FIRST_RETRY_MS = 50;
@@ -18,6 +18,12 @@ const LONGEST_RETRY_MS = 250;
  * repeated for as long as its lease would last.
  */
 const PAUSES_GROW_ABOVE = 200;
+
+/**
+ * So many of the last releases are remembered: what a replica lacks when it is promoted are the last milliseconds, in which a process
+ * releases at most some hundred locks.
+ */
+const MAX_REMEMBERED = 256;
 
 interface DoubtfulRelease extends ReleaseRequest {
   /** The local instant until which a request for this id that got no answer may still act in the store. */
@@ -34,9 +40,19 @@ export interface EndingLease extends DoubtfulRelease {
   readonly memory: string | undefined;
 }
 
+/** A release that the store has answered. */
+interface AnsweredRelease extends HolderRef {
+  readonly abandoned: boolean | undefined;
+  readonly memory: string | undefined;
+  /** When the lease has ended by itself, also in a store that has it still, in clock.now() time. */
+  readonly endsAt: number;
+}
+
 export class BackgroundRelease {
   private readonly pending = new Set<Promise<void>>();
-  private readonly remembered = new RememberedReleases();
+  /** The last releases that the store has answered: a ring, in which the next one takes the position of the oldest. */
+  private remembered: AnsweredRelease[] = [];
+  private next = 0;
   private closed = false;
 
   constructor(
@@ -77,7 +93,8 @@ export class BackgroundRelease {
   /** Notes that the store has answered the release of a lease. */
   released(lease: EndingLease): void {
     const { key, id, abandoned, memory, askedAt = this.clock.now(), storeLengthMs } = lease;
-    this.remembered.add({ key, id, abandoned, memory, endsAt: askedAt + storeLengthMs });
+    this.remembered[this.next] = { key, id, abandoned, memory, endsAt: askedAt + storeLengthMs };
+    this.next = (this.next + 1) % MAX_REMEMBERED;
     if (lease.lateUntil !== -Infinity) this.releaseLate(lease);
   }
 
@@ -106,13 +123,18 @@ export class BackgroundRelease {
    */
   private releaseForgotten(isReplaced: boolean): void {
     const now = this.clock.now();
-    const forgotten = this.remembered.take(now, (release) => isReplaced || this.store.mayHaveForgotten?.(release) === true);
-    for (const release of forgotten) {
+    const { remembered, next, store } = this;
+    this.remembered = [];
+    // The oldest one comes first, so that the next release takes its position again.
+    for (const release of [...remembered.slice(next), ...remembered.slice(0, next)]) {
+      if (release.endsAt <= now) continue;
+      const isForgotten = isReplaced || store.mayHaveForgotten?.(release) === true;
       // A store that forgets once more forgets this release as well.
-      const memory = this.store.memoryOf?.(release.key);
-      if (memory !== undefined) this.remembered.add({ ...release, memory });
-      this.release(release, release.endsAt - now);
+      const memory = isForgotten ? store.memoryOf?.(release.key) : release.memory;
+      if (!isForgotten || memory !== undefined) this.remembered.push({ ...release, memory });
+      if (isForgotten) this.release(release, release.endsAt - now);
     }
+    this.next = this.remembered.length % MAX_REMEMBERED;
   }
 
   private async repeat({ key, id, abandoned, lateUntil = -Infinity }: DoubtfulRelease, until: number): Promise<void> {
@@ -133,50 +155,6 @@ export class BackgroundRelease {
 
   private pause(forMs: number): Promise<void> {
     return new Promise((resolve) => this.schedule.set(new Alarm(() => resolve()), this.clock.now() + forMs));
-  }
-}
-
-/**
- * So many of the last releases are remembered: what a replica lacks when it is promoted are the last milliseconds, in which a process
- * releases at most some hundred locks.
- */
-const MAX_REMEMBERED = 256;
-
-interface AnsweredRelease {
-  readonly key: string;
-  readonly id: string;
-  readonly abandoned: boolean | undefined;
-  readonly memory: string | undefined;
-  /** When the lease has ended by itself, also in a store that has it still, in clock.now() time. */
-  readonly endsAt: number;
-}
-
-/**
- * The last releases that the store has answered. A store that loses its last writes, as a replica that is promoted, still has the
- * leases, and their locks would stay taken until they end: so these releases are made once more.
- */
-class RememberedReleases {
-  /** A ring: the next release takes the position of the oldest. */
-  private ring: AnsweredRelease[] = [];
-  private next = 0;
-
-  add(release: AnsweredRelease): void {
-    this.ring[this.next] = release;
-    this.next = (this.next + 1) % MAX_REMEMBERED;
-  }
-
-  /** Removes those that may be forgotten, and returns them; removes also those whose lease has ended by itself. */
-  take(now: number, mayBeForgotten: (release: AnsweredRelease) => boolean): AnsweredRelease[] {
-    const { ring, next } = this;
-    const forgotten: AnsweredRelease[] = [];
-    const known: AnsweredRelease[] = [];
-    // The oldest one comes first, so that the next release takes its position again.
-    for (const release of [...ring.slice(next), ...ring.slice(0, next)]) {
-      if (release.endsAt > now) (mayBeForgotten(release) ? forgotten : known).push(release);
-    }
-    this.ring = known;
-    this.next = known.length % MAX_REMEMBERED;
-    return forgotten;
   }
 }
 

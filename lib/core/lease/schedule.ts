@@ -36,49 +36,33 @@ export class Alarm extends Appointment {
 
 /** A binary heap of appointments: the one that is due first stands at the top, and any of them is moved or removed in logarithmic time. */
 class AppointmentHeap {
-  private readonly heap: Appointment[] = [];
+  /** Only the heap itself changes it. */
+  readonly items: Appointment[] = [];
   /** When each appointment is due. Numbers in one array are compared faster than fields of objects scattered in memory. */
   private readonly times: number[] = [];
 
-  get size(): number {
-    return this.heap.length;
-  }
-
-  get first(): Appointment | undefined {
-    return this.heap[0];
-  }
-
-  all(): readonly Appointment[] {
-    return this.heap;
-  }
-
   add(item: Appointment, at: number): void {
     item.at = at;
-    item.heapIndex = this.heap.length;
-    this.heap.push(item);
+    item.heapIndex = this.items.length;
+    this.items.push(item);
     this.times.push(at);
-    this.sift(item);
-  }
-
-  /** Moves an appointment of the heap whose time has changed. */
-  moved(item: Appointment): void {
-    this.sift(item);
+    this.moved(item);
   }
 
   /** Removes an appointment that is in the heap. */
   remove(item: Appointment): void {
-    const last = this.heap.pop()!;
+    const last = this.items.pop()!;
     this.times.pop();
     if (last !== item) {
       last.heapIndex = item.heapIndex;
-      this.sift(last);
+      this.moved(last);
     }
     item.heapIndex = -1;
   }
 
   /** Moves an item whose time has changed to its right position. */
-  private sift(item: Appointment): void {
-    const { heap, times } = this;
+  moved(item: Appointment): void {
+    const { items: heap, times } = this;
     const { at } = item;
     let index = item.heapIndex;
     for (let parent = (index - 1) >> 1; index > 0 && times[parent]! > at; parent = (index - 1) >> 1) {
@@ -98,7 +82,7 @@ class AppointmentHeap {
   }
 
   private put(item: Appointment, at: number, index: number): void {
-    this.heap[index] = item;
+    this.items[index] = item;
     this.times[index] = at;
     item.heapIndex = index;
   }
@@ -125,7 +109,7 @@ export class Schedule {
   ) {}
 
   get size(): number {
-    return this.noted.length + this.heap.size;
+    return this.noted.length + this.heap.items.length;
   }
 
   /** Resolves with what `begin` passes to its callback, or with `otherwise` when that takes longer than `forMs`. */
@@ -202,12 +186,12 @@ export class Schedule {
 
   /** The sorted appointment that is due first. It is not removed. Noted appointments are not considered. */
   peek(): Appointment | undefined {
-    return this.heap.first;
+    return this.heap.items[0];
   }
 
   /** All objects that have an appointment, in no particular order. */
   all(): readonly Appointment[] {
-    return [...this.noted, ...this.heap.all()];
+    return [...this.noted, ...this.heap.items];
   }
 
   private startNoting(): void {
@@ -217,7 +201,7 @@ export class Schedule {
 
   private moveInHeap(item: Appointment): void {
     this.heap.moved(item);
-    if (this.heap.first === item) this.arm(item.at);
+    if (item.heapIndex === 0) this.arm(item.at);
   }
 
   private takeFromHeap(item: Appointment): void {
@@ -233,11 +217,11 @@ export class Schedule {
     this.beforeDue(this.clock.now());
     const now = this.clock.now();
     if (now >= this.sortAt) this.sortNoted();
-    for (let item = this.heap.first; item && item.at <= now; item = this.heap.first) {
+    for (let item = this.peek(); item && item.at <= now; item = this.peek()) {
       this.cancel(item);
       item.due(now);
     }
-    this.arm(Math.min(this.heap.first?.at ?? Infinity, this.sortAt));
+    this.arm(Math.min(this.peek()?.at ?? Infinity, this.sortAt));
   }
 
   private letGoIfIdle(): void {
