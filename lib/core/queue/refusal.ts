@@ -44,7 +44,8 @@ export function refusedAtOnce(request: StoreRequest | undefined, { key, options:
 
 /** The error of a call whose waitMs is over: a LockStoreError if the store failed or was silent, because the lock may not be busy. */
 export function waitedInVain(request: StoreRequest | undefined, call: Call): Error {
-  const { key, options: { waitMs, minReplicas } } = call;
-  if (request && isSilence(request.silentForMs, waitMs)) return silenceError(key, waitMs, { server: request.server, minReplicas });
+  const { key, ticket, options: { waitMs, minReplicas } } = call;
+  // A lock that a ticket has is busy for nobody who brings it.
+  if (request && (isSilence(request.silentForMs, waitMs) || (ticket && !request.lastError))) return silenceError(key, waitMs, { server: request.server, minReplicas });
   return refusedAtOnce(request, call);
 }

@@ -1,5 +1,6 @@
 /** What the store may answer to an adoption, and when: late, after a sleep, while it recovers, or not at all. */
 import { describe, expect, it } from '@jest/globals';
+import { delay } from '../../../lib/core/port/clock.js';
 import { LockLostError, LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireOutcome, AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import { resolveDefaults } from '../../../lib/core/port/options.js';
@@ -124,6 +125,19 @@ describe('An adoption', () => {
     const lease = await fleet.clock.runUntil(adopting);
     expect(asked).toHaveLength(2);
     await lease.release();
+  });
+
+  it('is never told that the lock is busy, whatever came before the store fell silent', async () => {
+    const { fleet, locks, asked, ticketOf } = setUp(async (_, ask) => {
+      if (asked.length === 1) return { kind: 'recovering', retryInMs: 10, cause: failure(true) };
+      if (asked.length > 2) return new Promise(() => {});
+      const outcome = await ask();
+      await delay(fleet.clock, 5);
+      fleet.clock.sleepMachine(1_500);
+      return outcome;
+    });
+    await expect(fleet.clock.runUntil(locks.adopt(await ticketOf('k'), { waitMs: 3_000 }))).rejects.toThrow('did not respond within 3000 ms');
+    expect(asked).toHaveLength(3);
   });
 
   it('that was given up is given back when its answer comes after all, as often as the answer may act behind the release', async () => {
