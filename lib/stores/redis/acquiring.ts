@@ -44,10 +44,6 @@ export class Acquiring {
     });
   };
 
-  sendAgain(request: BundledAcquire): void {
-    this.server.bundles.add(acquire, request.spot.source, request);
-  }
-
   /** The try of this id that is not answered yet, for a message that came before its answer. */
   underway(id: string): BundledAcquire | undefined {
     for (const request of this.server.bundles.underway()) if (request instanceof BundledAcquire && request.request.id === id) return request;
@@ -254,7 +250,8 @@ class BundledAcquire implements BundledRequest {
 
   private askOnceMore(): void {
     const { acquiring, request, spot, place, resolve, reject } = this;
-    acquiring.sendAgain(new BundledAcquire(acquiring, { ...request, askedAt: acquiring.server.clock.now() }, spot, place, resolve, reject));
+    const { bundles, clock } = acquiring.server;
+    bundles.add(acquire, spot.source, new BundledAcquire(acquiring, { ...request, askedAt: clock.now() }, spot, place, resolve, reject));
   }
 }
 

@@ -169,8 +169,10 @@ export class PushedGrants {
     const place = places.get(id);
     if (place === undefined) {
       const underway = this.acquiring.underway(id);
-      if (underway === undefined) return this.stray(push);
-      return underway.messageCame(push);
+      if (underway !== undefined) return underway.messageCame(push);
+      // Only an id of this process is released, whatever a message says.
+      if (id.startsWith(`${this.server.process}.`)) this.tell({ kind: 'stray', key, id });
+      return;
     }
     if (!place.messageCame(push)) return;
     const grant = trust.pushed(place, push, clock.now(), memories.madeBy(place.group, grantedAt(push)));
@@ -178,10 +180,5 @@ export class PushedGrants {
     places.forget(place);
     toldHolds.forget(key);
     this.tell({ kind: 'granted', key, id, grant });
-  }
-
-  /** Handles a grant to an id that is not known here. Only an id of this process is released, whatever a message says. */
-  private stray({ key, id }: PushedGrant): void {
-    if (id.startsWith(`${this.server.process}.`)) this.tell({ kind: 'stray', key, id });
   }
 }

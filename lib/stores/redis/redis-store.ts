@@ -217,7 +217,7 @@ export class RedisStore implements LockStore {
       },
       listening: () => {
         recovery.doubt();
-        this.askAll();
+        for (const { request } of this.parts.places.all()) this.listener({ kind: 'ask', key: request.key, id: request.id });
       },
     };
   }
@@ -226,9 +226,9 @@ export class RedisStore implements LockStore {
   private followConnections(): void {
     const { connections, releases, recovery, outage, parts: { trust, memories, keys } } = this;
     connections.onChange((isConcerned) => {
-      trust.reset();
+      trust.clock.reset();
       memories.reset();
-      releases.reset();
+      releases.runBy.clear();
       // Of a Cluster one node has changed, and the others serve on.
       if (connections.commands.state.isOpen) recovery.doubt((group) => isConcerned(keys.fence(group)));
     });
@@ -261,10 +261,6 @@ export class RedisStore implements LockStore {
       this.parts.trust.clock.observe(source, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
     });
     await read.catch(() => undefined); // The next reply of a script brings the time as well.
-  }
-
-  private askAll(): void {
-    for (const { request } of this.parts.places.all()) this.listener({ kind: 'ask', key: request.key, id: request.id });
   }
 }
 

@@ -12,7 +12,7 @@ import type { ServerView } from './server-view.js';
 
 export class Releases {
   /** The servers, by the source of their locks, that have run release.lua on the present connection. */
-  private readonly runBy = new Set<number>();
+  readonly runBy = new Set<number>();
 
   constructor(readonly server: ServerView) {}
 
@@ -34,15 +34,6 @@ export class Releases {
   whenSent(keys: readonly string[], done: () => void): void {
     const { bundles, spots } = this.server;
     if (keys.every((key) => this.runBy.has(spots.of(key).source))) bundles.whenSent(done);
-  }
-
-  wasRunBy(source: number): void {
-    this.runBy.add(source);
-  }
-
-  /** Another server may answer from now on. */
-  reset(): void {
-    this.runBy.clear();
   }
 }
 
@@ -86,7 +77,7 @@ export class BundledRelease implements BundledRequest, ReleaseArgs {
   }
 
   answered(reply: ScriptReply): void {
-    this.releases.wasRunBy(this.spot.source);
+    this.releases.runBy.add(this.spot.source);
     this.resolve(reply === 1 ? 'released' : releaseOutcome(reply));
   }
 }

@@ -58,11 +58,6 @@ export class Trust {
     this.clock.observe(this.sourceOf(group), exchange);
   }
 
-  /** Forgets all clock samples, because a new connection may lead to another server with another clock. */
-  reset(): void {
-    this.clock.reset();
-  }
-
   /** The grant from an answer, made by the server with this memory (Memories). */
   answered(group: number, grant: ServerGrant, { sentAt, serverNow }: Pick<Exchange, 'sentAt' | 'serverNow'>, memory: string | undefined): Grant {
     const { fence, fences, mode, end, contended } = grant;

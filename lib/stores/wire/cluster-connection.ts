@@ -9,10 +9,9 @@
  * never follows a failover up to version 5.12, waits without end for a master that is frozen, and does not notice that a node has stopped
  * answering; that of ioredis cannot use nodes that do not name their hosts, and does not say which of its nodes was away.
  */
-import { EventEmitter } from 'node:events';
 import { delay, type Clock, type Timer } from '../../core/port/clock.js';
 import type { Address, Connection, EvalAndWait, Sender } from './connections.js';
-import { LiveConnection, ServerConnection, type Locate, type Needs, type Source } from './server-connection.js';
+import { Listened, LiveConnection, ServerConnection, type Locate, type Needs, type Source } from './server-connection.js';
 import { NOT_CONNECTED, reasonOf } from './store-failure.js';
 
 export interface ClusterEntry {
@@ -52,7 +51,7 @@ interface Target {
 
 type Deliver<T> = (to: Sender, connection: ServerConnection) => Promise<T>;
 
-export class ClusterConnection implements Connection {
+export class ClusterConnection extends Listened implements Connection {
   readonly state = { isOpen: false };
   readonly sender: Sender = {
     evalsha: (sha1, count, ...rest) => this.routed(String(rest[0]), (to) => to.evalsha(sha1, count, ...rest)),
@@ -67,7 +66,6 @@ export class ClusterConnection implements Connection {
   /** The nodes of the hash tags that were looked up, of which a store has few. It is emptied when the slots are read anew. */
   private readonly byTag = new Map<string, ClusterNode>();
   private isGathering = false;
-  private readonly events = new EventEmitter().setMaxListeners(0);
   private starting: Promise<void> | undefined;
   private refreshing: Promise<void> | undefined;
   private closed = false;
@@ -76,7 +74,9 @@ export class ClusterConnection implements Connection {
     private readonly entry: ClusterEntry,
     private readonly needs: Needs,
     private readonly patienceMs: number,
-  ) {}
+  ) {
+    super();
+  }
 
   start(): Promise<void> {
     return (this.starting ??= this.refresh());
@@ -96,20 +96,6 @@ export class ClusterConnection implements Connection {
 
   /** Each node is given up by itself, after a silence. */
   drop(): void {}
-
-  onOpen(listener: () => void): () => void {
-    this.events.on('open', listener);
-    return () => void this.events.off('open', listener);
-  }
-
-  onEnd(listener: () => void): void {
-    this.events.on('end', listener);
-  }
-
-  onError(listener: (error: Error) => void): () => void {
-    this.events.on('problem', listener);
-    return () => void this.events.off('problem', listener);
-  }
 
   /** Calls `listener` when a node is connected, when a connection to one ended, and when slots have other masters than before. */
   onChange(listener: (isConcerned: (redisKey: string) => boolean) => void): void {

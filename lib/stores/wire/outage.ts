@@ -54,15 +54,6 @@ export class Outage {
     this.watching = true;
   }
 
-  /** Begins to watch a server that is away, which has been reported already. */
-  watchAway(): void {
-    this.watch();
-    this.since ??= this.clock.now();
-    this.failedAt = this.clock.now();
-    this.told = true;
-    this.lookIn(ASKED_EVERY_MS);
-  }
-
   /** Notes that a command failed, because there was no connection, no answer in time, or a refusal that concerns every lock. */
   failed(reason: string): void {
     if (!this.watching) return;

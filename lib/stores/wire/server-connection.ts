@@ -142,14 +142,32 @@ export function senderOf(send: (words: string[]) => Promise<unknown>): Sender {
 
 const UNCONNECTED = senderOf(() => Promise.reject(new Error(NOT_CONNECTED)));
 
-export class ServerConnection implements Connection {
+/** Who listens to a connection. */
+export class Listened {
+  protected readonly events = new EventEmitter().setMaxListeners(0);
+
+  onOpen(listener: () => void): () => void {
+    this.events.on('open', listener);
+    return () => void this.events.off('open', listener);
+  }
+
+  onEnd(listener: () => void): void {
+    this.events.on('end', listener);
+  }
+
+  onError(listener: (error: Error) => void): () => void {
+    this.events.on('problem', listener);
+    return () => void this.events.off('problem', listener);
+  }
+}
+
+export class ServerConnection extends Listened implements Connection {
   readonly state = { isOpen: false };
   sender = UNCONNECTED;
   /** The source of the server that the present connection leads to. */
   source: Source | undefined;
   private live: LiveConnection | undefined;
   private client: Client | undefined;
-  private readonly events = new EventEmitter().setMaxListeners(0);
   private starting: Promise<void> | undefined;
   private pause: Timer | undefined;
   /** Lets the process end, which is kept alive without a connection as it is by the socket of one. */
@@ -159,7 +177,9 @@ export class ServerConnection implements Connection {
   constructor(
     private readonly locate: Locate,
     private readonly needs: Needs,
-  ) {}
+  ) {
+    super();
+  }
 
   start(): Promise<void> {
     return (this.starting ??= this.connect());
@@ -193,20 +213,6 @@ export class ServerConnection implements Connection {
   leaveFor(to: Address): void {
     const { host, port } = this.source?.address ?? to;
     if (host !== to.host || port !== to.port) this.live?.end(new Error(`the master is now ${to.host}:${to.port}`));
-  }
-
-  onOpen(listener: () => void): () => void {
-    this.events.on('open', listener);
-    return () => void this.events.off('open', listener);
-  }
-
-  onEnd(listener: () => void): void {
-    this.events.on('end', listener);
-  }
-
-  onError(listener: (error: Error) => void): () => void {
-    this.events.on('problem', listener);
-    return () => void this.events.off('problem', listener);
   }
 
   close(): void {

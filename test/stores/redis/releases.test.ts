@@ -70,7 +70,7 @@ describe('A release', () => {
     expect(look()).toBe(0);
     sent[0]!.answered(1);
     expect(look()).toBe(1);
-    releases.reset();
+    releases.runBy.clear();
     expect(look()).toBe(1);
   });
 
