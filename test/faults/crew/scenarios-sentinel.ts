@@ -9,8 +9,6 @@ const LEASE_MS = 1_500;
 const STEADY_MS = 1_200;
 /** A grant that the new master never heard of is noticed at the next renewal, once the client has found that master. */
 const NOTICED_WITHIN_MS = LEASE_MS / 3 + 700;
-/** A master that was frozen goes on granting until Sentinel has made a replica of it. */
-const DEMOTED_WITHIN_MS = 500;
 
 function groupOf({ topology }: Stage): SentinelGroup {
   return topology.sentinel as SentinelGroup;
@@ -73,7 +71,7 @@ export const sentinelScenarios: readonly Scenario[] = [
     downAfterMs: STEADY_MS,
     leaseMs: LEASE_MS,
     losses: 'during',
-    overlapMs: NOTICED_WITHIN_MS + DEMOTED_WITHIN_MS,
+    overlapMs: NOTICED_WITHIN_MS,
     fault: async (stage) => {
       const { master } = await pair(stage);
       await master.pause();
