@@ -91,6 +91,9 @@ export function lockMethod<K, R extends Returns, B extends OnBusy, S extends Sto
 ): LockedDecorator<K, R, B, S>;
 // LockedDecorator only tells the compiler what the method must look like; at run time this is an ordinary method decorator.
 export function lockMethod(name: string, key: CallKey, options: LockedOptions | undefined, mode?: LockMode): MethodDecorator {
+  if (typeof options === 'string' || typeof options === 'symbol') {
+    throw new LockUsageError(`${methodName(key as object, options)}: @${name} has no key. Write @${name}('order:<0>').`);
+  }
   return (target: object, property: string | symbol, descriptor?: PropertyDescriptor): void => {
     const method = methodOf(name, 'withLock', target, property, descriptor);
     const site = methodName(target, property);

@@ -134,6 +134,11 @@ describe('a decorator', () => {
     expect(defined).toThrow(words);
   });
 
+  it('without parentheses is refused, and not taken for one that has a key', () => {
+    class Shop {}
+    expect(() => Reflect.apply(Locked, undefined, [Shop.prototype, 'pay', {}])).toThrow(`Shop.pay: @Locked has no key. Write @Locked('order:<0>').`);
+  });
+
   it('of a route refuses what a route cannot keep', () => {
     const route = (options: object) => () => LockInterceptor.of('k', options);
     expect(route({ onBusy: 'skip' })).toThrow(`LockInterceptor.of('k'): unknown option 'onBusy'`);

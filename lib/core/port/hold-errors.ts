@@ -172,7 +172,7 @@ function lateTicketError(key: string, lateByMs: number): LockLostError {
 }
 
 function usedTicketError(key: string): LockLostError {
-  return new LockLostError(`Lock '${key}' was lost: its ticket was adopted already (it is good for one adoption), or an operator took the lock away. ${NOT_ADOPTED}`, { key, reason: 'ticket-used' });
+  return new LockLostError(`Lock '${key}' was lost: its ticket was adopted already (and not handed back, or handed back for too short a withinMs), or an operator took the lock away. ${NOT_ADOPTED}`, { key, reason: 'ticket-used' });
 }
 
 function forgottenTicketError(key: string): LockLostError {

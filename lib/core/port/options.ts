@@ -16,7 +16,8 @@ export const LONE_SURROGATE = /\p{Cs}/u;
 export function integerProblem(name: string, value: unknown, least: number, most: number, hint?: string): string | undefined {
   if (value === undefined || (Number.isInteger(value) && Number(value) >= least && Number(value) <= most)) return undefined;
   const range = most === Infinity ? `from ${least}` : `from ${least} to ${most}`;
-  return `expected ${name} to be a whole number ${range}, got ${show(value)}${hint ? ` (${hint})` : ''}`;
+  const why = typeof value === 'string' ? 'a text; make a number of it, as Number() does' : hint;
+  return `expected ${name} to be a whole number ${range}, got ${show(value)}${why ? ` (${why})` : ''}`;
 }
 
 export function booleanProblem(name: string, value: unknown): string | undefined {

@@ -9,7 +9,7 @@ import type { Report } from '../../core/port/lock-events.js';
 import { rightsError } from './access-rule.js';
 import type { Connections } from './connections.js';
 import { acquireCall, downgradeCall, forceReleaseCall, heartbeatCall, inspectCall, releaseCall, renewCall, type BuiltCall } from './lua.generated.js';
-import { boundedBoot, connected, nodeOfCluster } from './first-connection.js';
+import { boundedBoot, connected, mistaken } from './first-connection.js';
 import { UNKNOWN_MEMORY, type RedisKeys } from './redis-keys.js';
 import type { ScriptRunner } from './script-runner.js';
 import { reasonOf, storeFailure } from './store-failure.js';
@@ -53,7 +53,7 @@ async function probeUntil(deadline: number, probed: Probed): Promise<ServerFacts
   const { connections, options, keys } = probed;
   try {
     await connected(connections, options.clock);
-    while (!(await isFit(probed, deadline))) await delay(options.clock, PROBES_AGAIN_AFTER_MS);
+    await becomesFit(probed, deadline);
     const facts = await factsOf(probed.runner, connections);
     checkEviction(facts, probed);
     return facts;
@@ -62,16 +62,22 @@ async function probeUntil(deadline: number, probed: Probed): Promise<ServerFacts
   }
 }
 
-/** Checks once. False when the server is loading, busy or failing over and there is time for another try. */
-async function isFit(probed: Probed, deadline: number): Promise<boolean> {
-  try {
-    await check(probed);
-    return true;
-  } catch (error) {
-    const misplaced = error instanceof LockStoreError ? nodeOfCluster(probed.connections, error) : undefined;
-    if (misplaced !== undefined) throw misplaced;
-    if (error instanceof LockStoreError && error.retryable && probed.options.clock.now() + PROBES_AGAIN_AFTER_MS < deadline) return false;
-    throw error;
+/** Checks until the server is fit. It may be loading, busy or failing over for a while. */
+async function becomesFit(probed: Probed, deadline: number): Promise<void> {
+  const { connections, options: { clock } } = probed;
+  let replica: LockStoreError | undefined;
+  for (;;) {
+    try {
+      return await check(probed);
+    } catch (error) {
+      if (!(error instanceof LockStoreError)) throw error;
+      const mistake = mistaken(connections, error);
+      // A master that was just replaced is a replica until Sentinel names the new one; it is left, so other errors follow.
+      const isReplica = error.nodes.some(({ reason }) => /\bREADONLY\b/.test(reason));
+      if (isReplica) replica = mistake;
+      if (!(isReplica || (mistake === undefined && error.retryable)) || clock.now() + PROBES_AGAIN_AFTER_MS >= deadline) throw mistake ?? replica ?? error;
+    }
+    await delay(clock, PROBES_AGAIN_AFTER_MS);
   }
 }
 

@@ -54,7 +54,8 @@ export async function boundedBoot<T>(connections: Connections, clock: Clock, wit
 
 function unreachable({ node, lastError }: Connections, withinMs: number): LockStoreError {
   const reason = lastError === undefined ? 'no answer' : reasonOf(lastError);
-  const message = `Locks: ${node} could not be reached within ${withinMs} ms: ${reason}. Check the 'redis' option and that the server runs.`;
+  const next = reason.includes('the function') ? 'Check that function, in the \'redis\' option.' : "Check the 'redis' option and that the server runs.";
+  const message = `Locks: ${node} could not be reached within ${withinMs} ms: ${reason}. ${next}`;
   return new LockStoreError(message, { cause: causeOf(lastError), nodes: [{ node, reason }] });
 }
 
@@ -64,11 +65,17 @@ function refused(node: string, error: Error): LockStoreError {
   return new LockStoreError(message, { cause: causeOf(error), nodes: [{ node, reason }], retryable: false });
 }
 
-/** The error of a node of a Cluster that was given as one Redis: it leads to other nodes, to which such a connection cannot go. */
-export function nodeOfCluster({ node, isCluster }: Connections, error: LockStoreError): LockStoreError | undefined {
-  if (isCluster || !error.nodes.some(({ reason }) => /\b(MOVED|CROSSSLOT|CLUSTERDOWN)\b/.test(reason))) return undefined;
-  const message = `Locks: ${node} is a node of a Cluster, and redis names one Redis. Give { cluster: [...] } with some of its nodes, or a client of a Cluster.`;
-  return new LockStoreError(message, { cause: error, nodes: error.nodes, retryable: false });
+/** The errors of servers that answer, and are not what the option says. */
+const MISTAKEN: readonly [RegExp, string][] = [
+  [/\b(MOVED|CROSSSLOT|CLUSTERDOWN)\b/, 'is a node of a Cluster, and redis names one Redis. Give { cluster: [...] } with some of its nodes, or a client of a Cluster.'],
+  [/\bNOAUTH\b/, 'wants a password, and the \'redis\' option has none. Put one into the URL (redis://user:password@host), or give password or credentials.'],
+  [/\bREADONLY\b/, 'is a replica, which refuses writes. Give the address of its master, or { sentinels: [...], name }.'],
+];
+
+/** What to tell of such an error at boot; undefined of any other. */
+export function mistaken({ node, isCluster }: Connections, error: LockStoreError): LockStoreError | undefined {
+  const found = isCluster ? undefined : MISTAKEN.find(([words]) => error.nodes.some(({ reason }) => words.test(reason)));
+  return found && new LockStoreError(`Locks: ${node} ${found[1]}`, { cause: error, nodes: error.nodes, retryable: false });
 }
 
 function withoutTls(node: string, error: Error): LockStoreError {

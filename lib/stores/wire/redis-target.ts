@@ -191,12 +191,16 @@ export function loginFrom(name: 'credentials' | 'sentinelCredentials', credentia
       const timer = clock.setTimer(() => fail(`gave nothing within ${withinMs} ms`), withinMs);
       void Promise.resolve()
         .then(credentials)
-        .then(
-          (given) => (isLogin(given) ? resolve(loginIn(given)) : fail(`gave ${described(given)} in place of { username?, password }`)),
-          (error: unknown) => fail(error instanceof Error ? `failed: ${messageOf(error)}` : 'failed'),
-        )
+        .then((given) => (isLogin(given) ? resolve(loginIn(given)) : fail(`gave ${described(given)} in place of { username?, password }`)))
+        .catch((error: unknown) => fail(`failed${wordsOf(error)}`))
         .finally(() => clock.clearTimer(timer));
     });
+}
+
+/** What an error of the function says. That of a parser repeats the text that it could not read, which may be the secret. */
+function wordsOf(error: unknown): string {
+  if (!(error instanceof Error)) return '';
+  return error instanceof SyntaxError ? ': SyntaxError' : `: ${messageOf(error)}`;
 }
 
 /** Without what else the function gave, and without a name that it left open, which may stand in the options. */

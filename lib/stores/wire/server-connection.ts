@@ -63,6 +63,10 @@ export interface Needs {
 /** The words of node-redis for a server that could not be reached in time. */
 const TIMEOUT = /^Connection timeout$/;
 
+const REFUSED_LOGIN = /\b(WRONGPASS|NOAUTH|ERR AUTH|ERR invalid password)\b/;
+/** Not an error for an operator: the function is asked again, and may know the new password a moment later than the server. */
+const LOGIN_OF_FUNCTION_REFUSED = 'the server refused the login that the function gave';
+
 /** One client, from connecting to its end. */
 export class LiveConnection {
   private client: Client | undefined;
@@ -109,6 +113,7 @@ export class LiveConnection {
     } catch (error) {
       const reason = this.reason ?? error;
       this.end();
+      if (source.login !== undefined && REFUSED_LOGIN.test(messageOf(reason))) throw new Error(LOGIN_OF_FUNCTION_REFUSED);
       throw TIMEOUT.test(messageOf(reason)) ? new Error('connect ETIMEDOUT') : reason;
     } finally {
       for (const timer of timers) clock.clearTimer(timer);

@@ -61,6 +61,7 @@ describe('Options', () => {
 
   it.each<[object, RegExp]>([
     [{ leaseMs: 0 }, /leaseMs.*whole number.*got 0/],
+    [{ leaseMs: '20000' as never }, /leaseMs to be a whole number from 100 to 60000, got '20000' \(a text; make a number of it, as Number\(\) does\)/],
     [{ leaseMs: 10 }, /leaseMs to be a whole number from 100 to 60000, got 10 \(100 ms is the shortest lease, because .* could not be renewed in time/],
     [{ leaseMs: 99 }, /100 ms is the shortest lease/],
     [{ leaseMs: 60_001 }, /got 60001 \(maxLeaseMs is the longest lease; raise it for all processes\)/],

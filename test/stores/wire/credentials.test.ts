@@ -134,6 +134,8 @@ describe.each<ClientPackage>(['ioredis', 'redis'])('With %s, credentials', (clie
     it.each<[string, Credentials, string]>([
       ['fail', () => Promise.reject(new Error('the vault is sealed')), 'the function credentials failed: the vault is sealed'],
       ['throw', () => { throw new Error('the vault is sealed'); }, 'the function credentials failed: the vault is sealed'],
+      ['throw when they are read', () => ({ get password(): string { throw new Error('the vault is sealed'); } }), 'the function credentials failed: the vault is sealed'],
+      ['read a secret that is no JSON', () => JSON.parse('hunter2') as never, 'the function credentials failed: SyntaxError'],
       ['hang', () => new Promise(() => {}), `the function credentials gave nothing within ${COMMAND_TIMEOUT_MS} ms`],
       ['give a text', () => 'hunter2' as never, 'the function credentials gave a string in place of { username?, password }'],
       ['give nothing', () => undefined as never, 'the function credentials gave nothing in place of { username?, password }'],
@@ -156,6 +158,18 @@ describe.each<ClientPackage>(['ioredis', 'redis'])('With %s, credentials', (clie
         await rotate(place, 'third');
       });
       expect(failures).toBe(0);
+    }, 60_000);
+
+    it('that know the new password later than the server are asked again, and calls wait', async () => {
+      const secret = new Secret();
+      await rotate(place, secret.password);
+      const locks = await open(place.targets(secret.ask), client);
+      await rotate(place, 'fifth');
+      const before = secret.asked;
+      const waits = locks.withLock('k', { waitMs: 30_000 }, () => 'done');
+      await eventually(() => expect(secret.asked).toBeGreaterThan(before + 2));
+      secret.password = 'fifth';
+      expect(await waits).toBe('done');
     }, 60_000);
 
     it('leave the name of the user that stands in the options', async () => {
