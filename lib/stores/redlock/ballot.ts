@@ -33,6 +33,8 @@ export class Ballot implements HeldLease {
   /** The local instant at which the ballot has ended by itself on every node. */
   endsAt = 0;
   mode: HeldLease['mode'];
+  readonly owner: string | undefined;
+  readonly label: string | undefined;
   readonly permits = undefined;
   /** A node that is given the lease again does not get its minHoldMs: the others, a quorum, keep the time. */
   readonly minHoldUntil = -Infinity;
@@ -73,10 +75,9 @@ export class Ballot implements HeldLease {
     const { nodes, options: { commandTimeoutMs } } = redlock;
     const [leaseMs, minHoldMs] = [Math.floor(request.leaseMs), Math.floor(request.minHoldMs)];
     const plain = fences === 1 && minHoldMs === 0 && graceMs === 0;
-    this.mode = mode;
-    this.fences = fences;
+    [this.mode, this.fences, this.owner, this.label] = [mode, fences, owner, label];
     this.timeoutMs = Math.min(commandTimeoutMs, LONGEST_VOTE_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
-    this.spot = nodes[0]!.store.spotOf(key);
+    this.spot = nodes[0]!.store.parts.spots.of(key);
     this.terms = {
       id, mode, leaseMs, plain, fences, minHoldMs, graceMs, owner, label, waitedMs: Math.floor(waitedMs), patienceMs: patienceMs(tookMs),
       proposal: 0, notAfter: 0, known: '',
@@ -86,14 +87,6 @@ export class Ballot implements HeldLease {
 
   get key(): string {
     return this.request.key;
-  }
-
-  get owner(): string | undefined {
-    return this.terms.owner;
-  }
-
-  get label(): string | undefined {
-    return this.terms.label;
   }
 
   get isHeld(): boolean {

@@ -57,10 +57,6 @@ export class NodeStore extends RedisStore {
     return owesSince <= this.muteSince;
   }
 
-  spotOf(key: string): Spot {
-    return this.parts.spots.of(key);
-  }
-
   /** Calls `listener` at each new connection, which may lead to another server. */
   onConnected(listener: () => void): void {
     this.connections.commands.onOpen(listener);

@@ -17,7 +17,7 @@ import { quorumEnd } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 import type { RedlockStore } from './redlock-store.js';
 
-export interface Renewed {
+interface Renewed {
   readonly ballot: Ballot;
   readonly leaseMs: number;
 }

@@ -20,7 +20,7 @@ import { Ballot, markOf } from './ballot.js';
 import { NodeLog } from './node-log.js';
 import { NodeStore } from './node-store.js';
 import { agree, answersOf, asking, poll, reasonOf, type Replies } from './poll.js';
-import { renewByQuorum, type Renewed } from './quorum-renewals.js';
+import { renewByQuorum } from './quorum-renewals.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
 import { quorumOf } from './quorum.js';
 import { RedlockNode, type Opened } from './redlock-node.js';
@@ -47,6 +47,8 @@ export interface RedlockStoreOptions {
 const STRAGGLERS_MS = 500;
 /** The pause before a release without an answer is sent to a node again, in ms. */
 const SENDS_AGAIN_AFTER_MS = 250;
+const NO_REPLICAS = 'minReplicas cannot be counted on a Redlock, whose nodes are independent masters. Leave it out.';
+const TOO_LATE = 'the request began only after its time limit, and was not sent to any node. It is safe to try again.';
 /** As `waitedMs`: nobody in the process waits. */
 const DOES_NOT_WAIT = -1;
 
@@ -108,21 +110,19 @@ export class RedlockStore implements LockStore {
     const { key, id, minReplicas, notAfter } = request;
     const present = this.asking.get(id);
     if (present !== undefined) return present;
-    const late = `Lock '${key}': the request began only after its time limit, and was not sent to any node. It is safe to try again.`;
-    if (this.isClosed) return Promise.reject(new LockStoreError(`Lock '${key}': it was asked for after the store was closed.`, { key, retryable: false }));
-    if (minReplicas > 0) return Promise.reject(noReplicas(key));
-    if (this.clock.now() > notAfter) return Promise.reject(new LockStoreError(late, { key }));
+    if (this.isClosed) return Promise.reject(refusal(key, 'it was asked for after the store was closed.'));
+    if (minReplicas > 0) return Promise.reject(refusal(key, NO_REPLICAS));
+    if (this.clock.now() > notAfter) return Promise.reject(refusal(key, TOO_LATE, true));
     const outcome = this.attempt(request); // The attempt removes this entry when it was answered, which is after it was set.
     this.asking.set(id, outcome);
     return outcome;
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const outcomes: RenewOutcome[] = requests.map(({ key, minReplicas }) => (minReplicas > 0 ? { kind: 'unknown', cause: noReplicas(key) } : { kind: 'lost' }));
-    const leases: (Renewed & { readonly at: number })[] = [];
-    requests.forEach(({ id, leaseMs, minReplicas }, at) => {
+    const outcomes = requests.map(({ key, minReplicas }): RenewOutcome => (minReplicas > 0 ? { kind: 'unknown', cause: refusal(key, NO_REPLICAS) } : { kind: 'lost' }));
+    const leases = requests.flatMap(({ id, leaseMs, minReplicas }, at) => {
       const ballot = this.ballots.get(id);
-      if (ballot?.state === 'held' && minReplicas === 0) leases.push({ at, ballot, leaseMs });
+      return ballot?.state === 'held' && minReplicas === 0 ? [{ at, ballot, leaseMs }] : [];
     });
     if (leases.length === 0) return outcomes;
     const told = await renewByQuorum(leases, this);
@@ -321,7 +321,7 @@ export class RedlockStore implements LockStore {
    * `mark`. Sent once: marks also end by themselves.
    */
   mark({ isUsable, store }: RedlockNode, key: string, mark?: string): void {
-    if (isUsable) store.leave({ key, id: `${this.options.process}.~`, mark }, store.spotOf(key), () => {});
+    if (isUsable) store.leave({ key, id: `${this.options.process}.~`, mark }, store.parts.spots.of(key), () => {});
   }
 
   /** Releases an id on a node until it has answered a release of later than `lateUntil`, or until the lease has ended by itself. */
@@ -357,9 +357,8 @@ export class RedlockStore implements LockStore {
   }
 }
 
-function noReplicas(key: string): LockStoreError {
-  const message = `Lock '${key}': minReplicas cannot be counted on a Redlock, whose nodes are independent masters. Leave it out.`;
-  return new LockStoreError(message, { key, retryable: false });
+function refusal(key: string, why: string, retryable = false): LockStoreError {
+  return new LockStoreError(`Lock '${key}': ${why}`, { key, retryable });
 }
 
 /** What a Redlock is, in the line with which an application starts. */
