@@ -1,5 +1,5 @@
 /** The command line against real servers. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireRequest } from '../../lib/core/port/lock-store.js';
 import { systemClock } from '../../lib/core/port/clock.js';
 import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
@@ -10,16 +10,12 @@ import { closeStores, openRedisStore, PATIENT } from '../support/redis-store.js'
 import { eventually } from '../support/eventually.js';
 import { admitAll, closeRedlocks, openRedlock, votes } from '../support/redlock-store.js';
 import { finished, holdfast, programPath } from './program.js';
+import { forAll } from '../support/started.js';
 
-let redis: RedisServer;
 let store: RedisStore;
 
-beforeAll(async () => {
-  redis = await startRedis();
-  programPath(); // compiles the program once
-});
-
-afterAll(() => redis?.stop());
+const redis = forAll(startRedis);
+beforeAll(() => void programPath()); // compiles the program once
 
 beforeEach(async () => {
   await redis.command('FLUSHALL');

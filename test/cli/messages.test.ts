@@ -1,10 +1,11 @@
 /** What the program says to people, mostly on standard error: whom a release would hit, and nothing that steers the terminal. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../lib/core/port/clock.js';
 import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
 import { closeStores, openRedisStore, PATIENT } from '../support/redis-store.js';
 import { holdfast, programPath, type Finished } from './program.js';
+import { forAll } from '../support/started.js';
 
 /** Sets the title of a terminal. */
 const STEERING = '\u001b]0;owned\u0007';
@@ -12,15 +13,10 @@ const SHOWN = '?]0;owned?';
 /** As errors and findings of the library write it. */
 const WRITTEN = String.raw`\u001b]0;owned\u0007`;
 
-let redis: RedisServer;
-
-beforeAll(async () => {
-  redis = await startRedis();
-  programPath(); // compiles the program once
-});
+const redis = forAll(startRedis);
+beforeAll(() => void programPath()); // compiles the program once
 
 afterEach(closeStores);
-afterAll(() => redis?.stop());
 
 function ask(...args: string[]): Promise<Finished> {
   return holdfast([...args, '--redis', redis.url]);

@@ -1,17 +1,16 @@
 /** downgrade.lua and force-release.lua on a node of a Redlock, where there is no queue, but marks of those who wait. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { downgradeCall, forceReleaseCall, readForceRelease, type BuiltCall, type ReplyItems } from '../../lib/stores/wire/lua.generated.js';
 import { UNTIL_TOLD_MS } from '../../lib/stores/wire/redis-keys.js';
 import { NEVER } from '../../lib/stores/wire/trial-lock.js';
 import { NodeScripts } from '../support/node-scripts.js';
+import { forAll } from '../support/started.js';
 
-let node: NodeScripts;
+const node = forAll(() => NodeScripts.start());
 beforeAll(async () => {
-  node = await NodeScripts.start();
   await node.makeWhole();
   node.known = await node.memoryOf('n1');
 });
-afterAll(() => node.server.stop());
 
 /** Higher than any before, so that a vote is granted in the shortest way if it can be. */
 let proposal = 2_000_000_000_000_000;

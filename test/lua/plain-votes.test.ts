@@ -1,14 +1,11 @@
 /** What nearly every vote is: a plain request for a free lock, to a node that remembers, by a caller that knows its server. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { eventually } from '../support/eventually.js';
 import { NodeScripts } from '../support/node-scripts.js';
+import { forAll } from '../support/started.js';
 
 const PROPOSAL = 1_795_237_393_715_000;
-let node: NodeScripts;
-beforeAll(async () => {
-  node = await NodeScripts.start();
-});
-afterAll(() => node.server.stop());
+const node = forAll(() => NodeScripts.start());
 beforeEach(async () => {
   await node.client.flushall();
   await node.makeWhole();

@@ -1,14 +1,11 @@
 /** The scripts of a Redlock node on a real server: every code they return, and what makes a node stay out. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { eventually } from '../support/eventually.js';
 import { NodeScripts, type VoteArguments } from '../support/node-scripts.js';
+import { forAll } from '../support/started.js';
 
 const MAX_LEASE_MS = 300;
-let node: NodeScripts;
-beforeAll(async () => {
-  node = await NodeScripts.start();
-});
-afterAll(() => node.server.stop());
+const node = forAll(() => NodeScripts.start());
 beforeEach(async () => {
   await node.client.flushall();
   await node.makeWhole();

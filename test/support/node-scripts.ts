@@ -39,6 +39,10 @@ export class NodeScripts {
     return new NodeScripts(server, client, /run_id:(\w+)/.exec(await client.info('server'))![1]!);
   }
 
+  stop(): Promise<void> {
+    return this.server.stop();
+  }
+
   async now(): Promise<number> {
     const [seconds, micros] = await this.client.time();
     return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);

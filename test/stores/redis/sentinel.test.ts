@@ -1,29 +1,25 @@
 /** The Redis store under Sentinel: masters that move away, die or freeze, and replicas that are counted. */
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireOutcome, AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import { CONNECTION_NAME } from '../../../lib/stores/wire/connections.js';
 import type { ClientPackage } from '../../../lib/stores/wire/redis-target.js';
 import { LockService } from '../../../lib/lock.service.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
-import { DOWN_SOON_MS, startSentinel, type SentinelGroup } from '../../support/redis-sentinel.js';
+import { DOWN_SOON_MS, startSentinel } from '../../support/redis-sentinel.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
 import { connectBy } from '../../support/test-client.js';
 import { broughtBack, storeEvents } from '../../support/store-events.js';
+import { forEachTest } from '../../support/started.js';
 
-let group: SentinelGroup;
+const group = forEachTest(() => startSentinel({ downAfterMs: DOWN_SOON_MS }), closeStores);
 beforeEach(async () => {
-  group = await startSentinel({ downAfterMs: DOWN_SOON_MS });
   // A replica that was just attached counts only after its first word.
   const master = (await group.master()).client();
   await eventually(async () => {
     await master.set('warm', 'up');
     expect(await master.wait(1, 200)).toBe(1);
   });
-});
-afterEach(async () => {
-  await closeStores();
-  await group.stop();
 });
 
 type Granted = Extract<AcquireOutcome, { kind: 'granted' }>;

@@ -1,5 +1,5 @@
 /** The Redis store on a server, a network and a script cache that fail: what is told, and that service resumes. */
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireOutcome, AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
 import { systemClock } from '../../../lib/core/port/clock.js';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
@@ -8,12 +8,11 @@ import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import { acquireRequest, newId } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { within } from '../../support/in-time.js';
-import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
+import { startFlakyProxy } from '../../support/flaky-proxy.js';
 import { startRedis } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
-import { forAll } from '../../support/started.js';
+import { forAll, forEachTest } from '../../support/started.js';
 
-let proxy: FlakyProxy;
 /** Behind the proxy, with a short command timeout. */
 let store: RedisStore;
 /** Beside the proxy, undisturbed. */
@@ -21,16 +20,12 @@ let other: RedisStore;
 let wakes: Wake[];
 
 const server = forAll(startRedis);
+const proxy = forEachTest(() => startFlakyProxy(server.port), closeStores);
 beforeEach(async () => {
-  proxy = await startFlakyProxy(server.port);
   store = await openRedisStore(proxy.url, 'p', { commandTimeoutMs: 300 });
   other = await openRedisStore(server.url, 'o');
   wakes = [];
   store.onWake((wake) => wakes.push(wake));
-});
-afterEach(async () => {
-  await closeStores();
-  await proxy.stop();
 });
 
 function request(how: Partial<AcquireRequest> = {}): AcquireRequest {

@@ -1,5 +1,5 @@
 /** Clients of node-redis that an application gives, and what becomes of its connections when the server or the network fails. */
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { createClient, createCluster, createSentinel } from 'redis';
 import { connectTo } from '../../../lib/stores/wire/connect-to.js';
 import type { RedisTarget } from '../../../lib/stores/wire/redis-target.js';
@@ -7,23 +7,15 @@ import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { within } from '../../support/in-time.js';
-import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
+import { startFlakyProxy } from '../../support/flaky-proxy.js';
 import { startCluster } from '../../support/redis-cluster.js';
 import { startSentinel } from '../../support/redis-sentinel.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
-import { forAll } from '../../support/started.js';
-
-let proxy: FlakyProxy;
+import { forAll, forEachTest } from '../../support/started.js';
 
 const server = forAll(() => startRedis({ args: ['--requirepass', 'secret'] }));
-beforeEach(async () => {
-  proxy = await startFlakyProxy(server.port);
-});
-afterEach(async () => {
-  await closeStores();
-  await proxy.stop();
-});
+const proxy = forEachTest(() => startFlakyProxy(server.port), closeStores);
 
 const request = () => acquireRequest({ notAfter: performance.now() + 2_000 });
 
