@@ -6,7 +6,7 @@ import { alone, gate } from '../../support/locks.js';
 const MOST = 2_000;
 /** Of a slot group of a Cluster. */
 const MOST_OF_A_GROUP = 8;
-const CROWD = 2_500;
+const CROWD = 2_100;
 
 describe('A crowd that asks the store in one moment', () => {
   it('is sent in order, so many at a time, the next with each answer', () => {
