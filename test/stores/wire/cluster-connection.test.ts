@@ -66,7 +66,7 @@ class CutOff {
 
   /** What was written to the second master, piece by piece. */
   readonly written: string[][] = [];
-  private isCorked = false;
+  private corked: string[] | undefined;
 
   private source(port: number): Source {
     return { address: { host: '127.0.0.1', port }, make: () => this.client(port) };
@@ -75,16 +75,18 @@ class CutOff {
   private client(port: number): Client {
     const sender = senderOf(async ([command, key]): Promise<unknown> => {
       if (command === 'cluster') return [[0, 8_191, ['127.0.0.1', this.isCutOff && port !== 7001 ? 7003 : 7001]], [8_192, 16_383, ['127.0.0.1', 7002]]];
-      if (port === 7002 && command === 'GET') this.isCorked ? this.written.at(-1)!.push(key!) : this.written.push([key!]);
+      if (port === 7002 && command === 'GET') this.corked === undefined ? this.written.push([key!]) : this.corked.push(key!);
       if (this.isCutOff && port === 7001 && command === 'GET') throw new Error('CLUSTERDOWN The cluster is down');
       return port;
     });
     const cork = (): void => {
-      if (port !== 7002) return;
-      this.isCorked = true;
-      this.written.push([]);
+      this.corked = [];
     };
-    return { sender, connect: () => Promise.resolve(), destroy: () => {}, subscribe: () => Promise.resolve(), cork, uncork: () => (this.isCorked &&= port !== 7002) };
+    const uncork = (): void => {
+      this.written.push(this.corked!);
+      this.corked = undefined;
+    };
+    return { sender, connect: () => Promise.resolve(), destroy: () => {}, subscribe: () => Promise.resolve(), cork, uncork };
   }
 }
 
