@@ -11,7 +11,7 @@ import type { CallSite, ResolvedDefaults, WithLockOptions } from '../core/port/l
 import { checkPermitsOf, resolveOptions } from '../core/port/options.js';
 import type { StoreCapabilities } from '../core/port/lock-store.js';
 import { methodName, interceptorSlot, lockedMethods } from './lock-method.js';
-import { INSTANCE_NAME, locksToken, interceptorToken } from './lock-names.js';
+import { INSTANCE_NAME, interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import { callInModule, shortLabel, type LockedCall } from './locked-call.js';
 import { termOptions, type LeadOptions } from '../core/hold/leading.js';
@@ -35,12 +35,13 @@ interface BootOfInstance {
  * @throws LockUsageError
  */
 export function refuseTwins(modules: ModulesContainer, instance: string): void {
-  const locks = locksToken(instance);
-  const twins = [...modules.values()].filter((each) => each.isGlobal && each.providers.has(INSTANCE_NAME) && each.providers.has(locks));
+  // Not the token of LockService, which is another class in another copy of this package.
+  const token = interceptorToken(instance);
+  const twins = [...modules.values()].filter((each) => each.isGlobal && each.providers.has(INSTANCE_NAME) && each.providers.has(token));
   if (twins.length < 2) return;
   throw new LockUsageError(
     `LockModule '${instance}' is imported ${twins.length} times as a global module, and none of them knows what the others hold: a call inside a hold would wait for ` +
-      `itself, and embedded locks would exclude nobody. Call forRoot once, in the root module; give a further instance a name (or isGlobal: false).`,
+      `itself, and embedded locks would exclude nobody. Call forRoot once, in the root module, and of one copy of nestjs-holdfast (npm ls nestjs-holdfast); give a further instance a name (or isGlobal: false).`,
   );
 }
 

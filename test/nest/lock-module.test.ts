@@ -6,7 +6,7 @@ import { Test } from '@nestjs/testing';
 import { Cluster, Redis } from 'ioredis';
 import { InjectLocks, Locked, LockClosedError, LockModule, LockService, LockUsageError, type LockModuleOptions } from '../../lib/index.js';
 import { lockHome } from '../../lib/nest/lock-module-options.js';
-import { locksToken } from '../../lib/nest/lock-names.js';
+import { INSTANCE_NAME, interceptorToken, locksToken } from '../../lib/nest/lock-names.js';
 import { Gate, startAlone, startApp } from './application.js';
 
 @Injectable()
@@ -252,6 +252,14 @@ describe('a module that is there twice', () => {
 
   it.each([['default', undefined], ['billing', 'billing']])('is refused at boot: %s', async (says, name) => {
     await expect(twice(name)).rejects.toThrow(`LockModule '${says}' is imported 2 times as a global module`);
+  });
+
+  it('is refused at boot when the other is of another copy of this package, whose LockService is another class', async () => {
+    class LockModuleOfTheOtherCopy {}
+    const providers = [INSTANCE_NAME, interceptorToken('default')].map((provide) => ({ provide, useValue: 'default' }));
+    const other = { module: LockModuleOfTheOtherCopy, global: true, providers, exports: [interceptorToken('default')] };
+    const both = startAlone({ imports: [other, LockModule.forRoot({ embedded: true })] });
+    await expect(both).rejects.toThrow(/LockModule 'default' is imported 2 times .* of one copy of nestjs-holdfast \(npm ls nestjs-holdfast\)/);
   });
 
   it('is one when both mean the same', async () => {
