@@ -24,6 +24,8 @@ export function checkTurns(history: readonly HistoryEvent[]): string[] {
   const waiting = new Map<string, Waiting>();
   const answered = new Set<string>();
   const reads = new Set<string>();
+  /** The readers that are inside: those of one process that are there together have one turn. */
+  const inside = new Set<string>();
   for (const event of history) {
     const { at, key, id, kind } = event;
     const process = processOf(id);
@@ -33,8 +35,12 @@ export function checkTurns(history: readonly HistoryEvent[]): string[] {
       continue;
     }
     waiting.delete(id);
+    if (kind === 'released' || kind === 'lost') inside.delete(id);
     if (kind !== 'granted' || answered.has(id)) continue;
     answered.add(id);
+    const joins = reads.has(id) && [...inside].some((other) => processOf(other) === process);
+    if (reads.has(id)) inside.add(id);
+    if (joins) continue;
     for (const other of waiting.values()) {
       if (other.key !== key) continue;
       if (other.process === process) Object.assign(other, { since: at, passes: new Map() });

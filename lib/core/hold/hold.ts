@@ -477,14 +477,11 @@ class SiblingGate implements CallKeeper {
 
   close(): void {
     this.isOpen = false;
-    for (const call of this.line.all()) {
-      this.line.remove(call);
-      call.reject(HOLD_ENDED);
-    }
+    this.refuse(HOLD_ENDED);
   }
 
   /** Rejects the calls that wait. Those inside go on. */
-  refuse(reason: Error): void {
+  refuse(reason: unknown): void {
     for (const call of this.line.all()) {
       this.line.remove(call);
       call.reject(reason);

@@ -1,6 +1,6 @@
 /**
  * The core of one lock module, and the way of every call through it, from checked keys to the hold: decorators, `withLock` and
- * `acquire` all take it. A call inside a hold of the same lock re-enters that hold; every other call goes to the queue of its process.
+ * `acquire` all take it. A call inside a hold of the same lock re-enters that hold; every other call goes to the queue of its key.
  */
 import { StoreLease } from '../lease/store-lease.js';
 import { Watchdog } from '../lease/watchdog.js';
@@ -120,7 +120,7 @@ export class LockCalls implements CallHost {
   /** Runs `fn` inside the hold of the call's locks. */
   run<T>(call: Call, fn: Work<T>, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
     const begin = (taken: Taken | Taken[]): void => {
-      if (taken instanceof StoreLease ? taken.isLost : isLost(taken)) void this.takeAnew(call, taken).then(begin, refuse);
+      if (isLost(taken)) void this.takeAnew(call, taken).then(begin, refuse);
       else runInHold(this.granted(call, taken), fn, resolve, reject);
     };
     // Resolved with the rejection, and not rejected with its reason: so the stack of the error shows the caller.

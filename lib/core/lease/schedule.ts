@@ -3,7 +3,7 @@
  *
  * Most appointments are cancelled long before they are due, because a lock is mostly released milliseconds after its renewal was
  * planned. So a new appointment is only noted in a list. The timer fires {@link SORT_AFTER_MS} later, and what is still in the
- * list then is sorted into a binary heap. A call that ends before that sets no timer, clears none and moves nothing in the heap.
+ * list then is sorted into a binary heap. A call that ends before that sets no timer of its own, clears none and moves nothing in the heap.
  *
  *     noted ──(SORT_AFTER_MS)──▶ sorted ──(its time has come)──▶ due
  *       └──────────┴──(cancelled)──▶ off

@@ -248,7 +248,8 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
 
   /**
    * When to look again at a lease whose trust reaches to `renewUntil` already: a caller that may hold the lock for longer can be put on
-   * it meanwhile. Undefined for one that must be renewed now, as each is once, because that tells the store that its holder lives.
+   * it meanwhile. Undefined for one that must be renewed now: each is renewed at least once, so that the store knows that its holder lives,
+   * and after that only if a renewal could still move its end.
    */
   looksAgain(now: number): number | undefined {
     if (this.isRenewing || !this.renews || this.heardAt <= this.grantedAt) return undefined;

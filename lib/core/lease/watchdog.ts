@@ -80,8 +80,8 @@ export class Watchdog implements LeaseGuard {
   }
 
   /**
-   * Renews one lease now, to end `leaseMs` from now. Without `leaseMs` the renewal is only a look whether the store still has the lease: one of
-   * fixed length keeps its end.
+   * Renews one lease now, to end `leaseMs` from now. Without `leaseMs` a lease that renews is renewed by its own rule, and
+   * of one of fixed length it is only looked whether the store still has it.
    */
   async renewNow(lease: StoreLease, leaseMs?: number): Promise<RenewOutcome> {
     const { replacements } = this;

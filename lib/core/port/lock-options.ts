@@ -1,6 +1,5 @@
 /** The options of calls for a lock, of tickets and of the module. Their defaults and limits are in options.ts. */
 
-
 /** Options of one call for a lock. Module options of the same name set the default. */
 export interface LockOptions {
   /**

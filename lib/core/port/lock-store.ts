@@ -2,12 +2,12 @@
  * The port: what the core needs of a store, in which the state of all locks lives. Every store keeps the numbered promises
  * below; `test/contract` repeats the numbers and runs the same suite against each store.
  *
- *   P1  A write holder excludes every other holder; read holders exclude write holders only.
- *   P2  A grant's fence is greater than every fence the key was granted before, and it reserves `fences` numbers.
+ *   P1  A write holder excludes every other holder; read holders exclude write holders only (but P13, P17).
+ *   P2  A grant's fence is greater than every fence the key was granted before, and it reserves `fences` numbers (but P13).
  *   P3  acquire is idempotent by holder id: the same request again gives the same grant or the same place.
  *   P4  release takes an id away wherever it is, holding or waiting, then grants the next waiters; a second release is harmless.
  *       The lock stays taken for what is left of the hold's minHoldMs, unless the hold is abandoned: its work never began.
- *   P5  renew never creates and never revives: an id that is gone or has ended is `lost`.
+ *   P5  renew never creates and never revives: an id that is gone or has ended is `lost` (but P16).
  *   P6  An act of an old id never touches another id.
  *   P7  Writers are served in the order they came; after a writer all waiting readers enter together; a reader
  *       that comes while a writer waits queues behind it (only with `capabilities.queue`).
@@ -32,6 +32,8 @@
  *       A request with `handsOn` takes over the permit of the lease that it replaces, before those who wait.
  *   P18 A request with `takesOver` stands in the place of the holder that it replaces, in one step, if that is there: nobody is let in, and
  *       mode, owner, permit and what is left of minHoldMs stay. It is answered alike as often as it comes. See ticket.ts.
+ *   P19 `whenSent` calls back only when the releases that were asked for before act, and before whatever its process asks next for these
+ *       locks.
  */
 import type { LockStoreError } from './errors.js';
 import type { StoreEvent } from './lock-events.js';

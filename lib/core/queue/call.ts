@@ -59,7 +59,7 @@ export class Call extends Appointment implements AbortListener, Surroundings {
   /** The local instant at which its waitMs is over. A call that wants several locks has the same instant for all of them. */
   readonly until: number;
   /** Its number in this process. A call for one of several locks has that of the whole call. */
-  number: number;
+  readonly number: number;
   around: Around | undefined;
   insideHold: boolean;
   /** The locks that the same call has already, if it wants several. */

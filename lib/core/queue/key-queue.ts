@@ -21,8 +21,8 @@ import { StoreRequest, type Refusal, type RequestListener } from './store-reques
 
 /** How many calls are admitted in a row before the event loop gets a turn, so that timers and sockets are served too. */
 export const LONGEST_BURST = 64;
-/** How many fences a lease of a lock that others wanted gets at most, and one that nobody else wanted at least. */
-const FIRST_BLOCK = 256;
+/** While others want the lock, a lease gets at most so many fences; else at least so many, and at most LARGEST_BLOCK. */
+const SMALL_BLOCK = 256;
 export const LARGEST_BLOCK = 4096;
 
 const NONE: readonly StoreLease[] = [];
@@ -68,8 +68,8 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
   }
 
   /**
-   * Whether a reader with these options must not wait here, because it would come after the phase of reading that it waits for: the
-   * line asks the store for a writer, or for readers with which it cannot share a lease.
+   * Whether a reader with these options needs a queue of its own: here it would wait for a writer, or for readers whose lease it cannot
+   * share, though the store would let it in.
    */
   keepsApart(options: ResolvedOptions): boolean {
     if (this.line.first?.options.mode === 'write') return true;
@@ -131,6 +131,7 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
     // The lease is handed on in the next turn of the event loop.
     if (this.isResting) return done('released');
     const now = this.host.clock.now();
+    // The lease has no users and no request is open, so `ask` sends one, and calls `done`.
     if (!lease.admits(first.options, now, this.host.handOn, first.arrival)) return this.ask(first, now, done);
     this.admit(first, lease, now);
     this.pump(now);
@@ -269,8 +270,8 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
   private fencesFor({ mode, minHoldMs }: ResolvedOptions): number {
     const { line: { size }, host: { handOn } } = this;
     if (mode === 'read' || minHoldMs > 0 || handOn === 1) return 1;
-    if (this.wasContended) return Math.min(FIRST_BLOCK, Math.max(size, handOn));
-    return Math.min(LARGEST_BLOCK, Math.max(FIRST_BLOCK, 4 * this.usedUpFences));
+    if (this.wasContended) return Math.min(SMALL_BLOCK, Math.max(size, handOn));
+    return Math.min(LARGEST_BLOCK, Math.max(SMALL_BLOCK, 4 * this.usedUpFences));
   }
 
   private dropRequest(): void {

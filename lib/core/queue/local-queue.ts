@@ -122,7 +122,7 @@ export class LocalQueue {
     if (others?.delete(queue) && others.size === 0) this.aside.delete(queue.key);
   }
 
-  /** Follows a wake of the store, which is only a hint: a grant is judged by its own end, and after every other wake the store is asked. */
+  /** Follows a wake of the store, which is only a hint (README, "What a wake may do"): a grant is judged by its own end. */
   private wake(wake: Wake): void {
     const { key, id } = wake;
     const lease = this.leaseOf(key, id);

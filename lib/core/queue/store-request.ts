@@ -8,8 +8,8 @@
  *     waiting ──(cancel)──▶ the id is released in the background
  *       └─────(the store no longer has its place)──▶ gone: the queue of the key makes a new request
  *
- * A grant is judged before it counts: with enough trust left of it work may begin; with too little it is renewed first; a grant that
- * came too late is given back.
+ * A grant is judged before it counts: with enough trust left of it work may begin; with too little it is renewed first; one whose trust
+ * has ended is asked for again under the same id, or given back if the call does not wait.
  */
 import { type EndingLease, requestPauses, type Backoff } from '../lease/background-release.js';
 import type { Pulse, Waiter } from '../lease/heartbeats.js';
@@ -264,8 +264,9 @@ export class StoreRequest implements AcquireRequest, Waiter {
   private failed(error: LockStoreError): void {
     this.lastError = error;
     if (!error.retryable || !this.queue) {
+      this.end('answered');
       this.giveBack();
-      return this.refuse({ kind: 'failed', error });
+      return this.listener.requestRefused(this, { kind: 'failed', error });
     }
     this.backoff ??= requestPauses();
     this.askIn(this.backoff.nextMs());
@@ -343,8 +344,8 @@ export class StoreRequest implements AcquireRequest, Waiter {
   }
 
   private releaseLate(): void {
-    const { key, id, unansweredUntil: lateUntil } = this;
-    this.host.background.releaseLate({ key, id, abandoned: true, lateUntil });
+    const { key, id, takesOver, unansweredUntil: lateUntil } = this;
+    this.host.background.releaseLate({ key, id, abandoned: !takesOver, lateUntil });
   }
 }
 

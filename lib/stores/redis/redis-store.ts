@@ -1,5 +1,5 @@
 /**
- * The store over one Redis, Sentinel or Cluster. Each verb of the port is one script on the keys of one slot. This file connects the
+ * The store over one Redis, Sentinel or Cluster. Each verb of the port but `list` is one script; in a Cluster on the keys of one slot group. This file connects the
  * parts with each other and with the events of the connection, and asks the questions that need no part of their own.
  */
 import type { Clock } from '../../core/port/clock.js';

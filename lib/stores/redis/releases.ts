@@ -1,4 +1,4 @@
-/** Releases on one Redis: of an id that holds or waits, whose place is forgotten, and of a lock that an operator takes from its holders. */
+/** Releases on one Redis: of an id, which holds or waits; and by force, of a lock from its holders. */
 import type { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
 import type { ReleaseRequest } from '../../core/port/lock-store.js';
