@@ -12,8 +12,8 @@ import { LiveConnection, MessageConnection, type Needs, type Source } from './se
 
 /** How long a Sentinel may take to answer, in ms. It is short, because a Sentinel has little to do, and others can be asked. */
 const ANSWERS_WITHIN_MS = 500;
-/** How long after a Sentinel hung up it is listened to anew, in ms. */
-const LISTENS_AGAIN_MS = 1_000;
+/** About how long after a Sentinel hung up it is listened to anew, in ms. Meanwhile others are heard, and each connection asks. */
+const LISTENS_AGAIN_MS = 4_000;
 /** What a Sentinel says when it has begun to name another master: the first by the one that leads the failover, the second by all, later. */
 const SWITCHES = ['+failover-state-reconf-slaves', '+switch-master'];
 
@@ -100,7 +100,7 @@ export class SentinelMaster implements Whereabouts {
       this.pauses.delete(pause);
       this.listening.delete(nameOf(sentinel));
       this.listen(sentinel);
-    }, LISTENS_AGAIN_MS);
+    }, LISTENS_AGAIN_MS * (0.5 + Math.random()));
     this.pauses.add(pause);
   }
 

@@ -113,6 +113,12 @@ describe('a failover', () => {
     const before = request();
     await store.acquire(before);
     await store.release(before);
+    // A Sentinel that hung up is listened to again.
+    const [sentinel] = group.sentinels;
+    const listens = async (): Promise<boolean> => / name=nestjs-holdfast .* sub=2 /.test(String(await sentinel!.command('CLIENT', 'LIST', 'TYPE', 'pubsub')));
+    await eventually(async () => expect(await listens()).toBe(true));
+    await sentinel!.command('CLIENT', 'KILL', 'TYPE', 'pubsub');
+    await eventually(async () => expect(await listens()).toBe(true), 30_000);
     const former = await group.master();
     await former.pause();
     const present = await group.masterAfter(former);
