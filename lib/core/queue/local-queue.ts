@@ -28,7 +28,7 @@ export class LocalQueue {
   readonly commandTimeoutMs: number;
   readonly handOn: number;
   readonly traffic = new Traffic(MAX_IN_FLIGHT);
-  /** The slot group of a key, in a Cluster, and the traffic of each. */
+  /** In a Cluster the number of a key's slot group, whose requests have a limit of their own; undefined elsewhere. */
   readonly groupOf: ((key: string) => number) | undefined;
   private readonly trafficOfGroups = new Map<number, Traffic>();
   private sequence = 0;

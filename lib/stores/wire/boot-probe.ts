@@ -72,10 +72,10 @@ async function becomesFit(probed: Probed, deadline: number): Promise<void> {
     } catch (error) {
       if (!(error instanceof LockStoreError)) throw error;
       const mistake = mistaken(connections, error);
-      // A master that was just replaced is a replica until Sentinel names the new one; it is left, so other errors follow.
-      const isReplica = error.nodes.some(({ reason }) => /\bREADONLY\b/.test(reason));
-      if (isReplica) replica = mistake;
-      if (!(isReplica || (mistake === undefined && error.retryable)) || clock.now() + PROBES_AGAIN_AFTER_MS >= deadline) throw mistake ?? replica ?? error;
+      if (!(mistake ?? error).retryable) throw mistake ?? error;
+      // A replica is left for its master, so other errors follow.
+      replica = mistake ?? replica;
+      if (clock.now() + PROBES_AGAIN_AFTER_MS >= deadline) throw replica ?? error;
     }
     await delay(clock, PROBES_AGAIN_AFTER_MS);
   }

@@ -10,7 +10,7 @@
  * answering; that of ioredis cannot use nodes that do not name their hosts, and does not say which of its nodes was away.
  */
 import { delay, type Clock, type Timer } from '../../core/port/clock.js';
-import type { Address, Connection, EvalAndWait, Sender } from './connections.js';
+import { nameOf, type Address, type Connection, type EvalAndWait, type Sender } from './connections.js';
 import { Listened, LiveConnection, ServerConnection, type Locate, type Needs, type Source } from './server-connection.js';
 import { NOT_CONNECTED, reasonOf } from './store-failure.js';
 
@@ -89,9 +89,12 @@ export class ClusterConnection extends Listened implements Connection {
   /** What `send` sends in this call is written to each node in pieces of {@link COMMANDS_PER_WRITE}: a write costs more than what is in it. */
   inFewWrites(send: () => void): void {
     this.isGathering = true;
-    send();
-    this.isGathering = false;
-    for (const node of this.nodes.values()) node.write();
+    try {
+      send();
+    } finally {
+      this.isGathering = false;
+      for (const node of this.nodes.values()) node.write();
+    }
   }
 
   /** Each node is given up by itself, after a silence. */
@@ -380,10 +383,6 @@ function textOf(ranges: readonly Range[]): string {
 function addressOf(text: string, { source: { address } }: ClusterNode): Address {
   const colon = text.lastIndexOf(':');
   return { host: text.slice(0, colon) || (address.host ?? 'localhost'), port: Number(text.slice(colon + 1)) };
-}
-
-function nameOf({ host, port }: Address): string {
-  return `${host}:${port}`;
 }
 
 /** The first Redis key of a command; undefined when it has none, so that any node may serve it. */

@@ -99,6 +99,10 @@ export interface Address {
   readonly port: number;
 }
 
+export function nameOf({ host, port }: Address): string {
+  return `${host}:${port}`;
+}
+
 const SHORTEST_PATIENCE_MS = 1_000;
 
 /** {@link Connections.patienceMs} for commands that may take `timeoutMs`. */

@@ -65,17 +65,18 @@ function refused(node: string, error: Error): LockStoreError {
   return new LockStoreError(message, { cause: causeOf(error), nodes: [{ node, reason }], retryable: false });
 }
 
+const REPLICA = /\bREADONLY\b/;
 /** The errors of servers that answer, and are not what the option says. */
 const MISTAKEN: readonly [RegExp, string][] = [
   [/\b(MOVED|CROSSSLOT|CLUSTERDOWN)\b/, 'is a node of a Cluster, and redis names one Redis. Give { cluster: [...] } with some of its nodes, or a client of a Cluster.'],
   [/\bNOAUTH\b/, 'wants a password, and the \'redis\' option has none. Put one into the URL (redis://user:password@host), or give password or credentials.'],
-  [/\bREADONLY\b/, 'is a replica, which refuses writes. Give the address of its master, or { sentinels: [...], name }.'],
+  [REPLICA, 'is a replica, which refuses writes. Give the address of its master, or { sentinels: [...], name }.'],
 ];
 
-/** What to tell of such an error at boot; undefined of any other. */
+/** What to tell of such an error at boot; undefined of any other. A replica may become the master, so trying again may help there. */
 export function mistaken({ node, isCluster }: Connections, error: LockStoreError): LockStoreError | undefined {
   const found = isCluster ? undefined : MISTAKEN.find(([words]) => error.nodes.some(({ reason }) => words.test(reason)));
-  return found && new LockStoreError(`Locks: ${node} ${found[1]}`, { cause: error, nodes: error.nodes, retryable: false });
+  return found && new LockStoreError(`Locks: ${node} ${found[1]}`, { cause: error, nodes: error.nodes, retryable: found[0] === REPLICA });
 }
 
 function withoutTls(node: string, error: Error): LockStoreError {

@@ -6,7 +6,7 @@
  */
 import type { Timer } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
-import type { Address } from './connections.js';
+import { nameOf, type Address } from './connections.js';
 import type { Whereabouts } from './route.js';
 import { LiveConnection, MessageConnection, type Needs, type Source } from './server-connection.js';
 
@@ -111,10 +111,6 @@ export class SentinelMaster implements Whereabouts {
     this.first(sentinel);
     this.moved(this.map(told.master));
   }
-}
-
-function nameOf({ host, port }: Address): string {
-  return `${host}:${port}`;
 }
 
 /** Each Sentinel is told as a list of names and values. */

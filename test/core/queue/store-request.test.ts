@@ -57,6 +57,19 @@ describe('A request', () => {
     await lease.release();
   });
 
+  it('that failed leaves one release, by which an adopted hold owes the rest of its minHoldMs', async () => {
+    for (const adopts of [false, true]) {
+      const { fleet, locks, wire } = alone();
+      const ticket = adopts ? await (await fleet.process().locks.acquire('k')).handOff() : undefined;
+      answering(wire, () => Promise.reject(failure(false)));
+      const released: ReleaseRequest[] = [];
+      wire.release = async (request) => (released.push(request), 'released');
+      expect(await codeOf(ticket === undefined ? locks.acquire('k') : locks.adopt(ticket))).toBe('LOCK_STORE');
+      await fleet.clock.settle();
+      expect(released.map(({ abandoned }) => abandoned)).toEqual([!adopts]);
+    }
+  });
+
   it('is made again after the pause that a store names while it recovers; who does not wait is told at once, and others in the end', async () => {
     const { fleet, locks, wire } = alone();
     const asked = answering(wire, async (n, ask) => (n === 1 ? ask() : { kind: 'recovering', retryInMs: 300, cause: failure() }));
