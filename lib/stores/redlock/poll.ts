@@ -6,7 +6,7 @@ import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
 import { LOOK_FIRST } from '../wire/store-failure.js';
 import { quorumOf, verdict } from './quorum.js';
 
-/** What a node answers, or why it does not. */
+/** The answer of one node, or the reason why it gave none. */
 export type Reply<A> = A | LockStoreError;
 /** In the order of the nodes; undefined where the node may still reply. */
 export type Replies<A> = readonly (Reply<A> | undefined)[];

@@ -33,7 +33,7 @@ export async function renewByQuorum(leases: readonly Renewed[], redlock: Redlock
   /** Leases that a node has let be taken away, or may have. */
   const taken = new Set<Ballot>();
   let outcomes: readonly RenewOutcome[] = [];
-  /** Asks a node, and notes where the leases stand. */
+  /** Sends the renewals to one node, and notes which leases that node has. */
   const ask = async (node: RedlockNode, at: number): Promise<Answer> => {
     const told = await node.store.renew(leases.map(({ ballot, leaseMs }) => ballot.renewal(leaseMs)));
     return leases.map(({ ballot: { key, standings }, ballot }, n) => {
