@@ -19,7 +19,7 @@ export function seen(): Seen {
     schedule: { cancel: () => void told.push('forgotten') },
   };
   const keeper: LeaseKeeper = {
-    callerLeft: () => void told.push('caller left'),
+    userLeft: () => void told.push('user left'),
     leaseChanged: () => void told.push('changed'),
     leaseEnded: (_lease, loss) => void told.push(loss ? loss.message : 'handed off'),
   };

@@ -63,7 +63,7 @@ export class HoldContext {
   find(key?: string, mode: LockMode = 'read'): Hold | undefined {
     for (let frame = this.innermost(); frame; frame = frame.outer) {
       const { hold } = frame;
-      const held = key === undefined ? hold.mode : hold.partOf(key)?.mode;
+      const held = key === undefined ? hold.mode : hold.modeOf(key);
       if (hold.isOpen && held !== undefined && covers(held, mode)) return hold;
     }
     return undefined;

@@ -196,7 +196,7 @@ class Candidacy implements Leadership {
     try {
       await new Promise<void>((resolve, reject) => runInHold(hold, this.work, resolve, reject));
       this.failures = 0;
-      return hold.isLost ? 0 : Math.max(MIN_REST_MS, this.options.restMs * (1 + JITTER * Math.random()));
+      return hold.loss ? 0 : Math.max(MIN_REST_MS, this.options.restMs * (1 + JITTER * Math.random()));
     } catch (error) {
       return isEndOf(hold, error) ? 0 : this.failed(hold, error, clock.now() - since);
     } finally {
@@ -228,9 +228,9 @@ class Candidacy implements Leadership {
         timer = clock.setTimer(() => this.tell('warning', 'overstayed', overstayedText(this.role, OVERSTAYED_MS)), OVERSTAYED_MS);
       },
     };
-    for (const { lease } of hold.parts) lease.onLoss(atLoss);
+    for (const lease of hold.leases) lease.onLoss(atLoss);
     return () => {
-      for (const { lease } of hold.parts) lease.offLoss(atLoss);
+      for (const lease of hold.leases) lease.offLoss(atLoss);
       if (timer) clock.clearTimer(timer);
     };
   }

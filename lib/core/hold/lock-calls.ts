@@ -2,7 +2,7 @@
  * The core of one lock module, and the way of every call through it, from checked keys to the hold: decorators, `withLock` and
  * `acquire` all take it. A call inside a hold of the same lock re-enters that hold; every other call goes to the queue of its key.
  */
-import { StoreLease } from '../lease/store-lease.js';
+import type { StoreLease } from '../lease/store-lease.js';
 import { Watchdog } from '../lease/watchdog.js';
 import type { Schedule } from '../lease/schedule.js';
 import type { Clock } from '../port/clock.js';
@@ -16,10 +16,10 @@ import { LocalQueue } from '../queue/local-queue.js';
 import { Tickets } from './tickets.js';
 import { Announcer, type EventSink } from './announcer.js';
 import { Election } from './leading.js';
-import { abandon, Hold, type HoldPart, isLost, type Taken } from './hold.js';
+import { Hold } from './hold.js';
 import { HoldContext } from './hold-context.js';
 import { HoldersHere, Timeouts } from './timeouts.js';
-import { takeAll } from './several-keys.js';
+import { abandon, takeAll } from './several-keys.js';
 import { ShutdownGate } from './shutdown-gate.js';
 import { WaitingCalls } from './waiting-calls.js';
 import { runInHold, type Work } from './work.js';
@@ -109,9 +109,13 @@ export class LockCalls implements CallHost {
   /** Resolves with the hold of the call's locks. Rejects with the reason why one of them could not be had. */
   async acquire(call: Call): Promise<Hold> {
     try {
-      let taken = await this.take(call, call.since);
-      while (isLost(taken)) taken = await this.takeAnew(call, taken);
-      return this.granted(call, taken);
+      let leases = await this.take(call, call.since);
+      let hold = this.granted(call, leases);
+      while (!hold) {
+        leases = await this.takeAnew(call, leases);
+        hold = this.granted(call, leases);
+      }
+      return hold;
     } catch (reason) {
       return this.refuse(call, reason);
     }
@@ -119,9 +123,10 @@ export class LockCalls implements CallHost {
 
   /** Runs `fn` inside the hold of the call's locks. */
   run<T>(call: Call, fn: Work<T>, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
-    const begin = (taken: Taken | Taken[]): void => {
-      if (isLost(taken)) void this.takeAnew(call, taken).then(begin, refuse);
-      else runInHold(this.granted(call, taken), fn, resolve, reject);
+    const begin = (leases: readonly StoreLease[]): void => {
+      const hold = this.granted(call, leases);
+      if (hold) runInHold(hold, fn, resolve, reject);
+      else void this.takeAnew(call, leases).then(begin, refuse);
     };
     // Resolved with the rejection, and not rejected with its reason: so the stack of the error shows the caller.
     const refuse = (reason: unknown): void => resolve(this.refuse(call, reason));
@@ -129,42 +134,42 @@ export class LockCalls implements CallHost {
   }
 
   /**
-   * Resolves with what the call got: leases, or parts of holds around it. Rejects with the reason why a lock could not be had. `now` is
-   * the present instant, if it is known.
+   * Resolves with the leases of the call's locks. Rejects with the reason why a lock could not be had. A call inside a hold of its lock
+   * re-enters that hold, and every other one waits in the queue of its key. `now` is the present instant.
    */
-  take(call: Call, now?: number): Promise<Taken | Taken[]> {
-    return call.keys.length === 1 ? this.takeOne(call, now) : takeAll(call, this);
-  }
-
-  /** Gets one lock: by re-entering a hold of it that surrounds the call, else from the queue. */
-  takeOne(call: Call, now?: number): Promise<Taken> {
+  take(call: Call, now: number): Promise<readonly StoreLease[]> {
+    if (call.keys.length > 1) return takeAll(call, this);
     if (call.around && !call.ticket && this.context.find(call.key)) return this.reenter(call);
     const refusal = this.shutdown.refusal(call.key, call.insideHold);
-    return refusal ? Promise.reject(refusal) : this.queue.acquire(call, now);
+    return refusal ? Promise.reject(refusal) : call.waitIn(this.queue.queueFor(call), now);
   }
 
   /** A lock was lost after the call got it, and no work has begun under it: the call gives everything back and asks anew. */
-  private takeAnew(call: Call, taken: Taken | readonly Taken[]): Promise<Taken | Taken[]> {
-    const { signal, mode } = call.options;
-    for (const one of taken instanceof Array ? taken : [taken]) abandon(one, mode, this.clock.now(), () => {});
-    return signal && hasAborted(signal) ? Promise.reject(reasonOf(signal)) : this.take(call);
+  private takeAnew(call: Call, leases: readonly StoreLease[]): Promise<readonly StoreLease[]> {
+    const { signal } = call.options;
+    const now = this.clock.now();
+    for (const lease of leases) abandon(call, lease, now, () => {});
+    call.reentered = undefined;
+    return signal && hasAborted(signal) ? Promise.reject(reasonOf(signal)) : this.take(call, now);
   }
 
   /** Lets a call re-enter the hold of its key that surrounds it. When that has ended before, the call asks anew. */
-  private async reenter(call: Call): Promise<Taken> {
+  private async reenter(call: Call): Promise<readonly StoreLease[]> {
     const { context } = this;
-    const present = (): HoldPart | undefined => context.find(call.key)?.partOf(call.key);
-    for (let part = present(); part; part = present()) if (await part.reenter(call)) return part;
+    for (let hold = context.find(call.key); hold; hold = context.find(call.key)) {
+      const leases = await hold.reenter(call);
+      if (leases) return leases;
+    }
     ({ around: call.around, insideHold: call.insideHold } = context.surroundings());
-    return this.takeOne(call);
+    return this.take(call, this.clock.now());
   }
 
-  private granted(call: Call, given: Taken | Taken[]): Hold {
-    const { ticket, options, since } = call;
-    const taken = given instanceof Array ? given : [given];
-    const [first] = taken;
+  /** Makes the hold; undefined when one of its leases was lost since the call got it. */
+  private granted(call: Call, leases: readonly StoreLease[]): Hold | undefined {
+    for (const lease of leases) if (lease.state === 'lost') return undefined;
+    const { ticket, reentered, options, since, number } = call;
     this.shutdown.holdBegan();
-    const hold = new Hold(this, taken, ticket && first instanceof StoreLease ? first.options : options, call.number);
+    const hold = new Hold(this, leases, ticket ? leases[0]!.options : options, number, reentered);
     if (this.announcer.events.observed) this.announcer.began(ticket ? 'adopted' : 'granted', hold, hold.startedAt - since);
     return hold;
   }

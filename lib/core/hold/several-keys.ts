@@ -2,11 +2,10 @@
  * Takes several locks for one call, all or none. All callers take them one after another in the same order, so they cannot wait for
  * each other in a circle. The call waits only at the first busy key, and the watchdog renews what it has meanwhile.
  */
-import { StoreLease } from '../lease/store-lease.js';
+import type { StoreLease } from '../lease/store-lease.js';
 import { LockLostError } from '../port/errors.js';
 import type { Call } from '../queue/call.js';
 import { abortWith } from '../queue/abort-signals.js';
-import { abandon, leaseOf, type Taken } from './hold.js';
 import type { LockCalls } from './lock-calls.js';
 
 /** How long the call waits for the store when all locks are there, or are given back, in ms. The commands go on in the background. */
@@ -15,31 +14,31 @@ const TOGETHER_WITHIN_MS = 500;
 const ANSWERED_WITHIN_MS = 950;
 
 /** Takes the locks in the order of the keys, which are sorted and without duplicates. Rejects with why one of them could not be had. */
-export async function takeAll(call: Call, host: LockCalls): Promise<Taken[]> {
-  const taken: Taken[] = [];
+export async function takeAll(call: Call, host: LockCalls): Promise<readonly StoreLease[]> {
+  const taken: StoreLease[] = [];
   const stop = new AbortController();
   const { keys, options, insideHold } = call;
   const { signal } = options;
   const { clock, watchdog, shutdown } = host;
   const lost = { leaseLost: (error: LockLostError) => stop.abort(error) };
   // What a hold around the call rules out is refused before the call waits for another of its locks.
-  if (!call.ticket) for (const key of keys) host.context.find(key)?.partOf(key)?.assertCovers(options);
+  if (!call.ticket) for (const key of keys) host.context.find(key)?.assertCovers(key, options);
   const stopListening = signal && abortWith(signal, stop);
   // The call counts as a hold from now on, so that a shutdown waits until its locks are given back.
   shutdown.holdBegan();
   try {
     for (const key of keys) {
-      const one = await host.takeOne(call.forKey(key, { ...options, signal: stop.signal }, taken));
-      taken.push(one);
-      leaseOf(one).onLoss(lost);
-      if (one instanceof StoreLease) one.gather(clock.now());
+      const [lease] = await host.take(call.forKey(key, { ...options, signal: stop.signal }, taken), clock.now());
+      taken.push(lease!);
+      lease!.onLoss(lost);
+      if (!call.reentered?.has(lease!)) lease!.gather(clock.now());
     }
     stop.signal.throwIfAborted();
-    await together(host, taken, call.until, (one, done) => {
-      if (!(one instanceof StoreLease)) return done();
-      one.begin(options, clock.now());
+    await together(host, taken, call.until, (lease, done) => {
+      if (call.reentered?.has(lease)) return done();
+      lease.begin(options, clock.now());
       if (options.renew) done();
-      else void watchdog.renewNow(one, one.lengthMs).then(done);
+      else void watchdog.renewNow(lease, lease.lengthMs).then(done);
     });
     stop.signal.throwIfAborted();
     const refusal = shutdown.refusal(keys[0]!, insideHold);
@@ -48,17 +47,17 @@ export async function takeAll(call: Call, host: LockCalls): Promise<Taken[]> {
   } catch (error) {
     // The ticket has no more what was taken of it: nobody can adopt the others.
     if (call.ticket && taken.length > 0 && error instanceof LockLostError) host.tickets.giveBack(call.ticket, options);
-    await together(host, taken, call.until, (one, done) => abandon(one, options.mode, clock.now(), done));
+    await together(host, taken, call.until, (lease, done) => abandon(call, lease, clock.now(), done));
     throw shutdown.refusal(keys[0]!, insideHold) ?? error;
   } finally {
     shutdown.holdEnded();
     stopListening?.();
-    for (const one of taken) leaseOf(one).offLoss(lost);
+    for (const lease of taken) lease.offLoss(lost);
   }
 }
 
 /** Calls `act` for all locks at once, and waits at most {@link TOGETHER_WITHIN_MS}. `until`: when the caller's waitMs is over. */
-async function together({ clock, watchdog }: LockCalls, all: readonly Taken[], until: number, act: (one: Taken, done: () => void) => void): Promise<void> {
+async function together({ clock, watchdog }: LockCalls, all: readonly StoreLease[], until: number, act: (lease: StoreLease, done: () => void) => void): Promise<void> {
   if (all.length === 0) return;
   const leftMs = Math.max(0, until + ANSWERED_WITHIN_MS - clock.now());
   await watchdog.schedule.within<void>(Math.min(TOGETHER_WITHIN_MS, leftMs), undefined, (done) => {
@@ -67,6 +66,14 @@ async function together({ clock, watchdog }: LockCalls, all: readonly Taken[], u
       left -= 1;
       if (left === 0) done();
     };
-    for (const one of all) act(one, oneDone);
+    for (const lease of all) act(lease, oneDone);
   });
+}
+
+/** Gives back a lock under which no work of the call began. */
+export function abandon({ reentered, options }: Call, lease: StoreLease, now: number, done: () => void): void {
+  const outer = reentered?.get(lease);
+  if (!outer) return lease.leave({ leaseLost: () => {}, left: done }, now, true);
+  outer.leave(options.mode);
+  done();
 }

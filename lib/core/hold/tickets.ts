@@ -64,7 +64,7 @@ export class Tickets {
     const { ticketHome: home } = store;
     if (home === undefined) throw noTicketsError(key);
     const withinMs = withinMsOf(given, options.leaseMs, defaults, key);
-    if (hold.parts.some(({ isNested }) => isNested)) throw nestedHandOffError(key);
+    if (hold.reentersOthers) throw nestedHandOffError(key);
     if (hold.hasNestedCalls) throw entangledHandOffError(key);
     hold.assertHeld();
     const { process, secret } = from ?? { process: this.process, secret: newSecret() };
@@ -87,7 +87,7 @@ export class Tickets {
   async handBack(hold: Hold, ticket: Ticket, withinMs: number | undefined): Promise<void> {
     const { clock } = this.host;
     // A copy of the adoption that got no answer would adopt the ticket for this hold, which has ended then.
-    const lateMs = Math.max(...hold.parts.map(({ lease }) => lease.lateUntil)) - clock.now();
+    const lateMs = Math.max(...hold.leases.map(({ lateUntil }) => lateUntil)) - clock.now();
     if (lateMs >= 0) await delay(clock, lateMs + 1);
     await this.handOff(hold, withinMs === undefined ? undefined : { withinMs }, ticket);
   }

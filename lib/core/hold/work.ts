@@ -47,51 +47,57 @@ export function runInHold<T>(
   resolve: (value: T) => void,
   reject: (reason: unknown) => void,
 ): void {
-  const settle = (loss: LockLostError | undefined, work: WorkOutcome): void => {
-    if (loss && hold.options.onLost === 'throw') reject(withOutcome(loss, work));
-    else if (work.status === 'rejected') reject(work.reason);
-    else if (typeof work.value === 'object' && isObservable(work.value)) reject(observableError(hold.key));
-    else resolve(work.value as T);
+  const { host, options } = hold;
+  let result: unknown;
+  let failure: { readonly reason: unknown } | undefined;
+  const settle = (): void => {
+    if (hold.loss && options.onLost === 'throw') {
+      reject(withOutcome(hold.loss, failure ? { status: 'rejected', ...failure } : { status: 'fulfilled', value: result }));
+    } else if (failure) reject(failure.reason);
+    else if (typeof result === 'object' && isObservable(result)) reject(observableError(hold.key));
+    else resolve(result as T);
   };
-  const ended = (work: WorkOutcome): void => {
-    const { host, options } = hold;
+  const ended = (value: unknown): void => {
+    result = value;
     const now = host.clock.now();
-    const loss = hold.lossNow(now);
+    hold.lossNow(now);
     // Nested calls that outlive the work keep the lease, and the caller does not wait for them.
     if (hold.hasNestedCalls) {
       hold.end(now, () => {});
-      settle(loss, work);
-    } else if (options.awaitRelease || host.unansweredReleases >= MAX_UNANSWERED_RELEASES) {
-      hold.end(now, (outcome) => settle(outcome === 'lost' ? hold.lossNow() : loss, work));
-    } else endWhenSent(hold, now, (late) => settle(late ?? loss, work));
+      settle();
+    } else if (options.awaitRelease || host.unansweredReleases >= MAX_UNANSWERED_RELEASES) hold.end(now, settle);
+    else endWhenSent(hold, now, settle);
   };
-  const failed = (reason: unknown): void => ended({ status: 'rejected', reason });
+  const failed = (reason: unknown): void => {
+    failure = { reason };
+    ended(undefined);
+  };
   try {
-    const { context } = hold.host;
+    const { context } = host;
     const given: unknown = context.run(hold, fn);
     // What is no promise of Node's may begin its work only when it is awaited (a query of Mongoose does): so that happens inside.
     const work = isPlainPromise(given) ? given : context.run(hold, () => Promise.resolve(given));
-    work.then((value) => ended({ status: 'fulfilled', value }), failed);
+    work.then(ended, failed);
   } catch (reason) {
     failed(reason);
   }
 }
 
 /**
- * Ends the hold, and calls `settle` as soon as its release was sent, or answered if that is earlier: with the loss that the answer told.
- * An answer that comes later is told as an event, and a loss in the log.
+ * Ends the hold, and calls `settle` as soon as its release was sent, or answered if that is earlier. What an answer tells that comes later is
+ * told as an event, and a loss in the log.
  */
-function endWhenSent(hold: Hold, now: number, settle: (loss: LockLostError | undefined) => void): void {
+function endWhenSent(hold: Hold, now: number, settle: () => void): void {
   const { host } = hold;
   let isSettled = false;
-  const settleOnce = (loss?: LockLostError): void => {
-    if (!isSettled) settle(loss);
+  const settleOnce = (): void => {
+    if (!isSettled) settle();
     isSettled = true;
   };
   host.unansweredReleases += 1;
-  hold.end(now, (outcome) => {
+  hold.end(now, () => {
     host.unansweredReleases -= 1;
-    settleOnce(outcome === 'lost' ? hold.lossNow() : undefined);
+    settleOnce();
   });
   if (isSettled) return;
   if (host.store.whenSent) host.store.whenSent(hold.keys, settleOnce);

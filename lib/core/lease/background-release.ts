@@ -6,9 +6,9 @@
  * its `notAfter`. So only a release that was sent later than that, and was answered, is the last one.
  */
 import type { Clock } from '../port/clock.js';
-import type { ReleaseEnded } from '../port/lease.js';
 import type { HolderRef, LockStore, ReleaseRequest } from '../port/lock-store.js';
 import { Alarm, type Schedule } from './schedule.js';
+import type { LeaseUser } from './store-lease.js';
 
 const FIRST_RETRY_MS = 50;
 /** The longest pause between two tries. It is short, because others may wait for the lock. */
@@ -76,16 +76,16 @@ export class BackgroundRelease {
     if (!lease.goneFromStore) this.release(lease, lease.storeLengthMs);
   }
 
-  /** Releases a lease and calls `done` with the outcome. When it is unknown, the release is repeated in the background. */
-  releaseAndTell(lease: EndingLease, done: ReleaseEnded): void {
+  /** Releases a lease and tells its last user the outcome. When it is unknown, the release is repeated in the background. */
+  releaseAndTell(lease: EndingLease, user: Pick<LeaseUser, 'left'>): void {
     this.store.release(lease).then(
       (outcome) => {
         this.released(lease);
-        done(outcome);
+        user.left(outcome);
       },
       () => {
         this.release(lease, lease.storeLengthMs);
-        done('unknown');
+        user.left('unknown');
       },
     );
   }

@@ -30,11 +30,14 @@ export class MachineSleep {
     this.wallOffsetMs = clock.wallNow() - now;
   }
 
-  /** Compares the clocks, and calls the listener when the machine has slept or the wall clock has jumped. */
-  look(now: number): void {
+  /**
+   * Compares the clocks, and calls the listener when the machine has slept or the wall clock has jumped. Returns when a sleep was noticed last:
+   * trust that is counted from an earlier instant would be too long.
+   */
+  look(now: number): number {
     const wallOffsetMs = this.clock.wallNow() - now;
     const wallJumped = Math.abs(wallOffsetMs - this.wallOffsetMs) > JUMP_MS;
-    if (!wallJumped && now - this.lookedAt < LOOK_EVERY_MS) return;
+    if (!wallJumped && now - this.lookedAt < LOOK_EVERY_MS) return this.noticedAt;
     this.lookedAt = now;
     const asleepMs = this.clock.uptimeMs() - now;
     const sleptMs = asleepMs - this.asleepMs;
@@ -43,14 +46,10 @@ export class MachineSleep {
       this.noticedAt = now;
       this.listener.slept(sleptMs, now);
     }
-    if (!wallJumped) return;
-    this.wallOffsetMs = wallOffsetMs;
-    this.listener.wallClockJumped();
-  }
-
-  /** Whether a sleep was noticed after this instant, so that trust counted from it would be too long. */
-  happenedSince(instant: number, now: number): boolean {
-    this.look(now);
-    return this.noticedAt > instant;
+    if (wallJumped) {
+      this.wallOffsetMs = wallOffsetMs;
+      this.listener.wallClockJumped();
+    }
+    return this.noticedAt;
   }
 }

@@ -14,7 +14,7 @@
  */
 import type { LockLostError, LossReason } from '../port/errors.js';
 import { lostError } from '../port/hold-errors.js';
-import type { ReleaseEnded } from '../port/lease.js';
+import type { ReleaseOutcome } from '../port/lease.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import { NO_MEMORY, type Grant, type HeldLease, type HolderRef, type RenewOutcome, type RenewRequest } from '../port/lock-store.js';
 import type { EndingLease } from './background-release.js';
@@ -49,6 +49,11 @@ export interface LossListener {
   leaseLost(error: LockLostError, lease: StoreLease): void;
 }
 
+/** Who is on a lease: a hold, which hears either of its loss, or how its release ended. */
+export interface LeaseUser extends LossListener {
+  left(outcome: ReleaseOutcome): void;
+}
+
 /** Renews leases and declares them lost in time: the watchdog. */
 export interface LeaseGuard {
   /** Has the appointments of leases: one that was released or lost has none. */
@@ -61,8 +66,8 @@ export interface LeaseGuard {
 
 /** The queue of callers to which a lease belongs. */
 export interface LeaseKeeper {
-  /** A caller has left the lease. The keeper hands it on or gives it back, and calls `done` with how the caller's hold ended. */
-  callerLeft(lease: StoreLease, done: ReleaseEnded): void;
+  /** A user has left the lease. The keeper hands it on or gives it back, and tells the user how that ended. */
+  userLeft(lease: StoreLease, user: LeaseUser): void;
   /** This process does not have the lease any more: it was lost, or went to a ticket; then there is no error. */
   leaseEnded(lease: StoreLease, loss?: LockLostError): void;
   /** The lease may admit a caller now that it could not admit before. */
@@ -97,7 +102,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
   private isUnanswered = false;
   /** A renewal has been started and not been answered yet (`yes`); the store may have forgotten the lease meanwhile (`in doubt`). */
   private renewing: 'no' | 'yes' | 'in doubt' = 'no';
-  private state: 'held' | 'released' | 'lost' = 'held';
+  state: 'held' | 'released' | 'lost' = 'held';
   /** Whether a message said that an operator took the lock away. */
   private isForced = false;
   private loss: LockLostError | undefined;
@@ -184,10 +189,6 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
 
   get isReleased(): boolean {
     return this.state === 'released';
-  }
-
-  get isLost(): boolean {
-    return this.state === 'lost';
   }
 
   /** True while a renewal has been started and not been answered yet. */
@@ -396,8 +397,8 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     if (!this.sharesFence) block.nextFence += 1;
   }
 
-  /** Takes a caller off the lease, so that it is not told of a later loss. `abandoned`: its work never began. */
-  leave(caller: LossListener, now: number, done: ReleaseEnded, abandoned = false): void {
+  /** Takes a user off the lease, so that it is not told of a later loss. `abandoned`: its work never began. */
+  leave(user: LeaseUser, now: number, abandoned = false): void {
     this.users -= 1;
     this.isGathered = false;
     this.askedAt = now;
@@ -405,15 +406,15 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     this.abandoned = abandoned && this.ticketId === undefined;
     if (now >= this.trustedUntil) this.endTrust();
     // For most leases it is the only one.
-    if (this.listeners.length === 1 && this.listeners[0] === caller) this.listeners = NOBODY;
-    else this.offLoss(caller);
-    this.keeper.callerLeft(this, done);
+    if (this.listeners.length === 1 && this.listeners[0] === user) this.listeners = NOBODY;
+    else this.offLoss(user);
+    this.keeper.userLeft(this, user);
   }
 
   /** Takes a caller off the lease because its hold goes to a ticket. Whether others of this process stay on the lease. */
-  handOff(caller: LossListener): boolean {
+  handOff(user: LossListener): boolean {
     this.users -= 1;
-    this.offLoss(caller);
+    this.offLoss(user);
     if (this.users === 0) {
       this.letGo();
       this.keeper.leaseEnded(this);
@@ -421,13 +422,14 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     return this.users > 0;
   }
 
-  /** Counts a caller that has held the lease for longer than its maxHoldMs. When only such callers are on it, it is lost. */
-  addOverdue(): void {
+  /** Counts a user that is still on the lease and has held it for longer than its maxHoldMs. When only such users are on it, it is lost. */
+  addOverdue(user: LossListener): void {
+    if (!this.listeners.includes(user)) return;
     this.overdueUsers += 1;
     this.loseIfOverdue();
   }
 
-  /** Stops counting an overdue caller, which is about to leave. */
+  /** Stops counting an overdue user, which is about to leave. */
   removeOverdue(): void {
     this.overdueUsers -= 1;
   }

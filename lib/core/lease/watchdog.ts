@@ -57,7 +57,7 @@ export class Watchdog implements LeaseGuard {
       slept: (forMs, now) => this.machineSlept(forMs, now),
       wallClockJumped: () => void this.eachLease((lease, now) => this.due(lease, now)),
     });
-    this.schedule = new Schedule(clock, (now) => this.sleep.look(now));
+    this.schedule = new Schedule(clock, (now) => void this.sleep.look(now));
     store.onDoubt?.((doubt) => this.reviewAll(doubt), () => this.leases());
   }
 
@@ -76,7 +76,7 @@ export class Watchdog implements LeaseGuard {
    * they had been replaced when the request was sent.
    */
   isOutdated(sentAt: number, replacements: number, now: number): boolean {
-    return this.sleep.happenedSince(sentAt, now) || replacements !== this.replacements;
+    return this.sleep.look(now) > sentAt || replacements !== this.replacements;
   }
 
   /**
@@ -211,7 +211,7 @@ export class Watchdog implements LeaseGuard {
       case 'lost':
         return lease.loseFromStore(this.mayBeForgotten(lease) ? 'forgotten' : 'gone', 'the store no longer knows it (it ended, an operator took it away, or the store lost its memory)');
       case 'renewed':
-        if (this.sleep.happenedSince(sentAt, now)) return this.due(lease, now);
+        if (this.sleep.look(now) > sentAt) return this.due(lease, now);
         lease.renewed(outcome, now, leaseMs);
         return this.planRenewal(lease, now, (lease.trustedUntil - now) / 3);
       case 'unknown': {

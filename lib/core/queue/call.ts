@@ -5,17 +5,34 @@
  */
 import { Appointment, type Schedule } from '../lease/schedule.js';
 import type { StoreLease } from '../lease/store-lease.js';
-import type { ResolvedOptions } from '../port/lock-options.js';
+import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import type { BroughtTicket } from '../port/ticket.js';
 import { endedBy, offAbort, onAbort, reasonOf, type AbortListener } from './abort-signals.js';
 
 /** How long a call with waitMs 0, or an adoption with a shorter one, waits for the store's first answer, in ms. */
 const ANSWER_WITHIN_MS = 800;
 
-/** A hold that surrounds a call, and those around it, as far as calls that wait are concerned. */
+/** A hold that surrounds a call. */
+export interface HoldAround {
+  readonly keys: readonly string[];
+  readonly isOver: boolean;
+  /** How many holds there are of its locks in this hold: itself, and the nested ones. */
+  holdCount: number;
+  /** The holds that it re-entered, and those around them. */
+  readonly around: ReadonlySet<HoldAround> | undefined;
+}
+
+/** A hold that surrounds a call, and those around it. */
 export interface Around {
-  readonly hold: { readonly keys: readonly string[]; readonly isOver: boolean };
+  readonly hold: HoldAround;
   readonly outer: Around | undefined;
+}
+
+/** The place that a call has inside a hold whose lock it re-entered. */
+export interface Reentry {
+  readonly hold: HoldAround;
+  /** The call, which had the lock in this mode, has ended. */
+  leave(mode: LockMode): void;
 }
 
 /** The holds that surround a call. */
@@ -36,8 +53,10 @@ export interface CallHost {
   waitBegan(call: Call): WaitEnded | undefined;
 }
 
-/** The queue in which a call waits. */
+/** A queue in which calls wait. */
 export interface CallKeeper {
+  /** Serves the call, now or later, or rejects it: at once when its waitMs is 0 and it cannot be served now. */
+  join(call: Call, now: number): void;
   /**
    * The call's waitMs is over (`reason` is undefined), or its signal aborted with this reason, which may be null. It may have left the
    * queue before; then nothing happens.
@@ -64,6 +83,8 @@ export class Call extends Appointment implements AbortListener, Surroundings {
   insideHold: boolean;
   /** The locks that the same call has already, if it wants several. */
   taken = NOTHING;
+  /** What it re-entered of the holds around it, by their leases; undefined for a call whose leases are all its own. */
+  reentered: Map<StoreLease, Reentry> | undefined;
   /** The ticket that the call brings, when it adopts a hold. */
   ticket: BroughtTicket | undefined;
   /** Its number among all calls that ever came to its line, and its neighbours there. Only the line writes these fields. */
@@ -72,9 +93,10 @@ export class Call extends Appointment implements AbortListener, Surroundings {
   after: Call | undefined;
   private told = false;
   private settled = false;
+  private waits = false;
   private waitEnded: WaitEnded | undefined;
   private keeper: CallKeeper | undefined;
-  private onServed: ((lease: StoreLease) => void) | undefined;
+  private onServed: ((leases: readonly [StoreLease]) => void) | undefined;
   private onRejected: ((reason: unknown) => void) | undefined;
 
   constructor(
@@ -93,7 +115,7 @@ export class Call extends Appointment implements AbortListener, Surroundings {
     this.until = since + options.waitMs;
     this.around = around;
     this.insideHold = insideHold;
-    this.ticket = this.before = this.after = this.waitEnded = this.keeper = this.onServed = this.onRejected = undefined;
+    this.reentered = this.ticket = this.before = this.after = this.waitEnded = this.keeper = this.onServed = this.onRejected = undefined;
   }
 
   /** The call for one of several locks, when the same call has these already. */
@@ -101,22 +123,30 @@ export class Call extends Appointment implements AbortListener, Surroundings {
     const one = new Call([key], options, this.since, this, this.host, this.number);
     one.taken = taken;
     one.ticket = this.ticket;
+    one.reentered = this.reentered ??= new Map();
     return one;
   }
 
-  /** From now on it can be settled: one of these is called once. A call that was settled may have to be settled anew. */
-  settlesBy(served: (lease: StoreLease) => void, rejected: (reason: unknown) => void): void {
-    this.told = this.settled = false;
-    this.waitEnded = this.keeper = undefined;
+  /**
+   * Resolves with the lease that this queue lets it use, the only one for now. Rejects with LockTimeoutError, LockStoreError, LockUsageError or signal.reason. A
+   * call that was settled may wait anew.
+   */
+  waitIn(queue: CallKeeper, now: number): Promise<readonly [StoreLease]> {
+    this.told = this.waits = this.settled = false;
+    this.waitEnded = undefined;
     this.arrival = 0;
-    this.onServed = served;
-    this.onRejected = rejected;
+    this.keeper = queue;
+    return new Promise((resolve, reject) => {
+      this.onServed = resolve;
+      this.onRejected = reject;
+      queue.join(this, now);
+    });
   }
 
-  /** From now on the keeper hears when the time of this call is over, or its signal aborts. */
-  startWaiting(keeper: CallKeeper): void {
+  /** From now on its queue hears when the time of this call is over, or its signal aborts. */
+  startWaiting(): void {
     const { host: { schedule }, until, options: { waitMs, signal } } = this;
-    this.keeper = keeper;
+    this.waits = true;
     schedule.waitBegins();
     schedule.set(this, waitMs === 0 || this.ticket ? Math.max(until, this.since + ANSWER_WITHIN_MS) : until);
     if (signal) onAbort(signal, this);
@@ -149,7 +179,7 @@ export class Call extends Appointment implements AbortListener, Surroundings {
   serve(lease: StoreLease): void {
     this.stopWaiting();
     this.waitEnded?.();
-    this.onServed!(lease);
+    this.onServed!([lease]);
   }
 
   reject(reason: unknown): void {
@@ -161,7 +191,7 @@ export class Call extends Appointment implements AbortListener, Surroundings {
   private stopWaiting(): void {
     const { host: { schedule }, options: { signal } } = this;
     this.settled = true;
-    if (this.keeper !== undefined) schedule.waitEnds();
+    if (this.waits) schedule.waitEnds();
     schedule.cancel(this);
     if (signal) offAbort(signal, this);
   }

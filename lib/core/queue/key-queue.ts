@@ -9,8 +9,7 @@
  * readers took a new one beside an earlier read lease: the readers on the earlier ones go on, and nobody joins them.
  */
 import { Alarm } from '../lease/schedule.js';
-import { askTheSame, HAND_ON_WINDOW_MS, StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
-import type { ReleaseEnded } from '../port/lease.js';
+import { askTheSame, HAND_ON_WINDOW_MS, StoreLease, type LeaseKeeper, type LeaseUser } from '../lease/store-lease.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import type { Grant } from '../port/lock-store.js';
 import { CallLine, type Call, type CallKeeper, type ReasonToReject } from './call.js';
@@ -26,14 +25,14 @@ const SMALL_BLOCK = 256;
 export const LARGEST_BLOCK = 4096;
 
 const NONE: readonly StoreLease[] = [];
+/** The last user of a lease that nobody used: nobody waits to hear how its release ends. */
+export const NOBODY: Pick<LeaseUser, 'left'> = { left: () => {} };
 
 /** A queue in which calls of this process wait for one lock. */
-export interface CallQueue {
+export interface CallQueue extends CallKeeper {
   readonly key: string;
   /** The options that its calls share, for a queue aside from the main queue of its key (see LocalQueue); else undefined. */
   readonly sharedOptions?: ResolvedOptions | undefined;
-  /** Queues the call, or rejects it at once when its waitMs is 0 and it cannot be served now. */
-  join(call: Call, now: number): void;
   /** The lease that is held under this id. */
   leaseOf(id: string): StoreLease | undefined;
   /** The open request with this id. */
@@ -42,7 +41,7 @@ export interface CallQueue {
   rejectWaiting(reasonFor: ReasonToReject): void;
 }
 
-export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, RequestListener, CallKeeper {
+export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, RequestListener {
   private readonly line = new CallLine();
   /** The lease to which calls are admitted, and the earlier ones of readers. */
   private lease: StoreLease | undefined;
@@ -80,7 +79,7 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
   join(call: Call, now: number): void {
     if (call.options.waitMs === 0 && !this.mayServeAtOnce(call.options, now)) return call.reject(refusedAtOnce(this.request, call, (this.lease?.users ?? 0) > 0));
     this.line.add(call);
-    call.startWaiting(this);
+    call.startWaiting();
     this.pump(now);
     if (this.request?.asker !== call) call.tellWaiting();
   }
@@ -115,27 +114,27 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
     this.pump();
   }
 
-  callerLeft(lease: StoreLease, done: ReleaseEnded): void {
-    if (lease.isLost) {
+  userLeft(lease: StoreLease, user: LeaseUser): void {
+    if (lease.state === 'lost') {
       if (lease.users === 0) this.host.background.releaseLost(lease);
-      return done('lost');
+      return user.left('lost');
     }
     if (lease.users > 0) {
-      done('released');
-      // The order matters: the call that leaves has released in time, and only those that stay may lose the lease.
+      user.left('released');
+      // The order matters: the user that leaves has released in time, and only those that stay may lose the lease.
       return lease.loseIfOverdue();
     }
     const { first } = this.line;
     // Only the current lease can be handed on, and not while a request for a new one is open.
-    if (lease !== this.lease || !first || this.request || lease.owesNothing) return this.giveBack(lease, done);
+    if (lease !== this.lease || !first || this.request || lease.owesNothing) return this.giveBack(lease, user);
     // The lease is handed on in the next turn of the event loop.
-    if (this.isResting) return done('released');
+    if (this.isResting) return user.left('released');
     const now = this.host.clock.now();
-    // The lease has no users and no request is open, so `ask` sends one, and calls `done`.
-    if (!lease.admits(first.options, now, this.host.handOn, first.arrival)) return this.ask(first, now, done);
+    // The lease has no users and no request is open, so `ask` sends one, and tells the user.
+    if (!lease.admits(first.options, now, this.host.handOn, first.arrival)) return this.ask(first, now, user);
     this.admit(first, lease, now);
     this.pump(now);
-    done('released');
+    user.left('released');
   }
 
   requestGranted(request: StoreRequest, grant: Grant, now: number): void {
@@ -191,7 +190,7 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
     if (this.line.first) return;
     if (this.request) this.dropRequest();
     if (this.later) this.host.watchdog.schedule.cancel(this.later);
-    if (this.lease?.users === 0) this.giveBack(this.lease, () => {});
+    if (this.lease?.users === 0) this.giveBack(this.lease, NOBODY);
     else if (!this.lease && this.earlier === NONE) this.host.forget(this);
   }
 
@@ -219,9 +218,9 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
     });
   }
 
-  private giveBack(lease: StoreLease, done: ReleaseEnded): void {
+  private giveBack(lease: StoreLease, user: Pick<LeaseUser, 'left'>): void {
     this.letGo(lease);
-    this.host.background.releaseAndTell(lease, done);
+    this.host.background.releaseAndTell(lease, user);
     this.pump();
   }
 
@@ -236,8 +235,8 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
     else this.remove(lease);
   }
 
-  /** Asks the store for the first call, unless a request does. A lease without users is given back in that step, and `replacedEnded` hears of it. */
-  private ask(first: Call, now: number, replacedEnded?: ReleaseEnded): void {
+  /** Asks the store for the first call, unless a request does. A lease without users is given back in that step, and its last user hears of it. */
+  private ask(first: Call, now: number, user?: LeaseUser): void {
     const { lease, host } = this;
     // By asking, a call takes its place in the store's queue before others that come later. Behind a writer of this process it asks
     // when that has held the lock for so long that the lease is not handed on any more while others wait; before that it costs nothing.
@@ -252,7 +251,7 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
     if (unused) this.letGo(unused);
     this.arrivalsWhenAsked = this.line.arrivals;
     const fences = this.line.size === 1 ? 1 : this.fencesFor(first.options);
-    this.request = new StoreRequest(host, first, fences, this, unused, replacedEnded);
+    this.request = new StoreRequest(host, first, fences, this, unused, user);
     this.request.ask(now);
   }
 

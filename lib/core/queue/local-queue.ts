@@ -58,14 +58,6 @@ export class LocalQueue {
     return `${this.process}.${(this.sequence++).toString(36)}`;
   }
 
-  /** Resolves when the call is admitted to a lease. Rejects with LockTimeoutError, LockStoreError, LockUsageError or signal.reason. */
-  acquire(call: Call, now = this.clock.now()): Promise<StoreLease> {
-    return new Promise((resolve, reject) => {
-      call.settlesBy(resolve, reject);
-      this.queueFor(call).join(call, now);
-    });
-  }
-
   /** The lease of this lock that this process holds under this id. */
   leaseOf(key: string, id: string): StoreLease | undefined {
     for (const queue of this.queuesOf(key)) {
@@ -86,7 +78,8 @@ export class LocalQueue {
     return [...(queue ? [queue] : []), ...(this.aside.get(key) ?? [])];
   }
 
-  private queueFor({ key, options, ticket }: Call): CallQueue {
+  /** The queue in which this call has to wait. */
+  queueFor({ key, options, ticket }: Call): CallQueue {
     if (options.permits !== undefined) return this.alike(key, options) ?? this.addAside(new PermitQueue(key, this, options, options.permits));
     if (options.owner !== undefined || ticket) return this.addAside(new KeyQueue(key, this, options));
     const hash = hashOf(key);

@@ -12,12 +12,11 @@
  * Processes that compete have all permits in turn, because permits that came together go together: their new places in the store's
  * queue stand side by side.
  */
-import { HAND_ON_WINDOW_MS, StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
-import type { ReleaseEnded } from '../port/lease.js';
+import { HAND_ON_WINDOW_MS, StoreLease, type LeaseKeeper, type LeaseUser } from '../lease/store-lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant } from '../port/lock-store.js';
-import { CallLine, type Call, type CallKeeper, type ReasonToReject } from './call.js';
-import { LARGEST_BLOCK, LONGEST_BURST, type CallQueue } from './key-queue.js';
+import { CallLine, type Call, type ReasonToReject } from './call.js';
+import { LARGEST_BLOCK, LONGEST_BURST, NOBODY, type CallQueue } from './key-queue.js';
 import type { LocalQueue } from './local-queue.js';
 import { refusalError, refusedAtOnce, waitedInVain } from './refusal.js';
 import { StoreRequest, type Refusal, type RequestListener } from './store-request.js';
@@ -32,7 +31,7 @@ function isOpen({ since, turnsLeft }: Stay, now: number): boolean {
   return turnsLeft > 0 && now - since < HAND_ON_WINDOW_MS;
 }
 
-export class PermitQueue implements CallQueue, LeaseKeeper, RequestListener, CallKeeper {
+export class PermitQueue implements CallQueue, LeaseKeeper, RequestListener {
   private readonly line = new CallLine();
   /** By id, the oldest first. */
   private readonly asking = new Map<string, StoreRequest>();
@@ -61,7 +60,7 @@ export class PermitQueue implements CallQueue, LeaseKeeper, RequestListener, Cal
   join(call: Call, now: number): void {
     if (call.options.waitMs === 0 && !this.mayServeAtOnce()) return call.reject(refusedAtOnce(this.requestFor(call), call));
     this.line.add(call);
-    call.startWaiting(this);
+    call.startWaiting();
     if (!this.line.has(call)) return;
     if (this.hasUncovered) this.ask(call, now);
     else call.tellWaiting();
@@ -95,7 +94,7 @@ export class PermitQueue implements CallQueue, LeaseKeeper, RequestListener, Cal
     this.stays.set(lease.id, stay && !request.wasRefused ? stay : this.stayFrom(now));
     if (!this.latest || lease.firstFence > this.latest.firstFence) this.latest = lease;
     watchdog.watch(lease, now);
-    this.serve(lease, now, () => {});
+    this.serve(lease, now, NOBODY);
     // Its permit may have served another call.
     request.asker.tellWaiting();
     this.pump(now);
@@ -124,13 +123,13 @@ export class PermitQueue implements CallQueue, LeaseKeeper, RequestListener, Cal
   /** A permit has one call, so nothing that changes while it is used admits another. */
   leaseChanged(): void {}
 
-  callerLeft(lease: StoreLease, done: ReleaseEnded): void {
-    if (lease.isLost) {
+  userLeft(lease: StoreLease, user: LeaseUser): void {
+    if (lease.state === 'lost') {
       this.host.background.releaseLost(lease);
-      return done('lost');
+      return user.left('lost');
     }
     const now = this.host.clock.now();
-    this.serve(lease, now, done);
+    this.serve(lease, now, user);
     this.pump(now);
   }
 
@@ -160,22 +159,22 @@ export class PermitQueue implements CallQueue, LeaseKeeper, RequestListener, Cal
   private pump(now = this.host.clock.now()): void {
     if (this.idle.length > 0 && !this.isResting) {
       this.host.watchdog.sleep.look(now);
-      for (const lease of this.idle.splice(0)) if (lease.isHeld) this.serve(lease, now, () => {});
+      for (const lease of this.idle.splice(0)) if (lease.isHeld) this.serve(lease, now, NOBODY);
     }
     while (this.hasUncovered) this.ask(this.nextAsker, now);
     if (this.line.size + this.asking.size + this.held.size === 0) this.host.forget(this);
   }
 
   /** Lets the first call use a lease that nobody uses, or gives the lease back. */
-  private serve(lease: StoreLease, now: number, done: ReleaseEnded): void {
+  private serve(lease: StoreLease, now: number, user: Pick<LeaseUser, 'left'>): void {
     const { first } = this.line;
     const isNew = lease.turns === 0;
     const goesOn = first !== undefined && !isNew && this.goesOn(lease, first, now);
     const waits = goesOn && (this.isResting || (!this.latest!.hasFences && this.refill !== undefined));
-    if (!first || !(isNew || waits || (goesOn && this.latest!.hasFences))) return this.giveBack(lease, now, done, goesOn);
+    if (!first || !(isNew || waits || (goesOn && this.latest!.hasFences))) return this.giveBack(lease, now, user, goesOn);
     if (waits) this.idle.push(lease);
     else this.admit(first, lease, now);
-    done('released');
+    user.left('released');
   }
 
   private admit(call: Call, lease: StoreLease, now: number): void {
@@ -208,13 +207,13 @@ export class PermitQueue implements CallQueue, LeaseKeeper, RequestListener, Cal
   }
 
   /** Releases a lease, and asks for a call in the same command if nothing is asked for it. `refills`: its permit goes on here, and only fences are missing. */
-  private giveBack(lease: StoreLease, now: number, done: ReleaseEnded, refills: boolean): void {
+  private giveBack(lease: StoreLease, now: number, user: Pick<LeaseUser, 'left'>, refills: boolean): void {
     const { host } = this;
     const stay = this.leave(lease.id)!;
     lease.letGo();
-    if (!this.hasUncovered || lease.owesNothing) return host.background.releaseAndTell(lease, done);
+    if (!this.hasUncovered || lease.owesNothing) return host.background.releaseAndTell(lease, user);
     const handsOn = isOpen(stay, now);
-    const request = new StoreRequest(host, this.nextAsker, refills ? this.block : this.fencesOfNext, this, lease, done, handsOn);
+    const request = new StoreRequest(host, this.nextAsker, refills ? this.block : this.fencesOfNext, this, lease, user, handsOn);
     if (handsOn) this.stays.set(request.id, stay);
     if (refills) this.refill = request;
     this.send(request, now);

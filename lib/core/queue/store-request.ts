@@ -16,7 +16,7 @@ import type { Pulse, Waiter } from '../lease/heartbeats.js';
 import { Alarm } from '../lease/schedule.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError, slownessError } from '../port/hold-errors.js';
-import type { ReleaseEnded, ReleaseOutcome } from '../port/lease.js';
+import type { LeaseUser } from '../lease/store-lease.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type HeartbeatOutcome, type TakenHold } from '../port/lock-store.js';
 import type { Call } from './call.js';
@@ -96,8 +96,8 @@ export class StoreRequest implements AcquireRequest, Waiter {
     private readonly listener: RequestListener,
     /** A lease of this process that the store releases in the same command; undefined once it has. */
     private replaced?: EndingLease | undefined,
-    /** Learns how that release ended, by the first answer or failure. Later tries release again and tell nobody. */
-    private replacedEnded?: ReleaseEnded | undefined,
+    /** The last user of that lease, which learns how the release ended by the first answer or failure. Later tries release again and tell nobody. */
+    private replacedUser?: Pick<LeaseUser, 'left'> | undefined,
     /** Whether the permit of that lease goes to this request before those who wait. */
     readonly handsOn = false,
   ) {
@@ -209,7 +209,9 @@ export class StoreRequest implements AcquireRequest, Waiter {
     this.asking = false;
     const isUnknown = outcome instanceof LockStoreError;
     if (isUnknown) this.unansweredUntil = this.notAfter;
-    if (this.replacedEnded) this.tellReplaced(isUnknown ? 'unknown' : outcome.replacedLost ? 'lost' : 'released');
+    const { replacedUser } = this;
+    this.replacedUser = undefined;
+    replacedUser?.left(isUnknown ? 'unknown' : outcome.replacedLost ? 'lost' : 'released');
     if (this.state === 'answered') return;
     if (this.state === 'open') isUnknown ? this.failed(outcome) : this.heard(outcome);
     // The request was cancelled meanwhile, and its release may have reached the store before it did: so it is released once more.
@@ -247,12 +249,6 @@ export class StoreRequest implements AcquireRequest, Waiter {
   /** Notes what the hold has that was adopted. */
   private take({ owner, permits, minHoldMs }: TakenHold, { mode }: Grant): void {
     this.options = { ...this.options, mode, owner, permits, minHoldMs };
-  }
-
-  private tellReplaced(outcome: ReleaseOutcome): void {
-    const tell = this.replacedEnded;
-    this.replacedEnded = undefined;
-    tell?.(outcome);
   }
 
   private wait(askAgainInMs: number | undefined): void {

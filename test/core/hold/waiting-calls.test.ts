@@ -13,7 +13,7 @@ describe('A call that waits', () => {
     const clock = new FakeClock();
     const waiting = new WaitingCalls(clock);
     const keys = jest.fn(() => ['k']);
-    const hold = Object.defineProperty({ keys: [], isOver: false }, 'keys', { get: keys });
+    const hold = Object.defineProperty({ keys: [], isOver: false, holdCount: 1, around: undefined }, 'keys', { get: keys });
     const around = { hold, outer: undefined };
     const host = { schedule: new Schedule(clock), waitBegan: () => undefined };
     const begin = (): unknown => waiting.begin(new Call(['k'], resolveOptions({}, resolveDefaults()), 0, { around, insideHold: true }, host));
@@ -37,7 +37,7 @@ function setUp(): Waits {
   const clock = new FakeClock();
   const waiting = new WaitingCalls(clock);
   const waits = (held: readonly string[], key: string): (() => WaitFacts) => {
-    const around = { hold: { isOver: false, keys: held }, outer: undefined };
+    const around = { hold: { isOver: false, keys: held, holdCount: 1, around: undefined }, outer: undefined };
     const ended = waiting.begin(new Call([key], resolveDefaults(), clock.now(), { around, insideHold: true }, { schedule: new Schedule(clock), waitBegan: () => undefined }));
     return () => {
       const error = new LockTimeoutError('busy', { key, waitMs: 0 });

@@ -128,17 +128,17 @@ describe('A release in the background', () => {
   it('tells how it ended: as the store answered, or as unknown, and then it goes on', async () => {
     const { clock, store, background } = setUp();
     const told: string[] = [];
-    background.releaseAndTell(lease(-Infinity), (outcome) => told.push(outcome));
+    background.releaseAndTell(lease(-Infinity), { left: (outcome) => told.push(outcome) });
     await clock.settle();
     store.failures = 1;
-    background.releaseAndTell(lease(-Infinity), (outcome) => told.push(outcome));
+    background.releaseAndTell(lease(-Infinity), { left: (outcome) => told.push(outcome) });
     await clock.advance(5_000);
     expect([told, store.asked.length]).toEqual([['released', 'unknown'], 3]);
   });
 
   it('of a lease that a late request could bring back is sent once more when that request can act no more', async () => {
     const { clock, store, background } = setUp();
-    background.releaseAndTell(lease(300), () => undefined);
+    background.releaseAndTell(lease(300), { left: () => undefined });
     await clock.advance(5_000);
     expect(store.asked.length).toBeGreaterThan(2);
     expect(store.times.at(-1)).toBeGreaterThan(300);
@@ -177,7 +177,7 @@ describe('A release in the background', () => {
 
     async function released(...leases: readonly EndingLease[]): Promise<ReturnType<typeof setUp>> {
       const stage = setUp();
-      for (const each of leases) stage.background.releaseAndTell({ ...each, lateUntil: -Infinity }, () => undefined);
+      for (const each of leases) stage.background.releaseAndTell({ ...each, lateUntil: -Infinity }, { left: () => undefined });
       await stage.clock.settle();
       stage.store.asked.splice(0);
       return stage;
@@ -201,7 +201,7 @@ describe('A release in the background', () => {
       const { clock, store, background } = await released(lease(), { ...lease(), id: 'p.2', memory: 'M2' });
       store.forgets = 'M2';
       store.doubt('where it says so');
-      for (const id of ['p.3', 'p.4']) background.releaseAndTell({ ...lease(-Infinity), id }, () => undefined);
+      for (const id of ['p.3', 'p.4']) background.releaseAndTell({ ...lease(-Infinity), id }, { left: () => undefined });
       await clock.settle();
       store.asked.length = 0;
       store.doubt('replaced');
