@@ -4,7 +4,8 @@
  */
 import { delay, systemClock } from '../core/port/clock.js';
 import { LockStoreError, type NodeFailure } from '../core/port/errors.js';
-import type { NodeStore, Survey } from '../stores/redlock/node-store.js';
+import type { RedisStore } from '../stores/redis/redis-store.js';
+import { admit, survey, type Survey } from '../stores/redlock/redlock-node.js';
 import { connectTo } from '../stores/wire/connect-to.js';
 import type { RedisTarget } from '../stores/wire/redis-target.js';
 import type { Target } from './arguments.js';
@@ -21,7 +22,7 @@ export async function initRedlock(target: Target, { out, err, json }: Pick<Termi
   const { prefix } = target;
   const nodes = await nodesOf(await serversOf(target), prefix);
   try {
-    const surveys = await Promise.all(nodes.map((node) => reached(() => node.survey())));
+    const surveys = await Promise.all(nodes.map((node) => reached(() => survey(node))));
     const refusal = refusalFor(nodes, surveys);
     if (refusal !== undefined) {
       await err.message(`holdfast: ${refusal}`);
@@ -30,7 +31,7 @@ export async function initRedlock(target: Target, { out, err, json }: Pick<Termi
     await delay(systemClock, PAUSE_MS);
     const failed = await admitAll(nodes, surveys);
     if (failed.length > 0) throw halfWay(failed, nodes.length);
-    const names = nodes.map(({ name }) => name);
+    const names = nodes.map(({ server }) => server);
     if (json) await out.line(JSON.stringify({ prefix, nodes: names, vote: true }));
     else await out.message(`${names.length} Redlock nodes vote from now on for prefix '${prefix}': ${names.join(', ')}.`);
     return EXIT.done;
@@ -39,7 +40,7 @@ export async function initRedlock(target: Target, { out, err, json }: Pick<Termi
   }
 }
 
-async function nodesOf(servers: readonly RedisTarget[], prefix: string): Promise<NodeStore[]> {
+async function nodesOf(servers: readonly RedisTarget[], prefix: string): Promise<RedisStore[]> {
   const connects = await Promise.all(servers.map((server) => connectTo(server)));
   const times = { maxLeaseMs: NOTHING_GRANTED_MS, bootTimeoutMs: REACHED_WITHIN_MS, commandTimeoutMs: COMMAND_TIMEOUT_MS };
   const options = { process: 'holdfast', prefix, ...times, clock: systemClock, report: () => {} };
@@ -47,25 +48,25 @@ async function nodesOf(servers: readonly RedisTarget[], prefix: string): Promise
 }
 
 /** Why nothing may be done; undefined when all nodes are new as far as they know. */
-function refusalFor(nodes: readonly NodeStore[], surveys: readonly Survey[]): string | undefined {
+function refusalFor(nodes: readonly RedisStore[], surveys: readonly Survey[]): string | undefined {
   const second = surveys.findIndex(({ server }, at) => surveys.findIndex((other) => other.server === server) < at);
   if (second >= 0) {
     const first = surveys.findIndex(({ server }) => server === surveys[second]!.server);
-    return `${nodes[first]!.name} and ${nodes[second]!.name} are one server; each node must be a master of its own. Nothing was changed.`;
+    return `${nodes[first]!.server} and ${nodes[second]!.server} are one server; each node must be a master of its own. Nothing was changed.`;
   }
-  const used = nodes.filter((_, at) => surveys[at]!.used).map(({ name }) => name);
+  const used = nodes.filter((_, at) => surveys[at]!.used).map(({ server }) => server);
   if (used.length === 0) return undefined;
   const who = used.length === 1 ? `${used[0]} has voted before: it` : `${used.join(', ')} have voted before: they`;
   return `${who} may have granted locks. Nothing was changed; nodes that are new or forgot vote by themselves when the longest lease has passed.`;
 }
 
 /** Names the nodes that were not let in, each with the reason. */
-async function admitAll(nodes: readonly NodeStore[], surveys: readonly Survey[]): Promise<NodeFailure[]> {
+async function admitAll(nodes: readonly RedisStore[], surveys: readonly Survey[]): Promise<NodeFailure[]> {
   const admitted = nodes.map(async (node, at): Promise<NodeFailure | undefined> => {
     try {
-      return (await node.admit(surveys[at]!.since, NOTHING_GRANTED_MS, [])) ? undefined : { node: node.name, reason: 'it was restarted or flushed meanwhile' };
+      return (await admit(node, surveys[at]!.since, NOTHING_GRANTED_MS, [])) ? undefined : { node: node.server, reason: 'it was restarted or flushed meanwhile' };
     } catch (error) {
-      return { node: node.name, reason: error instanceof Error ? error.message : String(error) };
+      return { node: node.server, reason: error instanceof Error ? error.message : String(error) };
     }
   });
   return (await Promise.all(admitted)).filter((failure) => failure !== undefined);

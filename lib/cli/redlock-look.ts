@@ -4,9 +4,8 @@
  */
 import { LockStoreError } from '../core/port/errors.js';
 import type { ListOptions, LockState } from '../core/port/lock-state.js';
-import { agree, asking } from '../stores/redlock/poll.js';
 import { listByQuorum, viewOf } from '../stores/redlock/quorum-view.js';
-import { quorumOf } from '../stores/redlock/quorum.js';
+import { agree, asking, quorumOf } from '../stores/redlock/quorum.js';
 import type { RedlockStoreOptions } from '../stores/redlock/redlock-store.js';
 import type { Connect } from '../stores/wire/connections.js';
 import { NodeToAsk } from './redlock-nodes.js';
@@ -45,9 +44,9 @@ export class RedlockLook {
   /** Connects to the nodes. Rejects when no quorum is connected. */
   private async connect(): Promise<void> {
     const { nodes, startedAt, options: { clock } } = this;
-    const away = nodes.filter(({ store }) => !store.isConnected);
-    const failures = await Promise.all(away.map(({ store }) => store.inspect('nestjs-holdfast:cli').then(() => undefined, (error: unknown) => error)));
-    const up = nodes.filter(({ store }) => store.isConnected).length;
+    const away = nodes.filter(({ isListening }) => !isListening);
+    const failures = await Promise.all(away.map((node) => node.inspect('nestjs-holdfast:cli').then(() => undefined, (error: unknown) => error)));
+    const up = nodes.filter(({ isListening }) => isListening).length;
     if (up === nodes.length || (up >= quorumOf(nodes.length) && clock.now() - startedAt > STRAGGLERS_MS)) return;
     const known = failures.filter((error) => error instanceof LockStoreError);
     const reasons = known.flatMap((error) => error.nodes.map(({ node, reason }) => `${node}: ${reason}`)).join('; ');

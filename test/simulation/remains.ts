@@ -30,7 +30,7 @@ type InsideStore =
       readonly ballots: Counted;
       readonly asking: Counted;
       readonly waiters: Counted;
-      readonly withdrawals: Counted;
+      readonly schedule: Counted;
       readonly nodes: readonly { readonly store: InsideNode }[];
     };
 
@@ -93,7 +93,7 @@ function inStore(store: InsideStore): Record<string, number> {
     ballots: store.ballots.size,
     questions: store.asking.size,
     'waiters of a Redlock': store.waiters.size,
-    withdrawals: store.withdrawals.size,
+    withdrawals: store.schedule.size,
     requests: store.nodes.reduce((sum, { store: { parts: { runner } } }) => sum + runner.awaited.out.length, 0),
   };
 }

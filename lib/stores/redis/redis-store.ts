@@ -69,11 +69,11 @@ export class RedisStore implements LockStore {
   readonly server: string;
   readonly recovery: Recovery;
   readonly parts: ServerView & { readonly recovery: Recovery };
-  protected readonly connections: Connections;
-  protected readonly format: WireFormat;
+  private readonly connections: Connections;
+  readonly format: WireFormat;
   private readonly recoveryNews: RecoveryNews;
   private readonly outage: Outage;
-  protected readonly releases: Releases;
+  readonly releases: Releases;
   private readonly bringingBack: BringingBack;
   private readonly damaged: DamagedLocks;
   private readonly acquiring: Acquiring;
@@ -85,7 +85,7 @@ export class RedisStore implements LockStore {
   /** The leases that are held. */
   private held: () => Iterable<HolderRef & Pick<HeldLease, 'memory'>> = () => [];
 
-  constructor(protected readonly options: RedisStoreOptions) {
+  constructor(private readonly options: RedisStoreOptions) {
     const { connection, prefix, process, commandTimeoutMs, maxLeaseMs, clock, report, redlock } = options;
     checkProcess(process);
     const connections = (this.connections = connection(commandTimeoutMs, clock));

@@ -3,11 +3,10 @@
  * attempt that failed: only a holder counts that a quorum may know.
  */
 import type { HolderState, ListOptions, LockState } from '../../core/port/lock-state.js';
-import { answersOf, asking, noQuorum, poll, type Replies } from './poll.js';
-import { quorumEnd, quorumOf } from './quorum.js';
+import { answersOf, asking, noQuorum, poll, quorumEnd, quorumOf, type Replies } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 
-type Nodes = readonly Pick<RedlockNode, 'name' | 'store' | 'isUsable' | 'isListening' | 'refusal'>[];
+type Nodes = readonly Pick<RedlockNode, 'name' | 'inspect' | 'store' | 'isUsable' | 'isListening' | 'refusal'>[];
 type One = Nodes[number];
 
 interface QuorumView {
@@ -21,7 +20,7 @@ export async function viewOf(key: string, nodes: Nodes): Promise<QuorumView> {
   const quorum = quorumOf(nodes.length);
   const replies = await poll<One, LockState, Replies<LockState>>(
     nodes,
-    asking(key, ({ store }) => store.inspect(key)),
+    asking(key, (node) => node.inspect(key)),
     (all, count) => (count === nodes.length || (answersOf(all).length >= quorum && nodes.every((node, at) => all[at] !== undefined || !node.isListening)) ? all : undefined),
   );
   const views = answersOf(replies);

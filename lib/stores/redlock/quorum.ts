@@ -1,9 +1,13 @@
 /**
- * How many of n nodes must agree, and when their votes decide a question. Pure.
+ * How many of n nodes must agree, when their answers decide a question, and one question to all nodes at once: it is decided as soon as
+ * the missing answers cannot change the result. Every node answers or fails within the time that its command has, so a node that is
+ * dead or frozen costs nobody more than that.
  *
  * Any two quorums share a node. While each node grants a lock to one holder at a time and forgets nothing, two holders can
  * therefore not both have a quorum.
  */
+import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
+import { LOOK_FIRST } from '../wire/store-failure.js';
 
 export function quorumOf(nodes: number): number {
   return Math.floor(nodes / 2) + 1;
@@ -35,4 +39,111 @@ export function verdict<V extends string | number>(votes: readonly Vote<V>[]): V
 /** The last instant at which a quorum of nodes still has a lease that ends on them at these instants; -Infinity if no quorum has it. */
 export function quorumEnd(ends: readonly number[], quorum: number): number {
   return [...ends].sort((one, other) => other - one)[quorum - 1] ?? -Infinity;
+}
+
+/** The answer of one node, or the reason why it gave none. */
+export type Reply<A> = A | LockStoreError;
+/** In the order of the nodes; undefined where the node may still reply. */
+export type Replies<A> = readonly (Reply<A> | undefined)[];
+
+/** Called with what a node answers. It stands in place of a promise, because each lock asks five nodes twice, and ten promises are a cost. */
+export type Hear<A> = (reply: Reply<A>) => void;
+
+interface Node {
+  readonly name: string;
+  /** Whether it may be asked. */
+  readonly isUsable: boolean;
+  /** Why it must not be asked. */
+  refusal(key: string | undefined): LockStoreError;
+}
+
+/** Why a node does not answer, without what stands in the message beside it. */
+export function reasonOf(error: LockStoreError): string {
+  return error.nodes[0]?.reason ?? error.message;
+}
+
+/** Asks a node that may be asked for a promise, which must reject with LockStoreError only. */
+export function asking<N extends Node, A>(key: string | undefined, question: (node: N, at: number) => Promise<A>): (node: N, hear: Hear<A>, at: number) => void {
+  return (node, hear, at) => (node.isUsable ? void question(node, at).then(hear, hear) : hear(node.refusal(key)));
+}
+
+/**
+ * `decide` is called after each reply with all so far and their count, and returns undefined while missing ones can change the result, but
+ * not after the last. When it throws, the poll rejects with the error. `late` hears what comes after the decision.
+ */
+export function poll<N, A, R>(
+  nodes: readonly N[],
+  ask: (node: N, hear: Hear<A>, at: number) => void,
+  decide: (replies: Replies<A>, count: number) => R | undefined,
+  late?: (reply: Reply<A>, at: number) => void,
+): Promise<R> {
+  return new Promise<R>((resolve, reject) => {
+    const replies = nodes.map((): Reply<A> | undefined => undefined);
+    let count = 0;
+    let isOpen = true;
+    const hear = (reply: Reply<A>, at: number): void => {
+      if (!isOpen) return late?.(reply, at);
+      if (replies[at] === undefined) count += 1;
+      replies[at] = reply;
+      try {
+        const result = decide(replies, count);
+        if (result === undefined) return;
+        resolve(result);
+      } catch (error) {
+        reject(error);
+      }
+      isOpen = false;
+    };
+    nodes.forEach((node, at) => ask(node, (reply) => hear(reply, at), at));
+  });
+}
+
+/** A poll whose answers are words. Returns the word of a quorum; rejects with LockStoreError when no word has one. `namesNobody`: see {@link noQuorum}. */
+export function agree<N extends Pick<Node, 'name'>, A extends string>(
+  what: string,
+  key: string | undefined,
+  nodes: readonly N[],
+  ask: (node: N, hear: Hear<A>, at: number) => void,
+  { namesNobody = false, waitsForAll = false } = {},
+): Promise<A> {
+  return poll<N, A, A>(nodes, ask, (replies, count) => {
+    if (count < (waitsForAll ? nodes.length : quorumOf(nodes.length))) return undefined;
+    const word = verdict<A>(replies.map((reply) => (reply instanceof LockStoreError ? null : reply)));
+    if (word === 'split') throw noQuorum(what, key, nodes, replies, (answer) => answer, namesNobody);
+    return word;
+  });
+}
+
+/** The answers among the replies, each with the position of its node. */
+export function answersOf<A>(replies: Replies<A>): [A, number][] {
+  return replies.flatMap((reply, at): [A, number][] => (reply === undefined || reply instanceof LockStoreError ? [] : [[reply, at]]));
+}
+
+/**
+ * The error for a question on which no quorum agreed: it names every node with its reason. `namesNobody`: it takes the lock from whoever
+ * has it, so that nobody should simply ask for it again.
+ */
+export function noQuorum<N extends Pick<Node, 'name'>, A>(
+  what: string,
+  key: string | undefined,
+  all: readonly N[],
+  replies: Replies<A>,
+  textOf: (answer: A, node: N) => string,
+  namesNobody = false,
+): LockStoreError {
+  const nodes = all.map((node, at): NodeFailure => {
+    const reply = replies[at];
+    if (reply === undefined) return { node: node.name, reason: 'had not answered when the others had decided' };
+    if (!(reply instanceof LockStoreError)) return { node: node.name, reason: textOf(reply, node) };
+    return { node: node.name, reason: reasonOf(reply) };
+  });
+  const failures = replies.filter((reply) => reply instanceof LockStoreError);
+  // Another try can help unless so many nodes need an operator that the others are no quorum.
+  const isForOperator = failures.filter(({ retryable }) => !retryable).length * 2 >= all.length;
+  const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
+  const details = nodes.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
+  const afterwards = isForOperator ? 'Another try will not help before an operator has fixed these nodes.' : 'It is safe to try again.';
+  const next = namesNobody ? LOOK_FIRST : afterwards;
+  const message = `${subject}: no quorum of ${all.length} nodes for ${what} (${details}). ${next}`;
+  return new LockStoreError(message, { key, nodes, retryable: !isForOperator && !namesNobody, cause: failures[0] });
 }

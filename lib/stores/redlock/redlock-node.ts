@@ -16,15 +16,18 @@
  * have seen, and from their clocks. Nodes that were out together count as forgetful for each other, also when one of them is admitted
  * first. A node that is silent is believed to remember: replace it if it is dead.
  */
-import type { Timer } from '../../core/port/clock.js';
-import { LockStoreError } from '../../core/port/errors.js';
+import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
+import { BackgroundRelease } from '../../core/lease/background-release.js';
+import type { LockState } from '../../core/port/lock-state.js';
+import { RedisStore, type RedisStoreOptions } from '../redis/redis-store.js';
 import { blindNodeError } from '../wire/access-rule.js';
 import type { Connect } from '../wire/connections.js';
-import { NO_SERVER } from '../wire/redis-keys.js';
-import { eachGroup, type NodeStore, type Survey } from './node-store.js';
-import { answersOf, asking, poll, type Replies, type Reply } from './poll.js';
-import { quorumOf } from './quorum.js';
-import type { RedlockStore } from './redlock-store.js';
+import { listOf } from '../wire/lock-reply.js';
+import { admitCall, readAdmit, readSurveyHead, surveyCall, surveyHeadSize, voteCall, type SurveyHead } from '../wire/lua.generated.js';
+import { NO_SERVER, SLOT_GROUPS, UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
+import { LONG_AGO } from '../wire/server-clock.js';
+import { answersOf, asking, poll, quorumOf, type Replies, type Reply } from './quorum.js';
+import type { RedlockStore, RedlockStoreOptions } from './redlock-store.js';
 
 /** All processes see the end of a quarantine at the same time; within this many ms each acts at a random instant. */
 const SPREAD_MS = 100;
@@ -32,23 +35,59 @@ const SPREAD_MS = 100;
 const LOOKS_AGAIN_AFTER_MS = 500;
 /** A node that is closed is looked at least this often, in ms, because an operator may open it early. */
 const LOOKED_AT_EVERY_MS = 2_000;
+/** For how long an inspection waits for a node that does not answer, in ms. */
+const INSPECTED_WITHIN_MS = 500;
 
-export type Opened = Reply<'open'>;
+type Opened = Reply<'open'>;
+
+/** What a node remembers: whether it is closed for it may have forgotten something, since when it remembers, and the last fence of each slot group. */
+export interface Survey extends SurveyHead {
+  readonly fences: readonly number[];
+}
+
+/** The store of a node: that of one Redis, whose recovery has no end of its own. @throws LockUsageError */
+export function storeOfNode(connection: Connect, options: Omit<RedlockStoreOptions, 'nodes'>, redlock: RedisStoreOptions['redlock']): RedisStore {
+  const store = new RedisStore({ ...options, connection, recoveryMs: UNTIL_TOLD_MS, redlock });
+  if (store.parts.isCluster) throw new LockUsageError('Lock options: a node of a Redlock must be a single master, not a Cluster.');
+  return store;
+}
+
+export function survey({ parts: { runner, trust, keys } }: RedisStore): Promise<Survey> {
+  return runner.run(surveyCall({ fenceKeys: eachGroup((group) => keys.fence(group)) }), (reply, sentAt, receivedAt) => {
+    const told = listOf(reply);
+    const head = readSurveyHead(told);
+    trust.observe(0, { sentAt, receivedAt, serverNow: head.now });
+    return { ...head, fences: told.slice(surveyHeadSize).map(Number) };
+  });
+}
+
+/** Lets the node vote again, if it has not forgotten anything since the survey, and what it forgot had `maxLeaseMs` to end. */
+export function admit({ parts: { runner, keys } }: RedisStore, since: number, maxLeaseMs: number, floors: readonly number[]): Promise<boolean> {
+  const call = admitCall({ fenceKeys: eachGroup((group) => keys.fence(group)) }, { maxLeaseMs, since, floors });
+  return runner.run(call, (reply) => readAdmit(reply) === 'admitted');
+}
+
+function eachGroup<T>(of: (group: number) => T): T[] {
+  return Array.from({ length: SLOT_GROUPS }, (_, group) => of(group));
+}
 
 export class RedlockNode {
-  store: NodeStore;
+  store!: RedisStore;
+  /** Releases its votes that nobody waits for. */
+  background!: BackgroundRelease;
   /** The node that was first to meet this node's server, when both addresses lead to one server. */
   twin: RedlockNode | undefined;
-  /** Whether the application has not started yet. */
-  private isBoot = true;
+  /** When a question was sent last that was not answered in time. */
+  muteSince = -Infinity;
   private isOpen = false;
   /** How the memories of the server begin that answers on this connection, once it has said so. */
   private server: string | undefined;
-  private connections = 0;
   private refusedWith: LockStoreError | undefined;
-  private isLooking = false;
-  private timer: Timer | undefined;
   private isClosed = false;
+  /** Whether it may have forgotten something since it was looked at last. */
+  private isDoubted = false;
+  /** Ends the present pause. */
+  private goOn: (isOver: boolean) => void = () => {};
   /** The memory for which the log says that the node is out; undefined while it votes. */
   private outSince: string | undefined;
   /** The local instant until which it waits for what it may have forgotten to end. */
@@ -60,20 +99,31 @@ export class RedlockNode {
     private readonly connection: Connect,
     private readonly redlock: RedlockStore,
   ) {
-    this.store = redlock.storeOf(this, connection);
+    this.makeStore();
   }
 
   get name(): string {
-    return this.store.name;
+    return this.store.server;
+  }
+
+  /** Whether there is a connection on which the server has answered. */
+  get isConnected(): boolean {
+    return this.store.parts.connections.commands.state.isOpen;
   }
 
   /** Whether it may be asked. */
   get isUsable(): boolean {
-    return this.server !== undefined && this.store.isConnected && this.refusedWith === undefined;
+    return this.server !== undefined && this.isConnected && this.refusedWith === undefined;
+  }
+
+  /** Whether it left a question without an answer in time, and has answered nothing since. */
+  get isSilent(): boolean {
+    const { owesSince = Infinity } = this.store.parts.runner.line;
+    return owesSince <= this.muteSince;
   }
 
   get isListening(): boolean {
-    return this.isUsable && !this.store.isSilent;
+    return this.isUsable && !this.isSilent;
   }
 
   /** Why it does not vote although it may be asked, as messages say it; undefined when it votes, as far as this process knows. */
@@ -85,85 +135,111 @@ export class RedlockNode {
   }
 
   /** Why it must not be asked. */
-  refusal(key: string | undefined, reason = this.twin !== undefined && this.store.isConnected ? `the same server as ${this.twin.name}` : 'not connected'): LockStoreError {
+  refusal(key: string | undefined, reason = this.twin !== undefined && this.isConnected ? `the same server as ${this.twin.name}` : 'not connected'): LockStoreError {
     if (this.refusedWith !== undefined) return this.refusedWith;
     const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
     return new LockStoreError(`${subject}: ${this.name} is ${reason}.`, { key, nodes: [{ node: this.name, reason }] });
   }
 
-  /** Opens the node. Resolves with what prevents it; at boot that is also another node with the same server. */
-  async open(): Promise<Opened> {
-    const { store } = this;
-    let survey: Survey;
+  async inspect(key: string): Promise<LockState> {
+    const { store, redlock: { clock, options } } = this;
+    const askedAt = clock.now();
     try {
-      await store.open();
-      survey = await this.survey();
-      if (this.isBoot && this.twin !== undefined) throw sameServer(this.twin, this);
+      return await store.inspect(key, Math.min(options.commandTimeoutMs, INSPECTED_WITHIN_MS));
     } catch (error) {
-      await store.close();
-      return error as LockStoreError;
+      this.muteSince = askedAt;
+      throw error;
     }
-    store.onConnected(() => {
-      this.connections += 1;
-      this.server = undefined;
-      void this.look();
-    });
-    store.onDoubt(() => this.look());
-    this.isOpen = true;
-    this.isBoot = false;
-    void this.look(survey);
-    return 'open';
   }
 
-  /** Called when the application starts without this node: it joins when it is there. */
-  async joinLater(opening: Promise<Opened>): Promise<void> {
-    const { clock, log } = this.redlock;
-    const since = clock.now();
-    this.isBoot = false;
-    const opened = await opening;
-    if (this.isClosed) return;
-    if (opened === 'open') return log.back(this.name, clock.now() - since);
-    if (!opened.retryable) return this.refuse(opened);
-    this.wait(() => {
-      this.store = this.redlock.storeOf(this, this.connection);
-      void this.joinLater(this.open());
-    }, LOOKS_AGAIN_AFTER_MS);
+  /** Opens the node, and lets it vote again whenever it has forgotten something. Resolves with what came of the first try. */
+  open(): Promise<Opened> {
+    return new Promise((resolve) => void this.serve(resolve));
   }
 
-  /** Looks whether the node remembers what it granted, and brings it back if not, again and again until it votes. */
-  async look(survey?: Survey): Promise<void> {
-    if (this.isLooking || !this.isOpen || this.isClosed) return;
-    this.isLooking = true;
-    const { connections } = this;
-    let againInMs: number | undefined = LOOKS_AGAIN_AFTER_MS;
-    try {
-      againInMs = await this.bringBack(survey ?? (await this.survey()));
-    } catch (error) {
-      if (!(error as LockStoreError).retryable) this.refuse(error as LockStoreError);
-      // A new connection is looked at when it is there.
-      if (!this.store.isConnected || this.refusedWith !== undefined) againInMs = undefined;
-    }
-    this.isLooking = false;
-    if (connections !== this.connections) againInMs = 0;
-    if (againInMs !== undefined) this.wait(() => void this.look(), againInMs);
+  /** Has the node looked at: it may have forgotten what it granted. */
+  doubt(): void {
+    this.isDoubted = true;
+    this.goOn(false);
   }
 
   async close(): Promise<void> {
     this.isClosed = true;
-    this.wait();
+    this.goOn(false);
+    this.background.close();
     await this.store.close();
+  }
+
+  private makeStore(): void {
+    const { connection, redlock, redlock: { options, log, turnEnd, floors, clock } } = this;
+    const store: RedisStore = storeOfNode(connection, options, {
+      turnEnd, floors,
+      outages: { away: (reason) => log.lost(store.server, reason), back: (afterMs) => log.back(store.server, afterMs) },
+      turn: (key) => this.isUsable && redlock.called(key, this),
+    });
+    store.onWake((wake) => this.isUsable && redlock.follow(wake, this));
+    this.store = store;
+    this.background = new BackgroundRelease(store, clock, redlock.schedule);
+  }
+
+  private async serve(told: (opened: Opened) => void): Promise<void> {
+    while (!this.isClosed) {
+      let pauseMs = LOOKS_AGAIN_AFTER_MS;
+      this.isDoubted = false;
+      try {
+        const found = this.isOpen ? await this.survey() : await this.openStore();
+        told('open');
+        pauseMs = await this.bringBack(found);
+      } catch (error) {
+        told(error as LockStoreError);
+        if (!(error as LockStoreError).retryable) return this.refuse(error as LockStoreError);
+        // A new connection is looked at when it is there.
+        if (this.isOpen && !this.isConnected) pauseMs = Infinity;
+      }
+      if (!(await this.pause(pauseMs))) continue;
+      if (!this.isOpen) this.makeStore();
+      else if (this.twin !== undefined) this.store.parts.connections.commands.drop();
+    }
+  }
+
+  private async openStore(): Promise<Survey> {
+    const { store, redlock, redlock: { clock, log } } = this;
+    try {
+      await store.open();
+      await teachVotes(store);
+      const found = await this.survey();
+      const { startedAt } = redlock;
+      if (this.twin !== undefined && startedAt === undefined) throw sameServer(this.twin, this);
+      store.parts.connections.commands.onOpen(() => {
+        this.server = undefined;
+        this.doubt();
+      });
+      store.onDoubt(() => this.doubt());
+      this.isOpen = true;
+      if (startedAt !== undefined && !this.isClosed) log.back(this.name, clock.now() - startedAt);
+      return found;
+    } catch (error) {
+      await store.close();
+      throw error;
+    }
   }
 
   /** Asks the server who it is and what it remembers, and claims it for this node. */
   private async survey(): Promise<Survey> {
-    const { connections, redlock: { nodes, log, options: { prefix } } } = this;
-    const survey = await this.store.survey();
-    if (survey.server === NO_SERVER) throw blindNodeError(this.name, prefix);
-    await this.store.claimFormat();
-    if (connections !== this.connections) return survey;
-    const twin = nodes.find((other) => other !== this && other.isUsable && other.server === survey.server);
-    this.server = twin === undefined ? survey.server : undefined;
-    if (twin !== this.twin && !this.isBoot) {
+    const { store, redlock: { nodes, log, startedAt, options: { prefix } } } = this;
+    const { memories } = store.parts;
+    const { connection } = memories;
+    const found = await survey(store);
+    if (found.server === NO_SERVER) throw blindNodeError(this.name, prefix);
+    // Another version may have used a server first that lost its data.
+    await store.format.claim();
+    if (connection !== memories.connection) {
+      this.isDoubted = true;
+      return found;
+    }
+    const twin = nodes.find((other) => other !== this && other.isUsable && other.server === found.server);
+    this.server = twin === undefined ? found.server : undefined;
+    if (twin !== this.twin && (this.isOpen || startedAt !== undefined)) {
       const news =
         twin === undefined
           ? ({ kind: `no twin ${this.name}`, level: 'info', message: `Locks: ${this.name} leads to a server of its own now.` } as const)
@@ -171,32 +247,29 @@ export class RedlockNode {
       log.report(news);
     }
     this.twin = twin;
-    return survey;
+    return found;
   }
 
-  /** Returns in how many ms the node should be looked at again; undefined when it votes. */
-  private async bringBack(survey: Survey): Promise<number | undefined> {
-    const { log, floors, options: { maxLeaseMs } } = this.redlock;
-    if (this.twin !== undefined) {
-      this.wait(() => this.store.reconnect(), LOOKS_AGAIN_AFTER_MS);
-      return undefined;
-    }
-    if (!survey.closed) {
+  /** Returns in how many ms the node should be looked at again; Infinity when it votes. */
+  private async bringBack({ server, closed, since, now }: Survey): Promise<number> {
+    const { store, redlock: { clock, log, floors, options: { maxLeaseMs } } } = this;
+    if (this.twin !== undefined) return LOOKS_AGAIN_AFTER_MS;
+    if (!closed) {
       if (this.outSince !== undefined) log.votes(this.name);
       this.outSince = undefined;
-      return undefined;
+      return Infinity;
     }
-    const leftMs = Math.max(0, survey.since + maxLeaseMs + 1 - survey.now);
-    this.closedUntil = this.redlock.clock.now() + leftMs;
-    this.tellOut(survey, leftMs);
+    const leftMs = Math.max(0, since + maxLeaseMs + 1 - now);
+    this.closedUntil = clock.now() + leftMs;
+    if (this.outSince !== `${server}${since}`) this.isOut(`${server}${since}`, leftMs);
     if (leftMs > 0) {
       // Should no quorum of others remember, what the processes have seen has to be enough.
-      await this.store.admit(-1, maxLeaseMs, eachGroup((group) => floors.of(group)));
+      await admit(store, -1, maxLeaseMs, eachGroup((group) => floors.of(group)));
       return Math.min(leftMs, LOOKED_AT_EVERY_MS) + SPREAD_MS * Math.random();
     }
     const fences = await this.fencesOfOthers();
     if (fences === undefined) return LOOKS_AGAIN_AFTER_MS * (0.5 + Math.random());
-    return (await this.store.admit(survey.since, maxLeaseMs, fences)) ? 0 : LOOKS_AGAIN_AFTER_MS;
+    return (await admit(store, since, maxLeaseMs, fences)) ? 0 : LOOKS_AGAIN_AFTER_MS;
   }
 
   /** For each slot group the fence that all new fences must exceed; undefined while too few nodes that may remember it answer. */
@@ -205,7 +278,7 @@ export class RedlockNode {
     const others = nodes.filter((other) => other !== this);
     const replies = await poll<RedlockNode, Survey, Replies<Survey>>(
       others,
-      asking(undefined, ({ store }) => store.survey()),
+      asking(undefined, ({ store }) => survey(store)),
       (all, count) => (count === others.length ? all : undefined),
     );
     const answers = answersOf(replies);
@@ -218,9 +291,7 @@ export class RedlockNode {
     return eachGroup((group) => Math.max(floors.of(group), ...answers.map(([{ fences }]) => fences[group]!)));
   }
 
-  private tellOut({ server, since }: Survey, leftMs: number): void {
-    const memory = `${server}${since}`;
-    if (this.outSince === memory) return;
+  private isOut(memory: string, leftMs: number): void {
     this.outSince = memory;
     const others = this.redlock.nodes.filter((other) => other !== this && other.outSince !== undefined);
     for (const other of others) other.outWith.add(this);
@@ -228,19 +299,34 @@ export class RedlockNode {
     this.redlock.log.forgot(this.name, leftMs);
   }
 
+  /** What an operator has to put right is an error of the boot, or is told. */
   private refuse(error: LockStoreError): void {
-    if (this.isClosed) return;
     this.refusedWith = error;
+    if (this.isClosed || this.redlock.startedAt === undefined) return;
     const message = `Locks: ${this.name} is not used until this process is restarted: ${error.message}`;
     this.redlock.log.report({ kind: `refused ${this.name}`, level: 'error', message });
   }
 
-  /** Does this later, in place of what was to be done before. */
-  private wait(act?: () => void, delayMs = 0): void {
+  /** Resolves with whether the time has passed and nothing else came before. */
+  private pause(forMs: number): Promise<boolean> {
     const { clock } = this.redlock;
-    if (this.timer !== undefined) clock.clearTimer(this.timer);
-    this.timer = act === undefined || this.isClosed ? undefined : clock.setTimer(act, delayMs);
+    if (this.isClosed || this.isDoubted) return Promise.resolve(false);
+    return new Promise((resolve) => {
+      const timer = forMs === Infinity ? undefined : clock.setTimer(() => this.goOn(true), forMs);
+      this.goOn = (isOver) => {
+        this.goOn = () => {};
+        if (timer !== undefined) clock.clearTimer(timer);
+        resolve(isOver);
+      };
+    });
   }
+}
+
+/** Teaches a server the script of votes: sent again as text, a vote could be overtaken by the release of its ballot. */
+async function teachVotes({ parts: { runner, keys } }: RedisStore): Promise<void> {
+  const terms = { id: '-', mode: 'write', leaseMs: 1, plain: true, fences: 1, minHoldMs: 0, graceMs: 0, waitedMs: -1, patienceMs: 0, proposal: 1 } as const;
+  // It comes after its limit, and does nothing.
+  await runner.run(voteCall(keys.spotOf(''), { ...terms, notAfter: LONG_AGO, known: UNKNOWN_MEMORY, owner: undefined, label: undefined }), () => undefined);
 }
 
 function twinText(one: RedlockNode, other: RedlockNode): string {

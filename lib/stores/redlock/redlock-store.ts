@@ -1,12 +1,13 @@
 /**
  * The lock store over an odd number of independent Redis masters, its nodes: a lease is held when a quorum of them has granted it. Each
- * node is a store of one Redis (node-store.ts), with its connection, its memory and its renewals. This layer knows quorums and nothing
+ * node is a store of one Redis (redlock-node.ts), with its connection, its memory and its renewals. This layer knows quorums and nothing
  * else: it proposes a fence, asks all, counts, and takes back what is no quorum.
  *
  * There is no queue across nodes, but each node keeps marks of the processes that it refused, and keeps a free lock for the process
  * that has waited longest (shared/marks.lua). A holder stands on the nodes as a ballot with the id `<holder id>/<n>`, a new one for each
  * attempt (ballot.ts).
  */
+import { Schedule } from '../../core/lease/schedule.js';
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError, type NodeFailure } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/lock-events.js';
@@ -15,15 +16,12 @@ import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import { TurnEnd } from '../wire/bundles.js';
 import { FenceFloors } from '../wire/fence-floors.js';
 import type { Connect } from '../wire/connections.js';
-import { checkProcess, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
-import { Ballot, markOf } from './ballot.js';
+import { checkProcess } from '../wire/redis-keys.js';
+import { Ballot, markOf, renewByQuorum } from './ballot.js';
 import { NodeLog } from './node-log.js';
-import { NodeStore } from './node-store.js';
-import { agree, answersOf, asking, poll, reasonOf, type Replies } from './poll.js';
-import { renewByQuorum } from './quorum-renewals.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
-import { quorumOf } from './quorum.js';
-import { RedlockNode, type Opened } from './redlock-node.js';
+import { agree, answersOf, asking, poll, quorumOf, reasonOf, type Replies } from './quorum.js';
+import { RedlockNode } from './redlock-node.js';
 import { patienceMs, retryPause, Waiters } from './waiters.js';
 
 export interface RedlockStoreOptions {
@@ -45,10 +43,7 @@ export interface RedlockStoreOptions {
 
 /** When a quorum is connected, the boot waits this long, in ms, for the other nodes before the application starts without them. */
 const STRAGGLERS_MS = 500;
-/** The pause before a release without an answer is sent to a node again, in ms. */
-const SENDS_AGAIN_AFTER_MS = 250;
 const NO_REPLICAS = 'minReplicas cannot be counted on a Redlock, whose nodes are independent masters. Leave it out.';
-const TOO_LATE = 'the request began only after its time limit, and was not sent to any node. It is safe to try again.';
 /** As `waitedMs`: nobody in the process waits. */
 const DOES_NOT_WAIT = -1;
 
@@ -62,14 +57,17 @@ export class RedlockStore implements LockStore {
   /** The highest fences that this process has seen. */
   readonly floors = new FenceFloors();
   readonly log: NodeLog;
+  /** When the application started; undefined while it boots. */
+  startedAt: number | undefined;
+  /** When the requests of this turn of the event loop leave for all nodes. */
+  readonly turnEnd = new TurnEnd();
+  /** The releases that are to be sent to a node again. */
+  readonly schedule: Schedule;
   private readonly waiters: Waiters;
-  private readonly turnEnd = new TurnEnd();
-  /** By holder id: one for each request that is out and each lease that is held. */
+  /** By holder id: one for each request that is out and each lease that is held, until it is released or a renewal says that it is lost. */
   private readonly ballots = new Map<string, Ballot>();
   /** Unanswered requests by holder id, so that a request that is made twice is one attempt. */
   private readonly asking = new Map<string, Promise<AcquireOutcome>>();
-  /** The releases that are to be sent to a node again. */
-  private readonly withdrawals = new Set<Timer>();
   private attempts = 0;
   /** How long the nodes took to answer the last ballot, in ms. */
   private tookMs = 0;
@@ -86,6 +84,7 @@ export class RedlockStore implements LockStore {
     this.capabilities = { queue: false, replicas: false, permits: false, maxLeaseMs };
     this.quorum = quorumOf(nodes.length);
     this.clock = clock;
+    this.schedule = new Schedule(clock);
     this.waiters = new Waiters(this.quorum);
     this.log = new NodeLog(nodes.length, clock, report);
     this.nodes = nodes.map((connection) => new RedlockNode(connection, this));
@@ -107,12 +106,11 @@ export class RedlockStore implements LockStore {
   }
 
   acquire(request: AcquireRequest): Promise<AcquireOutcome> {
-    const { key, id, minReplicas, notAfter } = request;
+    const { key, id, minReplicas } = request;
     const present = this.asking.get(id);
     if (present !== undefined) return present;
     if (this.isClosed) return Promise.reject(refusal(key, 'it was asked for after the store was closed.'));
     if (minReplicas > 0) return Promise.reject(refusal(key, NO_REPLICAS));
-    if (this.clock.now() > notAfter) return Promise.reject(refusal(key, TOO_LATE, true));
     const outcome = this.attempt(request); // The attempt removes this entry when it was answered, which is after it was set.
     this.asking.set(id, outcome);
     return outcome;
@@ -129,8 +127,6 @@ export class RedlockStore implements LockStore {
     leases.forEach(({ at, ballot }, n) => {
       outcomes[at] = told[n]!;
       if (told[n]!.kind === 'lost' && ballot.state === 'held') this.drop(ballot);
-      // Those that have not been renewed for longest stand first.
-      else if (this.ballots.delete(ballot.request.id)) this.ballots.set(ballot.request.id, ballot);
     });
     return outcomes;
   }
@@ -183,69 +179,51 @@ export class RedlockStore implements LockStore {
 
   async close(): Promise<void> {
     this.isClosed = true;
-    for (const timer of this.withdrawals) this.clock.clearTimer(timer);
-    this.withdrawals.clear();
     this.log.close();
     this.ballots.clear();
     this.waiters.clear();
     await Promise.all(this.nodes.map((node) => node.close()));
+    for (const alarm of this.schedule.all()) this.schedule.cancel(alarm);
+    this.schedule.close();
   }
 
   /** Opens the nodes together. The application starts as soon as a quorum is there; nodes that are down join later. */
   private async boot(): Promise<void> {
     const { nodes, log, clock, quorum } = this;
-    const opening = nodes.map((node) => node.open());
     let stragglers: Timer | undefined;
     const replies = await new Promise<Replies<'open'>>((resolve) => {
-      const told = poll<Promise<Opened>, 'open', Replies<'open'>>(opening, (node, hear) => void node.then(hear), (all, count) => {
+      const told = poll<RedlockNode, 'open', Replies<'open'>>(nodes, (node, hear) => void node.open().then(hear), (all, count) => {
         if (answersOf(all).length >= quorum) stragglers ??= clock.setTimer(() => resolve([...all]), STRAGGLERS_MS);
         return count === nodes.length ? all : undefined;
       });
       void told.then(resolve);
     });
     if (stragglers !== undefined) clock.clearTimer(stragglers);
-    const missing = nodes.filter((_, at) => replies[at] !== 'open');
-    if (missing.length === 0) return;
-    const reasons = missing.map((node): NodeFailure => {
-      const reply = replies[nodes.indexOf(node)];
-      return { node: node.name, reason: reply instanceof LockStoreError ? reasonOf(reply) : 'not connected yet' };
-    });
-    const details = reasons.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
     for (const reply of replies) if (reply instanceof LockStoreError && !reply.retryable) throw reply;
+    const missing = nodes.flatMap(({ name: node }, at): NodeFailure[] => {
+      const reply = replies[at];
+      return reply === 'open' ? [] : [{ node, reason: reply === undefined ? 'not connected yet' : reasonOf(reply) }];
+    });
+    const details = missing.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
     const opened = nodes.length - missing.length;
     if (opened < quorum) {
       const message = `Locks: only ${opened} of ${nodes.length} Redlock nodes can be used, and a quorum is ${quorum} (${details}).`;
-      throw new LockStoreError(message, { nodes: reasons });
+      throw new LockStoreError(message, { nodes: missing });
     }
+    this.startedAt = clock.now();
+    if (missing.length === 0) return;
     const message = `Locks: ${missing.length} of ${nodes.length} Redlock nodes cannot be used now (${details}). The others are a quorum.`;
     log.report({ kind: 'boot', level: 'warning', message });
-    for (const node of missing) {
-      log.missing(node.name);
-      void node.joinLater(opening[nodes.indexOf(node)]!);
-    }
+    for (const { node } of missing) log.missing(node);
   }
 
-  /** Makes the store of a node. One that could not be opened is replaced by another. */
-  storeOf(node: RedlockNode, connection: Connect): NodeStore {
-    const { options, log, turnEnd, floors, clock, waiters } = this;
-    const store: NodeStore = new NodeStore({
-      ...options,
-      connection,
-      recoveryMs: UNTIL_TOLD_MS,
-      redlock: {
-        turnEnd, floors,
-        outages: { away: (reason) => log.lost(store.name, reason), back: (afterMs) => log.back(store.name, afterMs) },
-        turn: (key) => {
-          if (node.isUsable) for (const id of waiters.call(key, node, clock.now())) this.listener({ kind: 'ask', key, id });
-        },
-      },
-    });
-    store.onWake((wake) => node.isUsable && this.follow(wake, node));
-    return store;
+  /** A node keeps a free lock for this process, which has waited longest there. */
+  called(key: string, node: RedlockNode): void {
+    for (const id of this.waiters.call(key, node, this.clock.now())) this.listener({ kind: 'ask', key, id });
   }
 
   /** Messages of the nodes are hints: each becomes a wake when enough nodes have sent it. */
-  private follow({ kind, id: ballotId, key }: Wake, node: RedlockNode): void {
+  follow({ kind, id: ballotId, key }: Wake, node: RedlockNode): void {
     const id = ballotId.slice(0, ballotId.lastIndexOf('/'));
     const ballot = this.ballots.get(id);
     if (ballot?.id !== ballotId) return;
@@ -282,7 +260,6 @@ export class RedlockStore implements LockStore {
       // Each node runs requests in order: the replaced lease is released before the vote. A release that fails is repeated in the background.
       const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined);
       ballot = new Ballot(this, request, `${id}/${(++this.attempts).toString(36)}`, waitedMs, this.tookMs);
-      this.forgetEnded(now);
       this.ballots.set(id, ballot);
       const outcome = this.answered(request, await ballot.cast(), ballot);
       return replaced === undefined ? outcome : { ...outcome, replacedLost: (await replaced) === 'lost' };
@@ -320,21 +297,9 @@ export class RedlockStore implements LockStore {
    * Removes the marks of this process, so that the node keeps the lock for nobody who does not wait, or gives it the one that is written in
    * `mark`. Sent once: marks also end by themselves.
    */
-  mark({ isUsable, store }: RedlockNode, key: string, mark?: string): void {
-    if (isUsable) store.leave({ key, id: `${this.options.process}.~`, mark }, store.parts.spots.of(key), () => {});
-  }
-
-  /** Releases an id on a node until it has answered a release of later than `lateUntil`, or until the lease has ended by itself. */
-  async withdraw(node: RedlockNode, release: ReleaseRequest, until: number, lateUntil: number): Promise<void> {
-    const { clock } = this;
-    const sentAt = clock.now();
-    const isAnswered = node.isUsable && (await node.store.release(release).then(() => true, () => false));
-    if (this.isClosed || (isAnswered && sentAt > lateUntil) || clock.now() >= until) return;
-    const timer = clock.setTimer(() => {
-      this.withdrawals.delete(timer);
-      void this.withdraw(node, release, until, lateUntil);
-    }, SENDS_AGAIN_AFTER_MS);
-    this.withdrawals.add(timer);
+  mark({ isUsable, store: { parts, releases } }: RedlockNode, key: string, mark?: string): void {
+    const nobody = (): void => {};
+    if (isUsable) releases.send({ key, id: `${this.options.process}.~`, mark }, parts.spots.of(key), nobody, nobody);
   }
 
   private drop(ballot: Ballot): void {
@@ -346,19 +311,10 @@ export class RedlockStore implements LockStore {
     const { id } = ballot.request;
     if (this.ballots.get(id) === ballot) this.ballots.delete(id);
   }
-
-  /** Removes ballots whose lease has ended: their holders neither released nor renewed them. */
-  private forgetEnded(now: number): void {
-    let looked = 0;
-    for (const ballot of this.ballots.values()) {
-      if (++looked > 2) return;
-      if (ballot.state === 'held' && ballot.endsAt < now) this.forget(ballot);
-    }
-  }
 }
 
-function refusal(key: string, why: string, retryable = false): LockStoreError {
-  return new LockStoreError(`Lock '${key}': ${why}`, { key, retryable });
+function refusal(key: string, why: string): LockStoreError {
+  return new LockStoreError(`Lock '${key}': ${why}`, { key, retryable: false });
 }
 
 /** What a Redlock is, in the line with which an application starts. */

@@ -1,7 +1,7 @@
 /** One question to all nodes, for which a test speaks: when it is decided, who is heard later, and what the error says. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import { agree, asking, poll, type Hear } from '../../../lib/stores/redlock/poll.js';
+import { agree, asking, poll, type Hear } from '../../../lib/stores/redlock/quorum.js';
 
 const NODES = ['a', 'b', 'c', 'd', 'e'].map((name) => ({ name }));
 

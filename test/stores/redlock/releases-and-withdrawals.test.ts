@@ -270,19 +270,6 @@ describe('A process that has asked only once', () => {
   });
 });
 
-describe('A lease that nobody gave back', () => {
-  it('is forgotten when it has ended, though others are renewed all the time', async () => {
-    for (const id of ['p.1', 'p.2']) await requests.granted(mine, id, { key: id, leaseMs: 30_000 });
-    await requests.granted(mine, 'p.3', { key: 'p.3', leaseMs: 1_000 });
-    for (let second = 0; second < 5; second += 1) {
-      await redlock.pass(1_000);
-      await redlock.runUntil(mine.store.renew(['p.1', 'p.2'].map((id) => ({ key: id, id, leaseMs: 30_000, minReplicas: 0 }))));
-    }
-    await requests.granted(mine, 'p.4', { key: 'p.4' });
-    expect(sizes(mine.store)[0]).toBe(3);
-  });
-});
-
 describe('A forced release', () => {
   it('that named no fence is not simply made again when its outcome is unknown, and one that did is', async () => {
     one.stop();
