@@ -25,84 +25,6 @@ export interface BuiltCall {
 /** For how long the key of a lock is kept after its last lease, in ms (shared/limits.lua). */
 const LOCK_GRACE_MS = 1000;
 
-const sharedBesideOthers = `local function survey(text, longestMs)
-  local nowText, latest = string.format(INSTANT, now), string.format(INSTANT, now + longestMs)
-  local lines, at, first, last = 0, 4, latest, nowText
-  while at do
-    local ending = string.sub(text, at + 1, at + 13)
-    if ending < nowText or ending > latest then return nil end
-    if ending < first then first = ending end
-    if ending > last then last = ending end
-    lines, at = lines + 1, string.find(text, '\\n', at + 13, true)
-  end
-  return lines, tonumber(first), tonumber(last)
-end
-local function answerAsText(text, who, memory, lines)
-  local mode, queued = string.match(text, '^(.)(.)')
-  local firstId, fence, owner = string.match(text, '^%d+ (%S+) (%d+) %d+ %d+ (%S+)', 5)
-  local permits = mode == 'p' and owner or '0'
-  if permits ~= (who.mode == 'p' and who.owner or '0') then return 8 end
-  if mode == 'p' and lines < tonumber(permits) then return queued == '0' and 1 or nil end
-  if mode == 'w' and owner ~= '-' and owner == who.owner then
-    if string.find(text, ' ~', 1, true) or #fence ~= 16 or fence < string.sub(memory, 18) then return nil end
-    if lines >= MAX_HOLDS_OF_OWNER then return 6 end
-    return 1, tonumber(fence)
-  end
-  if mode == 'r' and who.owner ~= '-' or mode == 'w' and string.sub(firstId, 1, 1) == '~' then return nil end
-  if mode == 'r' and who.mode == 'r' then return queued == '0' and 1 or nil end
-  return not who.queue and 3 or nil
-end
-local function holdsAsText(text, memory, who)
-  if who.recoveryMs == 0 then return '-' end
-  local told, mode = {}, string.sub(text, 1, 1)
-  for ending, id in string.gmatch(string.sub(text, 5), '(%d+) (%S+) [^\\n]*') do
-    if #told < MAX_TOLD then told[#told + 1] = string.format('%.0f,%s', tonumber(ending) - now, id) end
-  end
-  return string.sub(memory, 18) .. ',' .. mode .. (mode == 'p' and string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5) or '') .. ',' .. table.concat(told, ',')
-end
-local function answerBesideOthers(text, who, memory)
-  if string.sub(text, 3, 3) ~= '1' or string.find(text, who.id .. ' ', 1, true) then return nil end
-  local queued = string.sub(text, 2, 2) == '1'
-  if queued and redis.call('HGET', who.queueKey, '@' .. who.id) then return nil end
-  local lines, first, last = survey(text, who.longestMs)
-  if not lines then return nil end
-  local code, shared = answerAsText(text, who, memory, lines)
-  local mode = string.sub(text, 1, 1)
-  if code == 3 then return { 3, now, (mode == 'p' and first or last) - now + 1, holdsAsText(text, memory, who) } end
-  if code == 8 then return { 8, now, mode == 'p' and tonumber(string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)) or 0 } end
-  if code ~= 1 then return code and { code, now } end
-  local fences = shared and 1 or who.fences
-  local fence = shared or nextFence(who.fenceKey, nowUs, who.floor, fences)
-  local newEnd = now + math.max(who.leaseMs, who.minHoldMs) + who.graceMs
-  local line = lineOf({
-    ending = newEnd, id = who.id, fence = fence, fences = fences, minEnd = who.minHoldMs > 0 and now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label, graceMs = who.graceMs,
-  })
-  local keepMs = math.max(last - now, newEnd - now, WAITER_LEASE_MS) + LOCK_GRACE_MS
-  redis.call('SET', who.lockKey, text .. '\\n' .. line, 'PX', string.format('%.0f', keepMs))
-  return { 1, now, fence, fences, mode == 'r' and 0 or 1, newEnd - who.graceMs, queued and 1 or 0, memory ~= who.known and memory or nil }
-end
-local function leaveAsText(text, leaving)
-  local id = leaving.id
-  local mode, queued = string.match(text, '^(.)([01])1 ')
-  local at = string.find(text, ' ' .. id .. ' ', 18, true)
-  if not at or mode ~= 'w' and queued == '1' then return nil end
-  local first, stop = at - 13, string.find(text, '\\n', at, true)
-  local ending, minEnd = string.match(string.sub(text, first, stop), '^(%d+) %S+ %d+ %d+ (%d+) ')
-  if not minEnd or first > 5 and string.sub(text, first - 1, first - 1) ~= '\\n' then return nil end
-  if tonumber(ending) < now or tonumber(minEnd) > now and not leaving.abandoned then return nil end
-  local rest
-  if first > 5 then
-    rest = string.sub(text, 1, first - 2) .. (stop and string.sub(text, stop) or '')
-  elseif stop then
-    rest = string.sub(text, 1, 4) .. string.sub(text, stop + 1)
-  end
-  if not rest or tonumber(string.sub(rest, 5, 17)) < now then return nil end
-  redis.call('HDEL', leaving.queueKey, '@')
-  redis.call('SET', leaving.lockKey, rest, 'KEEPTTL')
-  return true
-end`;
-
 const sharedCloseLock = `local function writeQueue(lock)
   local queue = lock.queue
   if not queue then return end
@@ -154,12 +76,6 @@ local function closeLock(lock)
   tell(lock)
 end`;
 
-const sharedLeave = `local function leave(lock, id, abandoned)
-  if not removeHolder(lock, id, abandoned) then return takeOut(lock, id) end
-  lock.frees = true
-  return true
-end`;
-
 const sharedLimits = `local WAITER_LEASE_MS = 2500
 local FIRST_LEASE_MS = 1500
 local LOCK_GRACE_MS = 1000
@@ -192,20 +108,29 @@ local function passOver(lock, id, record)
   redis.call('HSET', lock.queueKey, '@' .. id, string.sub(record, 1, 15) .. WAS_PASSED_OVER .. string.sub(record, 17))
 end`;
 
-const sharedLockRecord = `local function parseLock(text, request)
-  local latest = now + (request.longestMs or math.huge)
+const sharedLockRecord = `local latest
+local function whole(holder)
+  if not holder.line then return holder end
+  local fence, fences, minEnd, owner, label, graceMs, heardOf = string.match(holder.line, '^%d+ %S+ (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*) ?(%d*)$')
+  holder.line, holder.fence, holder.fences, holder.owner, holder.label = nil, tonumber(fence), tonumber(fences), owner, label
+  holder.graceMs, holder.heardOf = tonumber(graceMs) or 0, tonumber(heardOf)
+  holder.ending, holder.minEnd = math.min(holder.ending, latest + holder.graceMs), math.min(tonumber(minEnd), latest)
+  return holder
+end
+local function parseLock(text, request)
   local mode, permits, holders = string.sub(text, 1, 1), 0, {}
-  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*) ?(%d*)'
-  for ending, id, fence, fences, minEnd, owner, label, graceMs, heardOf in string.gmatch(string.sub(text, 5), fields) do
-    if mode == 'p' then permits = tonumber(owner) end
-    graceMs = tonumber(graceMs) or 0
-    ending, minEnd = math.min(tonumber(ending), latest + graceMs), math.min(tonumber(minEnd), latest)
+  latest = now + (request.longestMs or math.huge)
+  if mode == 'p' then permits = tonumber(string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)) end
+  local at, count, sub, find = #text > 4 and 5, 0, string.sub, string.find
+  while at do
+    local stop = find(text, '\\n', at, true)
+    local ending = sub(text, at, at + 12) + 0
     if ending >= now then
-      holders[#holders + 1] = {
-        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
-        graceMs = graceMs, heardOf = tonumber(heardOf),
-      }
+      count = count + 1
+      local holder = { line = sub(text, at, (stop or 0) - 1), ending = ending, id = sub(text, at + 14, find(text, ' ', at + 14, true) - 1) }
+      holders[count] = ending > latest and whole(holder) or holder
     end
+    at = stop and stop + 1
   end
   return {
     text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', marked = string.sub(text, 2, 2) == '2',
@@ -221,14 +146,13 @@ local function lineOf(holder)
   return holder.graceMs > 0 and line .. ' ' .. string.format('%.0f', holder.graceMs) or line
 end
 local function formatLock(lock)
-  local lines = {}
-  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
-  local odd = #lines > 1 or lock.holders[1].minEnd > 0
+  local lines, odd = {}, #lock.holders > 1 or whole(lock.holders[1]).minEnd > 0
+  for i, holder in ipairs(lock.holders) do lines[i] = holder.line or lineOf(holder) end
   return lock.mode .. (lock.queued and '1' or lock.marked and '2' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
 end
 local function holderOf(lock, id)
   for i, holder in ipairs(lock.holders) do
-    if holder.id == id then return holder, i end
+    if holder.id == id then return whole(holder), i end
   end
 end
 local function isReleased(holder)
@@ -269,33 +193,44 @@ local function ownedBy(lock, owner)
   if owner == '-' or lock.mode == 'p' then return nil end
   for _, holder in ipairs(lock.holders) do
     if not isReleased(holder) then
-      if holder.owner == owner then return holder end
+      if whole(holder).owner == owner then return holder end
       if lock.mode == 'w' then return nil end
     end
   end
 end
-local function fenceToShare(lock, owner, memory)
-  local since = memory and tonumber(string.sub(memory, 18)) or 0
+local function fenceToShare(lock, owner)
+  local since = lock.memory and tonumber(string.sub(lock.memory, 18)) or 0
   local shared
   for _, holder in ipairs(lock.holders) do
-    local isKnown = holder.fence >= since * 1000 or (holder.heardOf or 0) >= since
-    if holder.owner == owner and isKnown and not isReleased(holder) then shared = math.max(shared or 0, holder.fence) end
+    if whole(holder).owner == owner and not isReleased(holder) then
+      if holder.fence >= since * 1000 then return math.max(shared or 0, holder.fence) end
+      if (holder.heardOf or 0) >= since then shared = math.max(shared or 0, holder.fence) end
+    end
   end
   return shared
 end
 local function isFullFor(lock, owner)
-  local holds = 0
+  local holds = #lock.holders
+  if holds < MAX_HOLDS_OF_OWNER then return false end
   for _, holder in ipairs(lock.holders) do
-    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
+    if isReleased(holder) or lock.mode == 'r' and whole(holder).owner ~= owner then holds = holds - 1 end
   end
   return holds >= MAX_HOLDS_OF_OWNER
 end
+local function besideOwner(lock, who)
+  if not ownedBy(lock, who.owner) then return nil end
+  if lock.mode == 'r' and who.mode == 'w' then return 4 end
+  if isFullFor(lock, who.owner) then return 6 end
+  return 0, fenceToShare(lock, who.owner)
+end
 local function leaseEnd(holder)
-  return holder.ending - holder.graceMs
+  return whole(holder).ending - holder.graceMs
 end
 local function lastEnd(lock)
   local last = 0
-  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
+  for _, holder in ipairs(lock.holders) do
+    if holder.ending > last then last = holder.ending end
+  end
   return last
 end
 local function keepMsOf(lock, leastMs)
@@ -304,7 +239,9 @@ end
 local function nextEnd(lock)
   if lock.mode ~= 'p' then return lastEnd(lock) end
   local first = math.huge
-  for _, holder in ipairs(lock.holders) do first = math.min(first, holder.ending) end
+  for _, holder in ipairs(lock.holders) do
+    if holder.ending < first then first = holder.ending end
+  end
   return first
 end
 local function enter(lock, who, lengthMs, sharedFence)
@@ -318,6 +255,10 @@ local function enter(lock, who, lengthMs, sharedFence)
   }
   lock.holders[#lock.holders + 1] = holder
   return holder
+end
+local function addNobody(lock, id, ending)
+  local owner = lock.mode == 'p' and string.format('%d', lock.permits) or '-'
+  lock.holders[#lock.holders + 1] = { ending = ending, id = id, fence = 0, fences = 1, minEnd = 0, owner = owner, label = '-', graceMs = 0 }
 end`;
 
 const sharedMarks = `local MARK_MS = 1500
@@ -531,11 +472,6 @@ local function moveEnds(lock, mode, head, tail)
   queue.head[mode], queue.tail[mode], queue.moved[mode] = head, tail, true
   lock.queued = (queue.head.r or queue.head.w) and true or false
 end
-local function takeHead(lock, mode, id, after)
-  redis.call('HDEL', lock.queueKey, '@' .. id, '>' .. id, '<' .. (after or id))
-  lock.deleted = true
-  moveEnds(lock, mode, after, after and lock.queue.tail[mode])
-end
 local function takeOut(lock, id)
   if not lock.queued then return false end
   local key, queue = lock.queueKey, openQueue(lock)
@@ -543,14 +479,10 @@ local function takeOut(lock, id)
   local record, after, before = found[1], found[2], found[3]
   if not record then return false end
   local mode = string.sub(record, 15, 15)
-  if not before then
-    takeHead(lock, mode, id, after)
-    return true
-  end
-  redis.call('HDEL', key, '@' .. id, '>' .. id, '<' .. id, '>' .. before)
+  redis.call('HDEL', key, '@' .. id, '>' .. id, '<' .. id, '>' .. (before or id), '<' .. (after or id))
   lock.deleted = true
-  if after then redis.call('HSET', key, '>' .. before, after, '<' .. after, before) end
-  moveEnds(lock, mode, queue.head[mode], after and queue.tail[mode] or before)
+  if before and after then redis.call('HSET', key, '>' .. before, after, '<' .. after, before) end
+  moveEnds(lock, mode, before and queue.head[mode] or after, after and queue.tail[mode] or before)
   return true
 end
 local function isAlive(lock, record)
@@ -563,23 +495,19 @@ local function readWaiter(id, record)
     id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), fences = tonumber(fences), owner = owner, label = label,
   }
 end
-local function firstWaiter(lock, mode)
-  local queue = openQueue(lock)
-  while queue.head[mode] do
-    local id = queue.head[mode]
+local function liveFrom(lock, id)
+  while id do
     local found = redis.call('HMGET', lock.queueKey, '@' .. id, '>' .. id)
-    local record, after = found[1], found[2]
-    if isAlive(lock, record) then return id, record, after end
-    takeHead(lock, mode, id, record and after)
-  end
-end
-local function waiterBehind(lock, after)
-  while after do
-    local id, found = after, redis.call('HMGET', lock.queueKey, '@' .. after, '>' .. after)
     if isAlive(lock, found[1]) then return id, found[1], found[2] end
     if not takeOut(lock, id) then return nil end
-    after = found[2]
+    id = found[2]
   end
+end
+local function firstWaiter(lock, mode)
+  local head = openQueue(lock).head
+  local id, record, after = liveFrom(lock, head[mode])
+  if not id and head[mode] then moveEnds(lock, mode) end
+  return id, record, after
 end
 local function firstListening(lock, mode)
   local id, record, after = firstWaiter(lock, mode)
@@ -588,7 +516,7 @@ local function firstListening(lock, mode)
     passOver(lock, id, record)
     passed = passed + 1
     if passed == MAX_PASSED_OVER then return nil end
-    id, record, after = waiterBehind(lock, after)
+    id, record, after = liveFrom(lock, after)
   end
   return id, record, after
 end
@@ -623,10 +551,11 @@ local function joinQueue(lock, who)
 end
 local function enterBesideOwner(lock, id, record)
   local who = readWaiter(id, record)
-  local kin = ownedBy(lock, who.owner)
-  if not kin or recoveryOf(lock) > 0 or lock.mode == 'r' and who.mode == 'w' or isFullFor(lock, who.owner) then return nil end
+  if who.owner == '-' or recoveryOf(lock) > 0 then return nil end
+  local refusal, fence = besideOwner(lock, who)
+  if refusal ~= 0 then return nil end
   takeOut(lock, id)
-  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), fenceToShare(lock, who.owner, lock.memory))
+  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), fence)
   lock.told[#lock.told + 1] = { id, holder, lock.mode }
   return holder
 end
@@ -651,6 +580,11 @@ local function askAgainIn(lock, id)
   local first
   if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
   return first == id and nextEnd(lock) - lock.now + 1 or -1
+end
+local function leave(lock, id, abandoned)
+  if not removeHolder(lock, id, abandoned) then return takeOut(lock, id) end
+  lock.frees = true
+  return true
 end`;
 
 const sharedRefusal = `local function throwIfReplica(refusal)
@@ -667,66 +601,47 @@ const sharedServerTime = `local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)`;
 
-const sharedSettle = `local function grantTo(lock, id, record, after)
+const sharedSettle = `local function grantTo(lock, id, record)
   local who = readWaiter(id, record)
-  if lock.queue.head[who.mode] == id then takeHead(lock, who.mode, id, after) else takeOut(lock, id) end
+  takeOut(lock, id)
   if lock.mode ~= 'p' then lock.mode = who.mode end
   local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS))
   lock.told[#lock.told + 1] = { id, holder, who.mode }
 end
-local function admitUpTo(most, lock, mode, anybody)
+local function admit(lock, mode, anybody)
+  local most = lock.mode == 'p' and lock.permits or mode == 'r' and math.huge or 1
   local id, record, after = firstWaiter(lock, mode)
   local passed = 0
   while id and passed < MAX_PASSED_OVER and #lock.holders < most do
     if anybody or hearsOfItsTurn(lock, id, record) then
-      grantTo(lock, id, record, after)
+      grantTo(lock, id, record)
     else
       passOver(lock, id, record)
       passed = passed + 1
     end
-    id, record, after = waiterBehind(lock, after)
+    id, record, after = liveFrom(lock, after)
   end
 end
-local function admitReaders(lock, anybody)
-  admitUpTo(math.huge, lock, 'r', anybody)
-end
-local function admitWriter(lock, anybody)
-  local first = anybody and firstWaiter or firstListening
-  local id, record, after = first(lock, 'w')
-  if id then grantTo(lock, id, record, after) end
-end
-local function admit(lock, anybody)
-  if lock.mode == 'w' then
-    admitReaders(lock, anybody)
-    if #lock.holders == 0 then admitWriter(lock, anybody) end
-  else
-    admitWriter(lock, anybody)
-    if #lock.holders == 0 then admitReaders(lock, anybody) end
-  end
-end
-local function ownerOfNobody(lock)
-  return lock.mode == 'p' and string.format('%d', lock.permits) or '-'
-end
-local function keepTaken(lock, forMs)
-  if #lock.holders > 0 then return end
-  local ending = lock.now + forMs
-  lock.holders[1] = { ending = ending, id = RECOVERY, fence = 0, fences = 1, minEnd = ending, owner = ownerOfNobody(lock), label = '-', graceMs = 0 }
+local function admitNext(lock, anybody)
+  local first, second = 'w', 'r'
+  if lock.mode == 'w' then first, second = 'r', 'w' end
+  admit(lock, first, anybody)
+  if #lock.holders == 0 then admit(lock, second, anybody) end
 end
 local function settle(lock)
   if not lock.queued then return end
   local recoversForMs = recoveryOf(lock)
-  if recoversForMs > 0 then return keepTaken(lock, recoversForMs) end
-  if lock.mode == 'p' then
-    admitUpTo(lock.permits, lock, 'w')
-    if #lock.holders < lock.permits and lock.queued then admitUpTo(lock.permits, lock, 'w', true) end
+  if recoversForMs > 0 then
+    if #lock.holders == 0 then addNobody(lock, RECOVERY, lock.now + recoversForMs) end
     return
   end
-  if #lock.holders > 0 then
-    if lock.mode == 'r' and not firstListening(lock, 'w') then admitReaders(lock) end
+  if lock.mode == 'r' and #lock.holders > 0 then
+    if not firstListening(lock, 'w') then admit(lock, 'r') end
     return
   end
-  admit(lock)
-  if #lock.holders == 0 and lock.queued then admit(lock, true) end
+  local places = lock.mode == 'p' and lock.permits or 1
+  if #lock.holders < places then admitNext(lock) end
+  if #lock.holders < places and lock.queued then admitNext(lock, true) end
 end`;
 
 const sharedStandIn = `local MAX_TOLD = 16
@@ -751,7 +666,7 @@ local function heardOf(fenceKey, id, memory, recoveryMs)
   redis.pcall('PEXPIRE', heardKey(fenceKey), leftMs)
 end
 local function isStandIn(holder)
-  return holder.fence == 0
+  return isReleased(holder) and whole(holder).fence == 0
 end
 local function dropStandIns(lock, id)
   local kept = {}
@@ -762,12 +677,9 @@ local function dropStandIns(lock, id)
   lock.holders = kept
   return dropped
 end
-local function standInFor(id, ending, owner)
-  return { ending = ending, id = '~' .. id, fence = 0, fences = 1, minEnd = 0, owner = owner, label = '-', graceMs = 0 }
-end
 local function isOverBy(lock, mode)
   for _, holder in ipairs(lock.holders) do
-    if not isStandIn(holder) and (mode ~= lock.mode or mode == 'w' and holder.owner == '-') then return true end
+    if not isStandIn(holder) and (mode ~= lock.mode or mode == 'w' and whole(holder).owner == '-') then return true end
   end
   return false
 end
@@ -779,7 +691,7 @@ local function standIn(lock, request)
     local isFull = lock.mode == 'p' and #lock.holders > 0 and #lock.holders >= lock.permits
     if ending > now and not isFull and not holderOf(lock, id) and not holderOf(lock, '~' .. id) and redis.call('HGET', heardKey(lock.fenceKey), id) ~= lock.memory then
       if #lock.holders == 0 then lock.mode, lock.permits = mode, tonumber(permits) or 0 end
-      lock.holders[#lock.holders + 1] = standInFor(id, ending, lock.mode == 'p' and string.format('%d', lock.permits) or '-')
+      addNobody(lock, '~' .. id, ending)
     end
   end
   for _, holder in ipairs(lock.holders) do
@@ -797,7 +709,7 @@ end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: 'c9bccc9571d70ac1c45decf94817a61b7478f156',
+  sha1: '459b776ed0a1bdd2ec755ddce0e8ecb80553a8d6',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -837,43 +749,32 @@ ${sharedMemory}
 ${sharedLockRecord}
 ${sharedListening}
 ${sharedQueue}
-${sharedLeave}
 ${sharedSettle}
 ${sharedCloseLock}
 ${sharedStandIn}
-${sharedBesideOthers}
 ${sharedRefusal}
 local function requestOf(n)
   local mode, queue, needsListener, plain, takes, notAfter, floor, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, longestMs, recoveryMs, replaces, told = string.match(args[n], '^(.)(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', takes = takes, notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), longestMs = tonumber(longestMs), recoveryMs = tonumber(recoveryMs), replaces = replaces, told = told }
 end
 local function answer(lock, request)
-  local id, mode, owner = request.id, request.mode, request.owner
+  local id, mode, permits = request.id, request.mode, permitsOf(request)
   local own = holderOf(lock, id)
   if own then return 1, own end
   local waits, entered = keepPlace(lock, id)
   if waits then return 2 end
   if entered then return 1, entered end
-  if recoveryOf(lock) > 0 then
-    if not lock.standsIn then return 7 end
-    if permitsOf(request) ~= lock.permits then return 8 end
-    if not request.queue then return 3 end
-    joinQueue(lock, request)
-    return 2
+  local recovers, isFree = recoveryOf(lock) > 0, #lock.holders == 0
+  if recovers and not lock.standsIn then return 7 end
+  if not isFree and permits ~= lock.permits then return 8 end
+  if not recovers then
+    local refusal, fence = besideOwner(lock, request)
+    if refusal and refusal > 0 then return refusal end
+    if isFree then lock.mode, lock.permits = mode, permits end
+    if refusal or isFree or #lock.holders < permits or lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then
+      return 1, enter(lock, request, math.max(request.leaseMs, request.minHoldMs), fence)
+    end
   end
-  local permits = permitsOf(request)
-  if #lock.holders > 0 and permits ~= lock.permits then return 8 end
-  local kin = ownedBy(lock, owner)
-  if kin and lock.mode == 'r' and mode == 'w' then return 4 end
-  if kin and isFullFor(lock, owner) then return 6 end
-  local lengthMs = math.max(request.leaseMs, request.minHoldMs)
-  if kin then return 1, enter(lock, request, lengthMs, fenceToShare(lock, owner, lock.memory)) end
-  if #lock.holders == 0 then
-    lock.mode, lock.permits = mode, permits
-    return 1, enter(lock, request, lengthMs)
-  end
-  if #lock.holders < permits then return 1, enter(lock, request, lengthMs) end
-  if lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then return 1, enter(lock, request, lengthMs) end
   if not request.queue then return 3 end
   joinQueue(lock, request)
   return 2
@@ -888,7 +789,7 @@ local function takeOver(lock, request)
     if math.min(request.minHoldMs, leaseEnd(holder)) < now then return nil end
     if lock.recoversForMs > 0 then return nil, lock.recoversForMs end
     holder.owner = '-'
-    local shared = heir.owner ~= '-' and lock.mode ~= 'p' and fenceToShare(lock, heir.owner, lock.memory)
+    local shared = heir.owner ~= '-' and lock.mode ~= 'p' and fenceToShare(lock, heir.owner)
     heir.fence, heir.fences = shared or nextFence(lock.fenceKey, nowUs, math.max(lock.floor, holder.fence + holder.fences - 1), 1), 1
     heir.label, heir.graceMs, heir.ending = request.label, request.graceMs, heir.ending + request.graceMs
   else
@@ -922,11 +823,8 @@ end
 local function grantOrPlace(request)
   local replaces = request.replaces
   local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
-  local text = redis.call('GET', request.lockKey) or ''
   local newMemory = memory ~= request.known and memory or nil
-  local reply = replaces == '-' and recoversForMs == 0 and answerBesideOthers(text, request, memory)
-  if reply then return reply end
-  local lock = parseLock(text, request)
+  local lock = parseLock(redis.call('GET', request.lockKey) or '', request)
   lock.memory, lock.recoversForMs = memory, recoversForMs
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
   local more = (replaces == '-' or replaceLease(lock, request) or hasForgotten) and 0 or 10
@@ -1125,7 +1023,7 @@ export function readAdmit(code: unknown): 'admitted' | 'refused' {
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '226951006813b87313dbfad69622fd616c2017dc',
+  sha1: 'd8d660d89d0e7e5c256d3397a0664f3c552a6932',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1154,7 +1052,7 @@ local function fitsBeside(lock, lease)
 end
 local function makeRoom(lock, lease)
   for _, holder in ipairs(lock.holders) do
-    if holder.fence + holder.fences > lease.fence then return false end
+    if whole(holder).fence + holder.fences > lease.fence then return false end
   end
   for _, holder in ipairs(lock.holders) do
     if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'l ' .. holder.id } end
@@ -1167,12 +1065,8 @@ local function enterAgain(lock, lease)
   if not fitsBeside(lock, lease) or lock.mode == 'p' and #lock.holders >= lock.permits then dropStandIns(lock) end
   if not fitsBeside(lock, lease) and not (lock.recoversForMs > 0 and makeRoom(lock, lease)) then return nil end
   if #lock.holders == 0 then lock.mode, lock.permits = lease.mode, permitsOf(lease) end
-  local holder = {
-    ending = lock.now + math.max(lease.leaseMs, lease.minHoldMs) + lease.graceMs, id = lease.id, fence = lease.fence, fences = lease.fences,
-    minEnd = lease.minHoldMs > 0 and lock.now + lease.minHoldMs or 0, owner = lease.owner, label = lease.label,
-    graceMs = lease.graceMs,
-  }
-  lock.holders[#lock.holders + 1] = holder
+  local holder = enter(lock, lease, math.max(lease.leaseMs, lease.minHoldMs), lease.fence)
+  holder.fences = lease.fences
   return holder
 end
 local function bringBack(lease)
@@ -1312,7 +1206,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: '9a50967618b61719744fe4e0da601d59cf0ae94f',
+  sha1: '26c83ca0e60f49ed59924d5d57fc33886786943a',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1331,7 +1225,7 @@ settle(lock)
 local holder = holderOf(lock, id)
 if holder and lock.mode == 'w' and #lock.holders == 1 then
   lock.mode = 'r'
-  if lock.queued and recoveryOf(lock) == 0 then admitReaders(lock) end
+  if lock.queued and recoveryOf(lock) == 0 then admit(lock, 'r') end
 end
 closeLock(lock)
 return holder and 1 or 0`,
@@ -1404,7 +1298,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: 'edd3b63aa945377cbfc3bb0e6b07f89b7f6eb8a1',
+  sha1: 'fef3a447d6dab6e0491046954f210e00f9c6de0b',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1424,7 +1318,7 @@ local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey 
 settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
-  local last = lock.mode == 'p' and holder.fence or holder.fence + holder.fences - 1
+  local last = whole(holder).fence + (lock.mode == 'p' and 0 or holder.fences - 1)
   local standsIn = isStandIn(holder) and holder.id ~= RECOVERY and string.sub(holder.id, 2, 2) ~= '>'
   if isStandIn(holder) and not standsIn or fence and (fence < holder.fence or fence > last) then
     kept[#kept + 1] = holder
@@ -1490,7 +1384,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: 'bc805785101e59d07497439e40675d794873b908',
+  sha1: 'd2769ca35319fe7424b0d06095f159413d812166',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1510,7 +1404,7 @@ end
 local function grantOrPlace(lock, holder, id)
   local waits = false
   if not holder then waits, holder = keepPlace(lock, id) end
-  if holder then return { 1, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0 } end
+  if holder then return { 1, whole(holder).fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0 } end
   return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, waits and lock.holds or 0, 0, 0, 0 }
 end
 local function heartbeat(waiters)
@@ -1634,7 +1528,7 @@ export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
 
 export const inspect: LuaScript = {
   name: 'inspect',
-  sha1: 'ca5d75eaf0ee11096efe45e9cce39ef3d6dfc076',
+  sha1: '8e30b3cc54ead666286421bd28d4430b043211e0',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
@@ -1643,7 +1537,7 @@ ${sharedLockRecord}
 local lock = parseLock(text, {})
 local reply = { lock.mode, 0 }
 for _, holder in ipairs(lock.holders) do
-  if holder.fence > 0 then
+  if whole(holder).fence > 0 then
     reply[2] = reply[2] + 1
     for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label, holder.graceMs }) do
       reply[#reply + 1] = field
@@ -1787,7 +1681,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '3b0c56b1f700687f4b3ac7daac12a33c0e5fbba3',
+  sha1: '7c52a347b9b4adbbbdf7fdb05b1e7f76822798bf',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1811,12 +1705,10 @@ ${sharedMemory}
 ${sharedLockRecord}
 ${sharedListening}
 ${sharedQueue}
-${sharedLeave}
 ${sharedSettle}
 ${sharedCloseLock}
 ${sharedMarks}
 ${sharedStandIn}
-${sharedBesideOthers}
 ${sharedRefusal}
 local function requestOf(n)
   local mayBeOver, abandoned, id, floor, recoveryMs, known, mark = string.match(args[n], '^(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+)$')
@@ -1824,7 +1716,6 @@ local function requestOf(n)
 end
 local function release(request)
   local text = redis.call('GET', request.lockKey)
-  if text and request.mark == '-' and leaveAsText(text, request) then return 1 end
   local lock = parseLock(text or '', request)
   local there = leave(lock, request.id, request.abandoned) or isOnlyForgotten(lock, request.id)
   if text then
@@ -1884,7 +1775,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew: LuaScript = {
   name: 'renew',
-  sha1: '569a19d1f73b22edb4428259be7b416dd829e56e',
+  sha1: '699f8060e192ca385e36dc62b60ca3f6cb509d40',
   source: `local lockKeys = KEYS
 local longestMs, args, count = tonumber(ARGV[1]), ARGV, (#ARGV - 1) / 2
 ${sharedServerTime}
@@ -1930,7 +1821,7 @@ local function renew(lockKey, leases)
   local holders, found = holdersById(lock), false
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]
-    if holder then holder.ending, found = math.max(holder.ending, lease.ending, holder.minEnd + holder.graceMs), true end
+    if holder then holder.ending, found = math.max(whole(holder).ending, lease.ending, holder.minEnd + holder.graceMs), true end
   end
   if found then write(lockKey, formatLock(lock), keepMsOf(lock, lock.queued and WAITER_LEASE_MS)) end
   for _, lease in ipairs(leases) do
@@ -2048,7 +1939,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote: LuaScript = {
   name: 'vote',
-  sha1: 'bdc0e29c246f80708464713520c79c2a5e5e4963',
+  sha1: '12cef8aa9b4fe030572dade4c7d0959dc780df68',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}

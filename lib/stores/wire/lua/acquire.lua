@@ -90,44 +90,33 @@ if not uncommon then return count == 1 and replies[1] or replies end
 --- @include shared/lock-record
 --- @include shared/listening
 --- @include shared/queue
---- @include shared/leave
 --- @include shared/settle
 --- @include shared/close-lock
 --- @include shared/stand-in
---- @include shared/beside-others
 --- @include shared/refusal
 --- @request
 
 -- Returns the code, and the holder when it is granted.
 local function answer(lock, request)
-  local id, mode, owner = request.id, request.mode, request.owner
+  local id, mode, permits = request.id, request.mode, permitsOf(request)
   local own = holderOf(lock, id)
   if own then return 1, own end
   local waits, entered = keepPlace(lock, id)
   if waits then return 2 end
   if entered then return 1, entered end
-  if recoveryOf(lock) > 0 then
-    -- Behind the stand-ins of those who held the lock it may wait in the queue, in which it was before.
-    if not lock.standsIn then return 7 end
-    if permitsOf(request) ~= lock.permits then return 8 end
-    if not request.queue then return 3 end
-    joinQueue(lock, request)
-    return 2
+  local recovers, isFree = recoveryOf(lock) > 0, #lock.holders == 0
+  -- Behind the stand-ins of those who held the lock it may wait in the queue, in which it was before.
+  if recovers and not lock.standsIn then return 7 end
+  if not isFree and permits ~= lock.permits then return 8 end
+  if not recovers then
+    local refusal, fence = besideOwner(lock, request)
+    if refusal and refusal > 0 then return refusal end
+    if isFree then lock.mode, lock.permits = mode, permits end
+    -- Who waited for a free permit has it already.
+    if refusal or isFree or #lock.holders < permits or lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then
+      return 1, enter(lock, request, math.max(request.leaseMs, request.minHoldMs), fence)
+    end
   end
-  local permits = permitsOf(request)
-  if #lock.holders > 0 and permits ~= lock.permits then return 8 end
-  local kin = ownedBy(lock, owner)
-  if kin and lock.mode == 'r' and mode == 'w' then return 4 end
-  if kin and isFullFor(lock, owner) then return 6 end
-  local lengthMs = math.max(request.leaseMs, request.minHoldMs)
-  if kin then return 1, enter(lock, request, lengthMs, fenceToShare(lock, owner, lock.memory)) end
-  if #lock.holders == 0 then
-    lock.mode, lock.permits = mode, permits
-    return 1, enter(lock, request, lengthMs)
-  end
-  -- Who waited for a free permit has it already.
-  if #lock.holders < permits then return 1, enter(lock, request, lengthMs) end
-  if lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then return 1, enter(lock, request, lengthMs) end
   if not request.queue then return 3 end
   joinQueue(lock, request)
   return 2
@@ -145,7 +134,7 @@ local function takeOver(lock, request)
     if math.min(request.minHoldMs, leaseEnd(holder)) < now then return nil end
     if lock.recoversForMs > 0 then return nil, lock.recoversForMs end
     holder.owner = '-' -- its own fence is not shared
-    local shared = heir.owner ~= '-' and lock.mode ~= 'p' and fenceToShare(lock, heir.owner, lock.memory)
+    local shared = heir.owner ~= '-' and lock.mode ~= 'p' and fenceToShare(lock, heir.owner)
     heir.fence, heir.fences = shared or nextFence(lock.fenceKey, nowUs, math.max(lock.floor, holder.fence + holder.fences - 1), 1), 1
     heir.label, heir.graceMs, heir.ending = request.label, request.graceMs, heir.ending + request.graceMs
   else
@@ -185,11 +174,8 @@ end
 local function grantOrPlace(request)
   local replaces = request.replaces
   local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
-  local text = redis.call('GET', request.lockKey) or ''
   local newMemory = memory ~= request.known and memory or nil
-  local reply = replaces == '-' and recoversForMs == 0 and answerBesideOthers(text, request, memory)
-  if reply then return reply end
-  local lock = parseLock(text, request)
+  local lock = parseLock(redis.call('GET', request.lockKey) or '', request)
   lock.memory, lock.recoversForMs = memory, recoversForMs
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
   local more = (replaces == '-' or replaceLease(lock, request) or hasForgotten) and 0 or 10

@@ -59,7 +59,7 @@ end
 -- A failover may bring back the record of an earlier holder, whose fence is lower; nobody was let in since.
 local function makeRoom(lock, lease)
   for _, holder in ipairs(lock.holders) do
-    if holder.fence + holder.fences > lease.fence then return false end
+    if whole(holder).fence + holder.fences > lease.fence then return false end
   end
   for _, holder in ipairs(lock.holders) do
     if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'l ' .. holder.id } end
@@ -75,12 +75,8 @@ local function enterAgain(lock, lease)
   if not fitsBeside(lock, lease) or lock.mode == 'p' and #lock.holders >= lock.permits then dropStandIns(lock) end
   if not fitsBeside(lock, lease) and not (lock.recoversForMs > 0 and makeRoom(lock, lease)) then return nil end
   if #lock.holders == 0 then lock.mode, lock.permits = lease.mode, permitsOf(lease) end
-  local holder = {
-    ending = lock.now + math.max(lease.leaseMs, lease.minHoldMs) + lease.graceMs, id = lease.id, fence = lease.fence, fences = lease.fences,
-    minEnd = lease.minHoldMs > 0 and lock.now + lease.minHoldMs or 0, owner = lease.owner, label = lease.label,
-    graceMs = lease.graceMs,
-  }
-  lock.holders[#lock.holders + 1] = holder
+  local holder = enter(lock, lease, math.max(lease.leaseMs, lease.minHoldMs), lease.fence)
+  holder.fences = lease.fences
   return holder
 end
 

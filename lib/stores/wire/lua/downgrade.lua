@@ -29,7 +29,7 @@ settle(lock)
 local holder = holderOf(lock, id)
 if holder and lock.mode == 'w' and #lock.holders == 1 then
   lock.mode = 'r'
-  if lock.queued and recoveryOf(lock) == 0 then admitReaders(lock) end
+  if lock.queued and recoveryOf(lock) == 0 then admit(lock, 'r') end
 end
 closeLock(lock)
 return holder and 1 or 0

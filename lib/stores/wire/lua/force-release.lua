@@ -34,7 +34,7 @@ settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
   -- A process may hand a permit on under a fence that was reserved with another of its permits.
-  local last = lock.mode == 'p' and holder.fence or holder.fence + holder.fences - 1
+  local last = whole(holder).fence + (lock.mode == 'p' and 0 or holder.fences - 1)
   local standsIn = isStandIn(holder) and holder.id ~= RECOVERY and string.sub(holder.id, 2, 2) ~= '>'
   -- What else keeps a lock that nobody holds has no fence: the time for leases to be brought back, and a turn on a node of a Redlock.
   if isStandIn(holder) and not standsIn or fence and (fence < holder.fence or fence > last) then

@@ -43,18 +43,15 @@ if not uncommon then return count == 1 and replies[1] or replies end
 --- @include shared/lock-record
 --- @include shared/listening
 --- @include shared/queue
---- @include shared/leave
 --- @include shared/settle
 --- @include shared/close-lock
 --- @include shared/marks
 --- @include shared/stand-in
---- @include shared/beside-others
 --- @include shared/refusal
 --- @request
 
 local function release(request)
   local text = redis.call('GET', request.lockKey)
-  if text and request.mark == '-' and leaveAsText(text, request) then return 1 end
   local lock = parseLock(text or '', request)
   local there = leave(lock, request.id, request.abandoned) or isOnlyForgotten(lock, request.id)
   if text then

@@ -68,7 +68,7 @@ local function renew(lockKey, leases)
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]
     -- One that was let in from the queue says by its first renewal that it lives: from here on it owes its minHoldMs.
-    if holder then holder.ending, found = math.max(holder.ending, lease.ending, holder.minEnd + holder.graceMs), true end
+    if holder then holder.ending, found = math.max(whole(holder).ending, lease.ending, holder.minEnd + holder.graceMs), true end
   end
   if found then write(lockKey, formatLock(lock), keepMsOf(lock, lock.queued and WAITER_LEASE_MS)) end
   for _, lease in ipairs(leases) do

@@ -28,20 +28,34 @@
 -- recoversForMs  for how many ms more the server lets nobody new in; nothing before somebody has asked for it (memory.lua)
 -- frees          whether something is given back, which a full server has to let through
 -- deleted        whether a command that deletes has run already: after it a full server lets the others through
+--
+-- Of each line only the end and the id are read, because there may be a thousand: what else a holder is, `whole` reads when a script
+-- asks for it, and then its line is written anew. So a request costs a quarter of what it would if all were read.
+local latest
+
+local function whole(holder)
+  if not holder.line then return holder end
+  local fence, fences, minEnd, owner, label, graceMs, heardOf = string.match(holder.line, '^%d+ %S+ (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*) ?(%d*)$')
+  holder.line, holder.fence, holder.fences, holder.owner, holder.label = nil, tonumber(fence), tonumber(fences), owner, label
+  holder.graceMs, holder.heardOf = tonumber(graceMs) or 0, tonumber(heardOf)
+  holder.ending, holder.minEnd = math.min(holder.ending, latest + holder.graceMs), math.min(tonumber(minEnd), latest)
+  return holder
+end
+
 local function parseLock(text, request)
-  local latest = now + (request.longestMs or math.huge)
   local mode, permits, holders = string.sub(text, 1, 1), 0, {}
-  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*) ?(%d*)'
-  for ending, id, fence, fences, minEnd, owner, label, graceMs, heardOf in string.gmatch(string.sub(text, 5), fields) do
-    if mode == 'p' then permits = tonumber(owner) end
-    graceMs = tonumber(graceMs) or 0
-    ending, minEnd = math.min(tonumber(ending), latest + graceMs), math.min(tonumber(minEnd), latest)
+  latest = now + (request.longestMs or math.huge)
+  if mode == 'p' then permits = tonumber(string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)) end
+  local at, count, sub, find = #text > 4 and 5, 0, string.sub, string.find
+  while at do
+    local stop = find(text, '\n', at, true)
+    local ending = sub(text, at, at + 12) + 0
     if ending >= now then
-      holders[#holders + 1] = {
-        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
-        graceMs = graceMs, heardOf = tonumber(heardOf),
-      }
+      count = count + 1
+      local holder = { line = sub(text, at, (stop or 0) - 1), ending = ending, id = sub(text, at + 14, find(text, ' ', at + 14, true) - 1) }
+      holders[count] = ending > latest and whole(holder) or holder
     end
+    at = stop and stop + 1
   end
   return {
     text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', marked = string.sub(text, 2, 2) == '2',
@@ -59,15 +73,14 @@ local function lineOf(holder)
 end
 
 local function formatLock(lock)
-  local lines = {}
-  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
-  local odd = #lines > 1 or lock.holders[1].minEnd > 0
+  local lines, odd = {}, #lock.holders > 1 or whole(lock.holders[1]).minEnd > 0
+  for i, holder in ipairs(lock.holders) do lines[i] = holder.line or lineOf(holder) end
   return lock.mode .. (lock.queued and '1' or lock.marked and '2' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\n')
 end
 
 local function holderOf(lock, id)
   for i, holder in ipairs(lock.holders) do
-    if holder.id == id then return holder, i end
+    if holder.id == id then return whole(holder), i end
   end
 end
 
@@ -121,7 +134,7 @@ local function ownedBy(lock, owner)
   if owner == '-' or lock.mode == 'p' then return nil end
   for _, holder in ipairs(lock.holders) do
     if not isReleased(holder) then
-      if holder.owner == owner then return holder end
+      if whole(holder).owner == owner then return holder end
       if lock.mode == 'w' then return nil end
     end
   end
@@ -129,34 +142,47 @@ end
 
 -- The fence that a further hold of this owner shares, and nothing where it gets one of its own. A server that forgot may have the record
 -- of a hold that ended, and others had the lock since, so a hold from before shares its fence only once its process has been
--- heard of.
-local function fenceToShare(lock, owner, memory)
-  local since = memory and tonumber(string.sub(memory, 18)) or 0
+-- heard of. The first that this memory granted has the fence that those after it share.
+local function fenceToShare(lock, owner)
+  local since = lock.memory and tonumber(string.sub(lock.memory, 18)) or 0
   local shared
   for _, holder in ipairs(lock.holders) do
-    local isKnown = holder.fence >= since * 1000 or (holder.heardOf or 0) >= since
-    if holder.owner == owner and isKnown and not isReleased(holder) then shared = math.max(shared or 0, holder.fence) end
+    if whole(holder).owner == owner and not isReleased(holder) then
+      if holder.fence >= since * 1000 then return math.max(shared or 0, holder.fence) end
+      if (holder.heardOf or 0) >= since then shared = math.max(shared or 0, holder.fence) end
+    end
   end
   return shared
 end
 
 local function isFullFor(lock, owner)
-  local holds = 0
+  local holds = #lock.holders
+  if holds < MAX_HOLDS_OF_OWNER then return false end
   for _, holder in ipairs(lock.holders) do
-    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
+    if isReleased(holder) or lock.mode == 'r' and whole(holder).owner ~= owner then holds = holds - 1 end
   end
   return holds >= MAX_HOLDS_OF_OWNER
 end
 
+-- What a request of an owner finds that has holds of the lock: why it is refused one more, or 0 and the fence to share, if there is one.
+local function besideOwner(lock, who)
+  if not ownedBy(lock, who.owner) then return nil end
+  if lock.mode == 'r' and who.mode == 'w' then return 4 end
+  if isFullFor(lock, who.owner) then return 6 end
+  return 0, fenceToShare(lock, who.owner)
+end
+
 -- The last instant of a holder's lease, before its grace.
 local function leaseEnd(holder)
-  return holder.ending - holder.graceMs
+  return whole(holder).ending - holder.graceMs
 end
 
 -- The last instant at which the lock is taken if nobody renews or releases.
 local function lastEnd(lock)
   local last = 0
-  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
+  for _, holder in ipairs(lock.holders) do
+    if holder.ending > last then last = holder.ending end
+  end
   return last
 end
 
@@ -169,7 +195,9 @@ end
 local function nextEnd(lock)
   if lock.mode ~= 'p' then return lastEnd(lock) end
   local first = math.huge
-  for _, holder in ipairs(lock.holders) do first = math.min(first, holder.ending) end
+  for _, holder in ipairs(lock.holders) do
+    if holder.ending < first then first = holder.ending end
+  end
   return first
 end
 
@@ -187,4 +215,10 @@ local function enter(lock, who, lengthMs, sharedFence)
   }
   lock.holders[#lock.holders + 1] = holder
   return holder
+end
+
+-- Adds a line that keeps the lock taken by nobody: it has no fence.
+local function addNobody(lock, id, ending)
+  local owner = lock.mode == 'p' and string.format('%d', lock.permits) or '-'
+  lock.holders[#lock.holders + 1] = { ending = ending, id = id, fence = 0, fences = 1, minEnd = 0, owner = owner, label = '-', graceMs = 0 }
 end

@@ -23,13 +23,6 @@ local function moveEnds(lock, mode, head, tail)
   lock.queued = (queue.head.r or queue.head.w) and true or false
 end
 
--- Takes the first waiter of a mode out of its list; `after` is the one that follows.
-local function takeHead(lock, mode, id, after)
-  redis.call('HDEL', lock.queueKey, '@' .. id, '>' .. id, '<' .. (after or id))
-  lock.deleted = true
-  moveEnds(lock, mode, after, after and lock.queue.tail[mode])
-end
-
 -- Takes a waiter out from wherever it is. Deletes before it writes, so that a full server lets it through.
 local function takeOut(lock, id)
   if not lock.queued then return false end
@@ -38,14 +31,10 @@ local function takeOut(lock, id)
   local record, after, before = found[1], found[2], found[3]
   if not record then return false end
   local mode = string.sub(record, 15, 15)
-  if not before then
-    takeHead(lock, mode, id, after)
-    return true
-  end
-  redis.call('HDEL', key, '@' .. id, '>' .. id, '<' .. id, '>' .. before)
+  redis.call('HDEL', key, '@' .. id, '>' .. id, '<' .. id, '>' .. (before or id), '<' .. (after or id))
   lock.deleted = true
-  if after then redis.call('HSET', key, '>' .. before, after, '<' .. after, before) end
-  moveEnds(lock, mode, queue.head[mode], after and queue.tail[mode] or before)
+  if before and after then redis.call('HSET', key, '>' .. before, after, '<' .. after, before) end
+  moveEnds(lock, mode, before and queue.head[mode] or after, after and queue.tail[mode] or before)
   return true
 end
 
@@ -62,27 +51,22 @@ local function readWaiter(id, record)
   }
 end
 
--- The first live waiter of a mode: id, record and the id after it. Those before it, who died, are dropped.
-local function firstWaiter(lock, mode)
-  local queue = openQueue(lock)
-  while queue.head[mode] do
-    local id = queue.head[mode]
+-- The first live waiter of a list from this id on: id, record and the id after it. Those before it, who died, are dropped.
+local function liveFrom(lock, id)
+  while id do
     local found = redis.call('HMGET', lock.queueKey, '@' .. id, '>' .. id)
-    local record, after = found[1], found[2]
-    if isAlive(lock, record) then return id, record, after end
-    -- Without a record the list is damaged: its rest cannot be reached, and its waiters ask anew.
-    takeHead(lock, mode, id, record and after)
+    if isAlive(lock, found[1]) then return id, found[1], found[2] end
+    if not takeOut(lock, id) then return nil end
+    id = found[2]
   end
 end
 
--- The next live waiter of a list, from `after` on, behind others that keep their places.
-local function waiterBehind(lock, after)
-  while after do
-    local id, found = after, redis.call('HMGET', lock.queueKey, '@' .. after, '>' .. after)
-    if isAlive(lock, found[1]) then return id, found[1], found[2] end
-    if not takeOut(lock, id) then return nil end
-    after = found[2]
-  end
+local function firstWaiter(lock, mode)
+  local head = openQueue(lock).head
+  local id, record, after = liveFrom(lock, head[mode])
+  -- Without a record the list is damaged: its rest cannot be reached, and its waiters ask anew.
+  if not id and head[mode] then moveEnds(lock, mode) end
+  return id, record, after
 end
 
 -- The first live waiter of a mode that would hear of its turn; those before it are passed over and keep their places.
@@ -93,7 +77,7 @@ local function firstListening(lock, mode)
     passOver(lock, id, record)
     passed = passed + 1
     if passed == MAX_PASSED_OVER then return nil end
-    id, record, after = waiterBehind(lock, after)
+    id, record, after = liveFrom(lock, after)
   end
   return id, record, after
 end
@@ -135,10 +119,11 @@ end
 -- for when the waiter is heard of, not when its owner is granted: then nobody has to search the queue.
 local function enterBesideOwner(lock, id, record)
   local who = readWaiter(id, record)
-  local kin = ownedBy(lock, who.owner)
-  if not kin or recoveryOf(lock) > 0 or lock.mode == 'r' and who.mode == 'w' or isFullFor(lock, who.owner) then return nil end
+  if who.owner == '-' or recoveryOf(lock) > 0 then return nil end
+  local refusal, fence = besideOwner(lock, who)
+  if refusal ~= 0 then return nil end
   takeOut(lock, id)
-  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), fenceToShare(lock, who.owner, lock.memory))
+  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), fence)
   lock.told[#lock.told + 1] = { id, holder, lock.mode }
   return holder
 end
@@ -169,4 +154,11 @@ local function askAgainIn(lock, id)
   local first
   if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
   return first == id and nextEnd(lock) - lock.now + 1 or -1
+end
+
+-- Takes an id out of a lock, holding or waiting; whether it was there.
+local function leave(lock, id, abandoned)
+  if not removeHolder(lock, id, abandoned) then return takeOut(lock, id) end
+  lock.frees = true
+  return true
 end

@@ -34,7 +34,7 @@ local function heardOf(fenceKey, id, memory, recoveryMs)
 end
 
 local function isStandIn(holder)
-  return holder.fence == 0
+  return isReleased(holder) and whole(holder).fence == 0
 end
 
 -- Takes away the stand-in of this id, or all of them; whether there was one.
@@ -48,14 +48,10 @@ local function dropStandIns(lock, id)
   return dropped
 end
 
-local function standInFor(id, ending, owner)
-  return { ending = ending, id = '~' .. id, fence = 0, fences = 1, minEnd = 0, owner = owner, label = '-', graceMs = 0 }
-end
-
 -- Whether others who have the lock since the server forgot leave no room for those of whom is told now: that was told too late.
 local function isOverBy(lock, mode)
   for _, holder in ipairs(lock.holders) do
-    if not isStandIn(holder) and (mode ~= lock.mode or mode == 'w' and holder.owner == '-') then return true end
+    if not isStandIn(holder) and (mode ~= lock.mode or mode == 'w' and whole(holder).owner == '-') then return true end
   end
   return false
 end
@@ -69,7 +65,7 @@ local function standIn(lock, request)
     local isFull = lock.mode == 'p' and #lock.holders > 0 and #lock.holders >= lock.permits
     if ending > now and not isFull and not holderOf(lock, id) and not holderOf(lock, '~' .. id) and redis.call('HGET', heardKey(lock.fenceKey), id) ~= lock.memory then
       if #lock.holders == 0 then lock.mode, lock.permits = mode, tonumber(permits) or 0 end
-      lock.holders[#lock.holders + 1] = standInFor(id, ending, lock.mode == 'p' and string.format('%d', lock.permits) or '-')
+      addNobody(lock, '~' .. id, ending)
     end
   end
   for _, holder in ipairs(lock.holders) do
