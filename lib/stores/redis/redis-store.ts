@@ -239,7 +239,6 @@ export class RedisStore implements LockStore {
       // The server's time is read at once, because requests on a new connection need it to say until when they may act.
       void this.readClock();
       this.channel.follow();
-      this.parts.runner.follow();
     });
   }
 
@@ -257,7 +256,7 @@ export class RedisStore implements LockStore {
 
   private async readClock(): Promise<void> {
     const source = this.connections.isCluster ? ANY_MASTER : ONE_SERVER;
-    const read = this.parts.runner.timed<[string, string], void>('time', (client) => client.call('time'), ([seconds, micros], sentAt, receivedAt) => {
+    const read = this.parts.runner.command<[string, string], void>('time', undefined, (client) => client.call('time'), ([seconds, micros], sentAt, receivedAt) => {
       this.parts.trust.clock.observe(source, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
     });
     await read.catch(() => undefined); // The next reply of a script brings the time as well.
@@ -283,7 +282,7 @@ export async function* listLocks(
   for (const node of masters) {
     let cursor = '0';
     do {
-      const [next, page] = await runner.command<[string, string[]]>('list', () => node.call('scan', cursor, 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN));
+      const [next, page] = await runner.command<[string, string[]]>('list', node, (client) => client.call('scan', cursor, 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN));
       cursor = next;
       const states = await damaged.without(keys.keysAmong(page, startsWith).map(inspect));
       for (const state of states) if (state.mode !== null || state.waiters.length > 0) yield state;

@@ -101,7 +101,7 @@ const COMMAND = 'pubsub|numsub';
 export async function canTellWhoListens(runner: ScriptRunner, connections: Connections, channel: string, report: Report): Promise<boolean> {
   if (connections.isCluster) return false;
   try {
-    const [, count] = await runner.command<[string, number]>(COMMAND, (client) => client.call('pubsub', 'NUMSUB', channel));
+    const [, count] = await runner.command<[string, number]>(COMMAND, undefined, (client) => client.call('pubsub', 'NUMSUB', channel));
     return count > 0;
   } catch (error) {
     report({ kind: `${COMMAND} on ${connections.node}`, level: 'warning', message: refusedText(connections.node, reasonOf(error)) });

@@ -118,7 +118,7 @@ export class RedlockNode {
 
   /** Whether it left a question without an answer in time, and has answered nothing since. */
   get isSilent(): boolean {
-    const { owesSince = Infinity } = this.store.parts.runner.line;
+    const { owesSince = Infinity } = this.store.parts.connections.masters()[0]!;
     return owesSince <= this.muteSince;
   }
 
@@ -198,7 +198,7 @@ export class RedlockNode {
       }
       if (!(await this.pause(pauseMs))) continue;
       if (!this.isOpen) this.makeStore();
-      else if (this.twin !== undefined) this.store.parts.connections.commands.drop();
+      else if (this.twin !== undefined) this.store.parts.connections.masters()[0]!.drop();
     }
   }
 

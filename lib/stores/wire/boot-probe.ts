@@ -116,16 +116,16 @@ async function runEveryCommand(probed: Probed): Promise<void> {
     ['time'],
     ['publish', keys.channel(options.process), ''],
   ];
-  for (const [command, ...args] of calls) await runner.command(command, (client) => client.call(command, ...args));
+  for (const [command, ...args] of calls) await runner.command(command, command === 'eval' ? key : args.length === 0 || command === 'publish' ? undefined : String(args[0]), (client) => client.call(command, ...args));
   for (const group of GROUPS_BY_DIGITS) {
     const all = Object.values(keys.probe(group, probeName('keys', probed)));
-    await runner.command('eval', (client) => client.call('eval', 'return 1', all.length, ...all));
+    await runner.command('eval', all[0], (client) => client.call('eval', 'return 1', all.length, ...all));
   }
   // The fence key is a string, so a user who may run HSET gets the error WRONGTYPE.
-  await runner.command('hset', (client) => client.call('hset', fence, 'a', '1')).catch((error: unknown) => {
+  await runner.command('hset', fence, (client) => client.call('hset', fence, 'a', '1')).catch((error: unknown) => {
     if (!/\bWRONGTYPE\b/.test(reasonOf(error))) throw error;
   });
-  await runner.command('scan', () => Promise.all(connections.masters().map((node) => node.call('scan', '0', 'COUNT', 1))));
+  await Promise.all(connections.masters().map((master) => runner.command('scan', master, (client) => client.call('scan', '0', 'COUNT', 1))));
 }
 
 async function runEveryScript(probed: Probed): Promise<void> {
@@ -173,7 +173,7 @@ export interface ServerFacts {
 async function factsOf(runner: ScriptRunner, connections: Connections): Promise<ServerFacts | undefined> {
   let told: readonly string[];
   try {
-    told = await runner.command<string[]>('info', () => Promise.all(connections.masters().map((node) => node.call('info', 'default'))));
+    told = await Promise.all(connections.masters().map((master) => runner.command<string>('info', master, (client) => client.call('info', 'default'))));
   } catch {
     return undefined;
   }

@@ -6,9 +6,11 @@
  * A bundle that the server refuses as a whole is sent again request by request, which the scripts allow.
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import type { Errand, Line, ScriptReply, ScriptRunner } from './script-runner.js';
+import type { Connection } from './connections.js';
+import type { Errand, ScriptReply, ScriptRunner } from './script-runner.js';
 import type { LuaScript, ScriptArgument } from './lua.generated.js';
-import { isReply, isTryAgain } from './store-failure.js';
+import type { Sender, ServerConnection } from './server-connection.js';
+import { isReply } from './store-failure.js';
 
 /** How many requests one command has at most. With more, server and process would wait for each other instead of working side by side. */
 const LARGEST_BUNDLE = 8;
@@ -66,7 +68,7 @@ export class Bundles {
   /** Requests for one script with the same `source` may share a command. */
   add(script: LuaScript, source: number, request: BundledRequest): void {
     const { open, runner } = this;
-    if (runner.line.out > 0 || open.length > 0) this.isSolitary = false;
+    if (runner.underway.length > 0 || open.length > 0) this.isSolitary = false;
     else if (this.isSolitary) return runner.perform(new Bundle(runner, script, source, request), request.askedAt);
     let bundle: Bundle | undefined;
     for (const each of open) {
@@ -94,7 +96,7 @@ export class Bundles {
   /** All requests that are not answered yet, sent or not. */
   *underway(): Iterable<BundledRequest> {
     for (const bundle of this.open) yield* bundle.requests;
-    for (const errand of this.runner.underway()) if (errand instanceof Bundle) yield* errand.requests;
+    for (const errand of this.runner.underway) if (errand instanceof Bundle) yield* errand.requests;
   }
 
   private addAfterAll(script: LuaScript, source: number, request: BundledRequest): void {
@@ -102,23 +104,27 @@ export class Bundles {
     this.add(script, source, request);
   }
 
+  /** What leaves together for one server is one write. */
   private readonly flush = (): void => {
     this.willFlush = false;
     const { open, runner } = this;
-    this.isSolitary = runner.line.out === 0 && open.length === 1 && open[0]!.requests.length === 1;
-    const { connection } = runner.line;
-    const leave = (): void => open.splice(0).forEach((bundle) => bundle.leave());
-    if (open.length > 1 && connection.inFewWrites !== undefined) connection.inFewWrites(leave);
-    else leave();
+    this.isSolitary = runner.underway.length === 0 && open.length === 1 && open[0]!.requests.length === 1;
+    const corked = open.length > 1 ? new Set<ServerConnection>() : undefined;
+    try {
+      for (const bundle of open.splice(0)) bundle.leave(corked);
+    } finally {
+      corked?.forEach((to) => to.uncork());
+    }
   };
 }
 
 class Bundle implements Errand {
-  index = -1;
+  sentTo: ServerConnection | undefined = undefined;
   sentAt = 0;
   deadline = 0;
-  isGivenUp = false;
-  readonly line: Line;
+  index = -1;
+  readonly connection: Connection;
+  readonly timeoutMs: number | undefined;
   readonly redisKeys: string[] = [];
   private readonly args: ScriptArgument[] = [];
   readonly requests: BundledRequest[];
@@ -129,17 +135,14 @@ class Bundle implements Errand {
     readonly source: number,
     first: BundledRequest,
   ) {
-    this.line = runner.line;
+    this.connection = runner.connection;
+    this.timeoutMs = first.timeoutMs;
     this.requests = [first];
     first.addTo(this.redisKeys, this.args);
   }
 
   get what(): string {
     return this.script.name;
-  }
-
-  get timeoutMs(): number | undefined {
-    return this.requests[0]!.timeoutMs;
   }
 
   /** The key of its only request. With several an error of the whole command is about no single lock. */
@@ -158,18 +161,15 @@ class Bundle implements Errand {
     request.addTo(this.redisKeys, this.args);
   }
 
-  leave(): void {
-    this.runner.perform(this, this.requests[0]!.askedAt);
+  leave(corked?: Set<ServerConnection>): void {
+    this.runner.perform(this, this.requests[0]!.askedAt, corked);
   }
 
-  send(): Promise<unknown> {
+  send(to: Sender, asSource: boolean): Promise<unknown> {
+    const { script, redisKeys, args } = this;
     // A single list that is spread at the end is copied once, two lists are copied twice.
-    const { redisKeys } = this;
-    return this.line.connection.sender.evalsha(this.script.sha1, redisKeys.length, ...NOTHING.concat(redisKeys, this.args));
-  }
-
-  sendSource(): Promise<unknown> {
-    return this.line.connection.sender.eval(this.script.source, this.redisKeys.length, ...this.redisKeys, ...this.args);
+    const all = NOTHING.concat(redisKeys, args);
+    return asSource ? to.eval(script.source, redisKeys.length, ...all) : to.evalsha(script.sha1, redisKeys.length, ...all);
   }
 
   answered(reply: unknown): void {
@@ -182,7 +182,8 @@ class Bundle implements Errand {
   failed(error: LockStoreError): void {
     const { requests } = this;
     if (requests.length === 1) return requests[0]!.failed(error);
-    if (isRefusal(error)) for (const request of requests) this.sendAlone(request);
+    // The server answered with an error, so it did not run the script.
+    if (isReply(error.cause)) for (const request of requests) this.sendAlone(request);
     else for (const request of requests) request.failed(named(error, request.key));
   }
 
@@ -190,7 +191,7 @@ class Bundle implements Errand {
     try {
       request.answered(reply, sentAt);
     } catch (error) {
-      this.runner.dropIfUnexpected(this.line, error);
+      this.runner.dropIfUnexpected(this, error);
       const redisKeys: string[] = [];
       request.addTo(redisKeys, []);
       request.failed(this.runner.failureOf(error, { what: this.what, key: request.key, redisKeys }));
@@ -200,12 +201,6 @@ class Bundle implements Errand {
   private sendAlone(request: BundledRequest): void {
     new Bundle(this.runner, this.script, this.source, request).leave();
   }
-}
-
-/** Whether the server answered with an error, so that it did not run the script. */
-function isRefusal(error: LockStoreError): boolean {
-  const { cause } = error;
-  return isTryAgain(cause) || isReply(cause);
 }
 
 function named({ message, cause, nodes, retryable }: LockStoreError, key: string): LockStoreError {

@@ -9,10 +9,9 @@
  * never follows a failover up to version 5.12, waits without end for a master that is frozen, and does not notice that a node has stopped
  * answering; that of ioredis cannot use nodes that do not name their hosts, and does not say which of its nodes was away.
  */
-import { delay, type Clock, type Timer } from '../../core/port/clock.js';
-import { nameOf, type Address, type Connection, type EvalAndWait, type Sender } from './connections.js';
-import { Listened, LiveConnection, ServerConnection, type Locate, type Needs, type Source } from './server-connection.js';
-import { NOT_CONNECTED, reasonOf } from './store-failure.js';
+import { delay } from '../../core/port/clock.js';
+import { Listened, LiveConnection, nameOf, ServerConnection, type Address, type Locate, type Needs, type Sender, type Source, type Target } from './server-connection.js';
+import { NOT_CONNECTED } from './store-failure.js';
 
 export interface ClusterEntry {
   /** Makes clients of the nodes that are asked first, one source for each. */
@@ -22,19 +21,15 @@ export interface ClusterEntry {
   map(address: Address): Address;
 }
 
-/** How often a command is redirected, or tried again because its node could not serve it, at most. */
-const MAX_REDIRECTIONS = 4;
+/** How often a command waits for its node to be connected, at most. */
+const MAX_WAITS = 4;
 const NEXT_TRY_MS = 100;
 const TRY_AGAIN_MS = 10;
 const REFRESH_AGAIN_MS = 100;
-/** As many as a bundle has on one Redis (bundles.ts). */
-const COMMANDS_PER_WRITE = 8;
 /** How long a node may take to name the slots, in ms. */
 const NAMES_SLOTS_WITHIN_MS = 1_000;
 /** ASK: the slot is still being moved there. MOVED: it is there for good. A node that does not know its own host names only the port. */
 const REDIRECTION = /^(ASK|MOVED) \d+ (\S+)$/;
-/** Commands without a key. All others have it first, but for EVAL and EVALSHA. */
-const KEYLESS = new Set(['cluster', 'client', 'info', 'ping', 'publish', 'pubsub', 'scan', 'time']);
 
 /** Slots that follow each other, and the master that has them. */
 interface Range {
@@ -43,29 +38,14 @@ interface Range {
   readonly master: Address;
 }
 
-interface Target {
-  readonly node: ClusterNode;
-  /** Whether the slot is still being moved to the node, so that the command ASKING must come first. */
-  readonly asking: boolean;
-}
-
-type Deliver<T> = (to: Sender, connection: ServerConnection) => Promise<T>;
-
-export class ClusterConnection extends Listened implements Connection {
-  readonly state = { isOpen: false };
-  readonly sender: Sender = {
-    evalsha: (sha1, count, ...rest) => this.routed(String(rest[0]), (to) => to.evalsha(sha1, count, ...rest)),
-    eval: (source, count, ...rest) => this.routed(count === 0 ? undefined : String(rest[0]), (to) => to.eval(source, count, ...rest)),
-    call: (command, ...args) => this.routed(keyOf(command, args), (to) => to.call(command, ...args)),
-  };
+export class ClusterConnection extends Listened {
   /** Which master has which slots, as a node said last. */
   private ranges: readonly Range[] = [];
   /** The node that said so. */
-  private told: ClusterNode | undefined;
-  private readonly nodes = new Map<string, ClusterNode>();
+  private told: ServerConnection | undefined;
+  private readonly nodes = new Map<string, ServerConnection>();
   /** The nodes of the hash tags that were looked up, of which a store has few. It is emptied when the slots are read anew. */
-  private readonly byTag = new Map<string, ClusterNode>();
-  private isGathering = false;
+  private readonly byTag = new Map<string, ServerConnection>();
   private starting: Promise<void> | undefined;
   private refreshing: Promise<void> | undefined;
   private closed = false;
@@ -82,38 +62,20 @@ export class ClusterConnection extends Listened implements Connection {
     return (this.starting ??= this.refresh());
   }
 
-  evalAndWait(run: EvalAndWait): Promise<readonly [unknown, unknown]> {
-    return this.routed(run.keys[0], (_, connection) => connection.evalAndWait(run));
-  }
-
-  /** What `send` sends in this call is written to each node in pieces of {@link COMMANDS_PER_WRITE}: a write costs more than what is in it. */
-  inFewWrites(send: () => void): void {
-    this.isGathering = true;
-    try {
-      send();
-    } finally {
-      this.isGathering = false;
-      for (const node of this.nodes.values()) node.write();
-    }
-  }
-
-  /** Each node is given up by itself, after a silence. */
-  drop(): void {}
-
   /** Calls `listener` when a node is connected, when a connection to one ended, and when slots have other masters than before. */
   onChange(listener: (isConcerned: (redisKey: string) => boolean) => void): void {
     this.events.on('change', listener);
   }
 
-  masters(): readonly Sender[] {
-    return [...this.masterNames()].flatMap((name) => this.nodes.get(name)?.connection.sender ?? []);
+  masters(): readonly ServerConnection[] {
+    return [...this.masterNames()].flatMap((name) => this.nodes.get(name) ?? []);
   }
 
   /** Leads to a node that is connected. */
   here(): Locate {
-    const node = this.nodeFor(undefined);
+    const node = this.serving();
     if (node === undefined) throw new Error('no node of the Cluster is connected');
-    return node.connection.here();
+    return node.here();
   }
 
   close(): void {
@@ -121,99 +83,78 @@ export class ClusterConnection extends Listened implements Connection {
     for (const node of this.nodes.values()) node.close();
   }
 
-  /** Nothing is awaited where the node is connected, so that commands of one turn of the event loop leave in it. */
-  private routed<T>(key: string | undefined, deliver: Deliver<T>): Promise<T> {
-    const node = this.nodeFor(key);
-    if (node === undefined || !node.isOpen) return this.tried(key, deliver, undefined, MAX_REDIRECTIONS);
-    return node.send(deliver, false, this.isGathering).then(node.heard, (error: unknown) => this.again(error, key, deliver, node, MAX_REDIRECTIONS));
-  }
-
-  /** Sends it to this target, or where it belongs once the node of that is connected, if it is while there are tries left. */
-  private async tried<T>(key: string | undefined, deliver: Deliver<T>, target: Target | undefined, left: number): Promise<T> {
-    let node = target?.node ?? this.nodeFor(key);
-    while (node === undefined || !node.isOpen) {
-      if (left === 0 || !this.state.isOpen || this.closed) throw new Error(NOT_CONNECTED);
-      left -= 1;
-      void this.refresh();
-      await delay(this.needs.clock, NEXT_TRY_MS);
-      [target, node] = [undefined, this.nodeFor(key)];
-    }
-    try {
-      return node.heard(await node.send(deliver, target?.asking === true));
-    } catch (error) {
-      return this.again(error, key, deliver, node, left);
-    }
-  }
-
-  /** Tries it once more where the Cluster refused it, and says so; else passes the error on. */
-  private async again<T>(error: unknown, key: string | undefined, deliver: Deliver<T>, asked: ClusterNode, left: number): Promise<T> {
-    asked.heard(undefined);
-    const reason = reasonOf(error);
-    const [, kind, address = ''] = REDIRECTION.exec(reason) ?? [];
-    const waits = kind === undefined ? /^(TRYAGAIN|CLUSTERDOWN)\b/.exec(reason)?.[1] : undefined;
-    if (kind === undefined && waits === undefined) throw error;
-    if (kind === 'MOVED') void this.refresh();
-    const node = kind === undefined ? undefined : this.nodeAt(addressOf(address, asked));
-    if (node?.isOpen === false) await node.connection.start().catch(() => {});
-    if (waits !== undefined) await delay(this.needs.clock, waits === 'TRYAGAIN' ? TRY_AGAIN_MS : NEXT_TRY_MS);
-    if (waits === 'CLUSTERDOWN') void this.refresh();
-    if (left === 0) throw new Error(`Too many Cluster redirections. Last error: ${reason}`, { cause: error });
-    return this.tried(key, deliver, node && { node, asking: kind === 'ASK' }, left - 1);
-  }
-
-  /** The node for a key; any that is connected where there is no key. */
-  private nodeFor(key: string | undefined): ClusterNode | undefined {
-    if (key === undefined) {
+  /** The node for a key, and any for a command without one; undefined while it is not connected. */
+  serving(redisKey?: string): ServerConnection | undefined {
+    if (redisKey === undefined) {
       const open = this.open();
       return open[Math.floor(Math.random() * open.length)];
     }
-    const tag = tagOf(key);
+    const tag = tagOf(redisKey);
     let node = this.byTag.get(tag);
     if (node === undefined) {
       node = this.nodes.get(masterOf(this.ranges, slotOf(tag)) ?? '');
       if (node !== undefined) this.byTag.set(tag, node);
     }
-    return node;
+    return node?.state.isOpen ? node : undefined;
+  }
+
+  /** The node for a key that is not connected, for which a command waits for a short time. Rejects when it is not there then. */
+  async soonServing(redisKey?: string): Promise<Target> {
+    for (let left = MAX_WAITS; ; left--) {
+      const node = this.serving(redisKey);
+      if (node !== undefined) return { to: node };
+      if (left === 0 || !this.state.isOpen || this.closed) throw new Error(NOT_CONNECTED);
+      void this.refresh();
+      await delay(this.needs.clock, NEXT_TRY_MS);
+    }
+  }
+
+  /** Where a command is sent again that this node refused for this reason; undefined when that is its answer. */
+  elsewhere(reason: string, refusedBy: ServerConnection, redisKey?: string): Promise<Target> | undefined {
+    const [, kind, address = ''] = REDIRECTION.exec(reason) ?? [];
+    if (kind === 'MOVED' || reason.startsWith('CLUSTERDOWN')) void this.refresh();
+    if (kind !== undefined) return this.connected(this.nodeAt(addressOf(address, refusedBy)), kind === 'ASK', redisKey);
+    const pauseMs = reason.startsWith('TRYAGAIN') ? TRY_AGAIN_MS : reason.startsWith('CLUSTERDOWN') ? NEXT_TRY_MS : undefined;
+    return pauseMs === undefined ? undefined : delay(this.needs.clock, pauseMs).then(() => this.soonServing(redisKey));
+  }
+
+  private async connected(node: ServerConnection, asking: boolean, redisKey?: string): Promise<Target> {
+    if (!node.state.isOpen) await node.start().catch(() => {});
+    return node.state.isOpen ? { to: node, asking } : this.soonServing(redisKey);
   }
 
   private masterNames(): Set<string> {
     return new Set(this.ranges.map(({ master }) => nameOf(master)));
   }
 
-  private open(): ClusterNode[] {
-    return [...this.nodes.values()].filter(({ isOpen }) => isOpen);
+  private open(): ServerConnection[] {
+    return [...this.nodes.values()].filter(({ state }) => state.isOpen);
   }
 
   /** The connection to a node, which is made when there is none. */
-  private nodeAt(address: Address): ClusterNode {
+  private nodeAt(address: Address): ServerConnection {
     const name = nameOf(address);
     const present = this.nodes.get(name);
     if (present !== undefined) return present;
-    const { entry, needs, patienceMs } = this;
-    const node = new ClusterNode({ ...entry.ofNodes, address: entry.map(address) }, needs, patienceMs);
+    const source = { ...this.entry.ofNodes, address: this.entry.map(address) };
+    const node = new ServerConnection(() => Promise.resolve(source), this.needs, this.patienceMs);
     this.nodes.set(name, node);
     const isOfNode = (redisKey: string): boolean => masterOf(this.ranges, slotOf(redisKey)) === name;
-    let wasOpen = false;
-    node.connection.onOpen(() => {
-      wasOpen = true;
-      this.changed(isOfNode);
-    });
-    node.connection.onEnd(() => {
+    node.onOpen(() => this.changed(isOfNode));
+    node.onEnd((wasOpen) => {
       // It may have been taken off the map meanwhile, or its master may have changed.
       if (this.nodes.get(name) === node && !this.closed) void this.refresh();
-      const isNews = wasOpen;
-      wasOpen = false;
-      this.changed(isNews ? isOfNode : undefined);
+      this.changed(wasOpen ? isOfNode : undefined);
     });
-    node.connection.onError((error) => this.events.emit('problem', error));
+    node.onError((error) => this.events.emit('problem', error));
     return node;
   }
 
   /** `isConcerned`: for which keys another server may answer from now on. A further try to connect that fails is no news. */
   private changed(isConcerned?: (redisKey: string) => boolean): void {
     const wasOpen = this.state.isOpen;
-    this.state.isOpen = this.ranges.length > 0 && this.nodeFor(undefined) !== undefined && !this.closed;
-    if (wasOpen && !this.state.isOpen) this.events.emit('end');
+    this.state.isOpen = this.ranges.length > 0 && this.serving() !== undefined && !this.closed;
+    if (wasOpen && !this.state.isOpen) this.events.emit('end', wasOpen);
     if (isConcerned) this.events.emit('change', isConcerned);
     if (!wasOpen && this.state.isOpen) this.events.emit('open');
   }
@@ -233,7 +174,7 @@ export class ClusterConnection extends Listened implements Connection {
       } catch (error) {
         this.events.emit('problem', error);
         // While a node serves, nothing has ended: only the slots may be others by now.
-        if (!this.state.isOpen) this.events.emit('end');
+        if (!this.state.isOpen) this.events.emit('end', false);
         await delay(this.needs.clock, REFRESH_AGAIN_MS);
       }
     }
@@ -248,9 +189,9 @@ export class ClusterConnection extends Listened implements Connection {
     const connected = this.open().sort((a, b) => Number(a === this.told) - Number(b === this.told));
     for (const node of [...connected, ...this.entry.roots]) {
       try {
-        const ranges = node instanceof ClusterNode ? await this.ask(node.source, node.connection.sender) : await this.askRoot(node);
+        const ranges = node instanceof ServerConnection ? await this.ask(node.source!, node.sender) : await this.askRoot(node);
         if (ranges.length === 0) throw new Error('CLUSTERDOWN no node has slots');
-        if (node instanceof ClusterNode) this.told = node;
+        if (node instanceof ServerConnection) this.told = node;
         return ranges;
       } catch (error) {
         last = error;
@@ -287,78 +228,9 @@ export class ClusterConnection extends Listened implements Connection {
       this.nodes.delete(name);
       node.close();
     }
-    await Promise.allSettled(ranges.map(({ master }) => this.nodeAt(master).connection.start()));
+    await Promise.allSettled(ranges.map(({ master }) => this.nodeAt(master).start()));
     const hasMoved = (redisKey: string): boolean => masterOf(before, slotOf(redisKey)) !== masterOf(ranges, slotOf(redisKey));
     this.changed(haveMoved ? hasMoved : undefined);
-  }
-}
-
-/** A node, which is given up when it owes an answer and says nothing for so long, so that the others serve on: nobody else notices that. */
-class ClusterNode {
-  readonly connection: ServerConnection;
-  private owed = 0;
-  private since = 0;
-  private unwritten = 0;
-  private timer: Timer | undefined;
-  private readonly clock: Clock;
-
-  constructor(
-    readonly source: Source,
-    needs: Needs,
-    private readonly patienceMs: number,
-  ) {
-    this.clock = needs.clock;
-    this.connection = new ServerConnection(() => Promise.resolve(source), needs);
-    this.connection.onEnd(() => (this.owed = 0));
-  }
-
-  get isOpen(): boolean {
-    return this.connection.state.isOpen;
-  }
-
-  /** {@link heard} has to be called when it is answered. `gathers`: it may be written later, by {@link write}. */
-  send<T>(deliver: Deliver<T>, asking: boolean, gathers = false): Promise<T> {
-    const { connection, clock } = this;
-    if (this.owed++ === 0) this.since = clock.now();
-    if (this.timer === undefined) this.look(this.patienceMs);
-    // If ASKING fails, the command behind it fails too.
-    if (asking) connection.sender.call('asking').catch(() => {});
-    if (gathers && this.unwritten++ === 0) connection.cork();
-    const sent = deliver(connection.sender, connection);
-    if (this.unwritten === COMMANDS_PER_WRITE) this.write();
-    return sent;
-  }
-
-  /** Writes what was sent and not written yet. */
-  write(): void {
-    if (this.unwritten === 0) return;
-    this.unwritten = 0;
-    this.connection.uncork();
-  }
-
-  close(): void {
-    if (this.timer !== undefined) this.clock.clearTimer(this.timer);
-    this.connection.close();
-  }
-
-  /** Notes an answer, and returns it. */
-  readonly heard = <T>(answer: T): T => {
-    if (this.owed > 0) this.owed -= 1;
-    this.since = this.clock.now();
-    return answer;
-  };
-
-  /** The look comes one turn after the timer, so that replies which came while this process was busy are read first. */
-  private look(afterMs: number): void {
-    this.timer = this.clock.setTimer(() => this.clock.nextTurn(() => this.judge()), afterMs);
-  }
-
-  private judge(): void {
-    this.timer = undefined;
-    if (this.owed === 0) return;
-    const leftMs = this.since + this.patienceMs - this.clock.now();
-    if (leftMs > 0) this.look(leftMs);
-    else this.connection.drop();
   }
 }
 
@@ -380,16 +252,9 @@ function textOf(ranges: readonly Range[]): string {
 }
 
 /** The address in a redirection. A server that does not know its own host names only the port: then it is on the host of the node that was asked. */
-function addressOf(text: string, { source: { address } }: ClusterNode): Address {
+function addressOf(text: string, { source }: ServerConnection): Address {
   const colon = text.lastIndexOf(':');
-  return { host: text.slice(0, colon) || (address.host ?? 'localhost'), port: Number(text.slice(colon + 1)) };
-}
-
-/** The first Redis key of a command; undefined when it has none, so that any node may serve it. */
-function keyOf(command: string, args: readonly (string | number)[]): string | undefined {
-  const name = command.toLowerCase();
-  if (name === 'eval' || name === 'evalsha') return String(args[2]);
-  return KEYLESS.has(name) || args.length === 0 ? undefined : String(args[0]);
+  return { host: text.slice(0, colon) || (source?.address.host ?? 'localhost'), port: Number(text.slice(colon + 1)) };
 }
 
 const SLOTS = 16_384;

@@ -3,7 +3,8 @@
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
-import type { Address, Connections } from './connections.js';
+import type { Connections } from './connections.js';
+import type { Address } from './server-connection.js';
 import { causeOf, reasonOf } from './store-failure.js';
 import { connect } from 'node:net';
 

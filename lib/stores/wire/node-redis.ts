@@ -3,10 +3,10 @@
  * client is only asked what it was made with.
  */
 import { LockUsageError } from '../../core/port/errors.js';
-import type { Address, Connect, Sender } from './connections.js';
+import { connectingBy, type Connect } from './connections.js';
 import { type ClusterTarget, type ServerOptions, serverOfUrl } from './redis-target.js';
-import { connectingBy, mapped, routeBySentinels, routeOf, routeTo, type AddressMap, type Route } from './route.js';
-import { senderOf, type Client, type Making, type Source } from './server-connection.js';
+import { mapped, routeBySentinels, routeOf, routeTo, type AddressMap, type Route } from './route.js';
+import { senderOf, type Address, type Client, type Making, type Sender, type Source } from './server-connection.js';
 
 /** Options of createClient. Those that are not named here are passed on. */
 interface ClientOptions {

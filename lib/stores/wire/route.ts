@@ -1,13 +1,12 @@
 /**
- * Where a target leads: to one server, to the master that Sentinels name, or to a Cluster; and the connections of a store that go there.
+ * Where a target leads: to one server, to the master that Sentinels name, or to a Cluster.
  * Options are in the words of ioredis, which mean the same with both packages of clients.
  */
 import { LockUsageError } from '../../core/port/errors.js';
-import { ClusterConnection, type ClusterEntry } from './cluster-connection.js';
-import { patienceOf, type Address, type Connect, type Connection, type Connections, type Sender, type Subscriber } from './connections.js';
+import type { ClusterEntry } from './cluster-connection.js';
 import { loginFrom, type AskLogin, type ClusterTarget, type ServerOptions, said, serverOf, serverOfUrl } from './redis-target.js';
 import { SentinelMaster } from './sentinel-master.js';
-import { MessageConnection, ServerConnection, type Locate, type Needs, type Source } from './server-connection.js';
+import type { Address, Locate, Needs, Source } from './server-connection.js';
 
 /** One server, perhaps the master that Sentinels name, or a Cluster. */
 export type Route = ServerRoute | { readonly cluster: ClusterEntry };
@@ -86,68 +85,4 @@ export function mapped(map: AddressMap): (address: Address) => Address {
 export function routeBySentinels(name: string, sentinels: readonly Address[], ofSentinels: Source, ofMaster: Source, natMap: AddressMap): Route {
   const map = mapped(natMap);
   return { node: `the master '${name}' of Sentinel`, whereabouts: (needs) => new SentinelMaster(name, sentinels, ofSentinels, ofMaster, map, needs) };
-}
-
-export function connectingBy(route: Route, writesNextTurn = false): Connect {
-  return (timeoutMs, clock) => new RouteConnections(route, { clock, timeoutMs }, writesNextTurn);
-}
-
-/** The private connections of a store. A client of the application only says how to connect: it is never used, closed or reconfigured. */
-class RouteConnections implements Connections {
-  readonly isCluster: boolean;
-  readonly commands: ServerConnection | ClusterConnection;
-  readonly patienceMs: number;
-  readonly node: string;
-  readonly addressWithTls: Address | undefined;
-  lastError: Error | undefined;
-  private readonly server: Whereabouts | undefined;
-  private readonly all: (ServerConnection | ClusterConnection)[] = [];
-
-  constructor(
-    private readonly route: Route,
-    private readonly needs: Needs,
-    readonly writesNextTurn: boolean,
-  ) {
-    this.patienceMs = patienceOf(needs.timeoutMs);
-    this.isCluster = 'cluster' in route;
-    this.node = 'cluster' in route ? 'the Cluster' : route.node;
-    this.addressWithTls = 'cluster' in route ? undefined : route.addressWithTls;
-    this.server = 'cluster' in route ? undefined : route.whereabouts(needs);
-    this.server?.onMoved?.((to) => {
-      for (const connection of this.all) if (connection instanceof ServerConnection) connection.leaveFor(to);
-    });
-    this.commands = this.connect(this.patienceMs);
-    this.commands.onError((error) => (this.lastError = error));
-    this.commands.onOpen(() => (this.lastError = undefined));
-  }
-
-  replicated(): Connection {
-    // This connection is given as much patience as a command has time, because it is silent while it waits for replicas.
-    return this.connect(this.needs.timeoutMs);
-  }
-
-  onChange(listener: (isConcerned: (redisKey: string) => boolean) => void): void {
-    this.commands.onEnd(() => listener(() => true));
-    if (this.commands instanceof ClusterConnection) this.commands.onChange(listener);
-  }
-
-  subscribe(): Subscriber {
-    return new MessageConnection(this.commands.here(), this.needs);
-  }
-
-  masters(): readonly Sender[] {
-    return this.commands instanceof ClusterConnection ? this.commands.masters() : [this.commands.sender];
-  }
-
-  close(): void {
-    for (const connection of this.all) connection.close();
-    this.server?.close?.();
-  }
-
-  private connect(patienceMs: number): ServerConnection | ClusterConnection {
-    const { route, needs } = this;
-    const made = 'cluster' in route ? new ClusterConnection(route.cluster, needs, patienceMs) : new ServerConnection(this.server!.locate, needs);
-    this.all.push(made);
-    return made;
-  }
 }

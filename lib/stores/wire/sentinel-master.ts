@@ -6,9 +6,8 @@
  */
 import type { Timer } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
-import { nameOf, type Address } from './connections.js';
 import type { Whereabouts } from './route.js';
-import { LiveConnection, MessageConnection, type Needs, type Source } from './server-connection.js';
+import { LiveConnection, MessageConnection, nameOf, type Address, type Needs, type Source } from './server-connection.js';
 
 /** How long a Sentinel may take to answer, in ms. It is short, because a Sentinel has little to do, and others can be asked. */
 const ANSWERS_WITHIN_MS = 500;

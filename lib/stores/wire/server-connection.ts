@@ -6,12 +6,29 @@
  *     waiting ──start()──▶ connecting ──(the server has answered)──▶ open ──▶ pause ──▶ connecting …
  *                               └────────(refused, or too late)────────────────▲
  */
-import { EventEmitter } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
-import { CONNECTION_NAME, connectingMs, reconnectPause, type Address, type Connection, type EvalAndWait, type Sender, type Subscriber } from './connections.js';
 import type { AskLogin, Login } from './redis-target.js';
 import { isReply, NOT_CONNECTED } from './store-failure.js';
+
+/** Sends commands. A client of ioredis is a sender as it is, so that no further call is made for a command. */
+export interface Sender {
+  /** Runs a script by its hash. The error of a server that does not know it begins with NOSCRIPT. */
+  evalsha(sha1: string, numberOfKeys: number, ...keysAndArguments: (string | number)[]): Promise<unknown>;
+  eval(source: string, numberOfKeys: number, ...keysAndArguments: (string | number)[]): Promise<unknown>;
+  /** Sends any other command. */
+  call(command: string, ...args: (string | number)[]): Promise<unknown>;
+}
+
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+export function nameOf({ host, port }: Address): string {
+  return `${host}:${port}`;
+}
 
 /** A client of a package. */
 export interface Client {
@@ -58,6 +75,28 @@ export interface Needs {
   readonly clock: Clock;
   /** How long a command may take, in ms (commandTimeoutMs). */
   readonly timeoutMs: number;
+}
+
+/** The name of all connections, by which operators find them in CLIENT LIST. */
+export const CONNECTION_NAME = 'nestjs-holdfast';
+
+const CONNECTS_WITHIN_MS = 1_000;
+const LEAST_TO_CONNECT_MS = 500;
+
+/**
+ * How long connecting may take, and then the first answer, in ms, for commands that may take `timeoutMs`. It is several exchanges, which
+ * on a slow network take longer than a command does. A frozen server accepts connections, and never answers.
+ */
+function connectingMs(timeoutMs: number): number {
+  return Math.max(LEAST_TO_CONNECT_MS, Math.min(timeoutMs, CONNECTS_WITHIN_MS));
+}
+
+const FIRST_RECONNECT_MS = 40;
+const LONGEST_RECONNECT_MS = 150;
+
+/** How long a client pauses before it connects again, in ms. The first try comes almost at once, because leases have to be renewed. */
+function reconnectPause(isFirst: boolean): number {
+  return isFirst ? FIRST_RECONNECT_MS * (0.5 + Math.random()) : LONGEST_RECONNECT_MS * (0.5 + 0.5 * Math.random());
 }
 
 /** The words of node-redis for a server that could not be reached in time. */
@@ -147,30 +186,48 @@ export function senderOf(send: (words: string[]) => Promise<unknown>): Sender {
 
 const UNCONNECTED = senderOf(() => Promise.reject(new Error(NOT_CONNECTED)));
 
-/** Who listens to a connection. */
-export class Listened {
+/** Who listens to a connection, and what is read of it for every command. */
+export abstract class Listened {
+  /** Whether commands can be sent: a client is connected, and the server has answered on the connection. It is the same object for ever. */
+  readonly state = { isOpen: false };
   protected readonly events = new EventEmitter().setMaxListeners(0);
 
+  /** Begins to connect, unless that has begun. Rejects when the first try fails; further tries follow. */
+  abstract start(): Promise<void>;
+
+  /** Resolves when it is open, now or later. */
+  async opened(): Promise<void> {
+    if (this.state.isOpen) return;
+    this.start().catch(() => {});
+    await once(this.events, 'open');
+  }
+
+  /** Calls `listener` whenever the connection becomes open, until the returned function is called. */
   onOpen(listener: () => void): () => void {
     this.events.on('open', listener);
     return () => void this.events.off('open', listener);
   }
 
-  onEnd(listener: () => void): void {
+  /** Calls `listener` when the connection has ended, and at each further try that fails, when it was not open before. It is not open then. */
+  onEnd(listener: (wasOpen: boolean) => unknown): void {
     this.events.on('end', listener);
   }
 
+  /** Calls `listener` with every error of the connection, until the returned function is called. */
   onError(listener: (error: Error) => void): () => void {
     this.events.on('problem', listener);
     return () => void this.events.off('problem', listener);
   }
 }
 
-export class ServerConnection extends Listened implements Connection {
-  readonly state = { isOpen: false };
+export class ServerConnection extends Listened {
   sender = UNCONNECTED;
   /** The source of the server that the present connection leads to. */
   source: Source | undefined;
+  /** Since when it owes an answer and nothing has come from it, also when that answer is not awaited any more; else undefined. Only AwaitedAnswers writes it. */
+  owesSince: number | undefined;
+  /** How many of its answers are awaited. Only AwaitedAnswers writes it. */
+  out = 0;
   private live: LiveConnection | undefined;
   private client: Client | undefined;
   private starting: Promise<void> | undefined;
@@ -182,6 +239,8 @@ export class ServerConnection extends Listened implements Connection {
   constructor(
     private readonly locate: Locate,
     private readonly needs: Needs,
+    /** It is given up when it owes an answer and nothing comes from it for so long, in ms. */
+    readonly patienceMs: number,
   ) {
     super();
   }
@@ -190,11 +249,20 @@ export class ServerConnection extends Listened implements Connection {
     return (this.starting ??= this.connect());
   }
 
-  /** Commands that are sent in one turn of the event loop follow each other without another in between. */
-  evalAndWait({ source, keys, args, replicas, waitMs }: EvalAndWait): Promise<readonly [unknown, unknown]> {
-    const { sender } = this;
-    return Promise.all([sender.eval(source, keys.length, ...keys, ...args), sender.call('WAIT', replicas, waitMs)]);
+  /** Where a command is sent: here, while it is open. */
+  serving(): ServerConnection | undefined {
+    return this.state.isOpen ? this : undefined;
   }
+
+  /** Where a command is sent that finds it closed. Nothing is kept and sent later: the core asks again. */
+  async soonServing(): Promise<Target> {
+    if (this.state.isOpen) return { to: this };
+    this.start().catch(() => {});
+    throw new Error(NOT_CONNECTED);
+  }
+
+  /** Where a command is sent again that the server refused: nowhere. */
+  elsewhere(): undefined {}
 
   /** Leads to the server of the present connection, which a Sentinel might name differently by now. */
   here(): Locate {
@@ -202,6 +270,7 @@ export class ServerConnection extends Listened implements Connection {
     return this.state.isOpen && source !== undefined ? () => Promise.resolve(source) : this.locate;
   }
 
+  /** What is sent until {@link uncork} is one write: a write costs more than what is in it. */
   cork(): void {
     this.client?.cork?.();
   }
@@ -210,6 +279,7 @@ export class ServerConnection extends Listened implements Connection {
     this.client?.uncork?.();
   }
 
+  /** Ends a connection that has stopped answering, or for this reason, so that a new one is made. */
   drop(reason?: Error): void {
     if (this.state.isOpen) this.live?.end(reason);
   }
@@ -217,7 +287,7 @@ export class ServerConnection extends Listened implements Connection {
   /** Leaves the server that it leads to, or begins to lead to, unless that is the one at `to`. */
   leaveFor(to: Address): void {
     const { host, port } = this.source?.address ?? to;
-    if (host !== to.host || port !== to.port) this.live?.end(new Error(`the master is now ${to.host}:${to.port}`));
+    if (host !== to.host || port !== to.port) this.live?.end(new Error(`the master is now ${nameOf(to)}`));
   }
 
   close(): void {
@@ -254,6 +324,7 @@ export class ServerConnection extends Listened implements Connection {
 
   private lost(error: Error, retryMs: number): void {
     const { clock } = this.needs;
+    const wasOpen = this.state.isOpen;
     this.live = this.client = undefined;
     this.sender = UNCONNECTED;
     this.state.isOpen = false;
@@ -264,12 +335,19 @@ export class ServerConnection extends Listened implements Connection {
       // connect() tells its error to those who listen.
       this.pause = clock.setTimer(() => void this.connect().catch(() => {}), retryMs);
     }
-    this.events.emit('end');
+    this.events.emit('end', wasOpen);
   }
 }
 
-/** A connection for messages. */
-export class MessageConnection implements Subscriber {
+/** Where a command is sent. */
+export interface Target {
+  readonly to: ServerConnection;
+  /** Whether its slot is still being moved there, so that the command ASKING must come first. */
+  readonly asking?: boolean;
+}
+
+/** A connection for messages. It ends once. */
+export class MessageConnection {
   private live: LiveConnection | undefined;
   private closed = false;
   private ended: () => void = () => {};
@@ -279,6 +357,10 @@ export class MessageConnection implements Subscriber {
     private readonly needs: Needs,
   ) {}
 
+  /**
+   * Connects and subscribes. Rejects with the error of the client or the server. `flushed` is called whenever the data of the server were
+   * emptied or replaced, if the server tells.
+   */
   async open(channels: readonly string[], hear: (message: string) => void, flushed?: () => void): Promise<void> {
     try {
       const source = await this.locate();
@@ -303,6 +385,7 @@ export class MessageConnection implements Subscriber {
     };
   }
 
+  /** Ends the connection; whoever listens for its end is told. */
   drop(): void {
     this.live?.end(new Error('no answer'));
   }

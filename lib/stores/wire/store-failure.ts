@@ -10,6 +10,12 @@ import type { LockSpot } from './redis-keys.js';
 /** Error replies after which trying again does not help before an operator has acted. */
 const FOR_THE_OPERATOR = /\b(NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|DAMAGED|DENIED|can't run this command|ERR unknown command|ERR AUTH)\b/;
 
+/**
+ * The error replies of a server that is no master any more, which is left for the new one. Redis 6 says READONLY inside the error of a
+ * script, and others say ERR before it when a script passes the error on (refusal.lua).
+ */
+export const NO_MASTER = /^(?:ERR )?(?:READONLY|MASTERDOWN)\b|: -READONLY\b/;
+
 /** The line of a script that Redis 6.2 puts before the words of an error. */
 const IN_A_SCRIPT = /^@?user_script: ?\d+: -?(?=[A-Z]+ )/;
 
@@ -102,11 +108,10 @@ function withoutArguments(text: string): string {
 
 /**
  * Whether the slot is being moved to another node, so that a command with several keys cannot be served while one with a single key
- * can. ioredis tries the command on other nodes too, so the error that it reports in the end may be about redirections.
+ * can.
  */
 export function isTryAgain(error: unknown): boolean {
-  const reason = reasonOf(error);
-  return /\bTRYAGAIN\b|Too many Cluster redirections/.test(reason) && !/\bCLUSTERDOWN\b/.test(reason);
+  return /\b(?:TRYAGAIN|(?:ASK|MOVED) \d)/.test(reasonOf(error));
 }
 
 /**

@@ -7,8 +7,8 @@
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
 import type { LockMode } from '../../core/port/lock-options.js';
-import type { Subscriber } from './connections.js';
 import { decodeKey } from './redis-keys.js';
+import type { MessageConnection } from './server-connection.js';
 
 /** A grant as a script published it. Its end is in the server's time. */
 export interface PushedGrant {
@@ -51,7 +51,7 @@ const SUBSCRIBES_WITHIN_MS = 2_000;
 const DEAF_AFTER_MS = 500;
 
 export class WakeChannel {
-  private client: Subscriber | undefined;
+  private client: MessageConnection | undefined;
   private pause: Timer | undefined;
   private pauseMs = SHORTEST_PAUSE_MS;
   private openedAt = -Infinity;
@@ -60,7 +60,7 @@ export class WakeChannel {
   private readonly overdue = new Map<string, number>();
 
   constructor(
-    private readonly connect: () => Subscriber,
+    private readonly connect: () => MessageConnection,
     private readonly channels: readonly string[],
     private readonly clock: Clock,
     private readonly timeoutMs: number,
@@ -108,7 +108,7 @@ export class WakeChannel {
     this.stop();
   }
 
-  private start(): Subscriber {
+  private start(): MessageConnection {
     const client = this.connect();
     this.client = client;
     this.openedAt = this.clock.now();
@@ -116,7 +116,7 @@ export class WakeChannel {
     return client;
   }
 
-  private async subscribe(client: Subscriber): Promise<void> {
+  private async subscribe(client: MessageConnection): Promise<void> {
     const timer = this.clock.setTimer(() => client.drop(), Math.max(this.timeoutMs, SUBSCRIBES_WITHIN_MS));
     try {
       await client.open(this.channels, (message) => this.hear(message), this.listener.flushed);
@@ -139,7 +139,7 @@ export class WakeChannel {
   }
 
   private again(): void {
-    let client: Subscriber;
+    let client: MessageConnection;
     try {
       client = this.start();
     } catch {

@@ -29,8 +29,8 @@ export class WireFormat {
   /** Writes the format where there is none. @throws LockStoreError when the server does not answer, or other processes have another one */
   async claim(): Promise<void> {
     const { runner, keys, node } = this;
-    await runner.command('format', (client) => client.call('set', keys.format, this.ours, 'NX'));
-    const theirs = await runner.command('format', (client) => client.call('get', keys.format));
+    await runner.command('format', keys.format, (client) => client.call('set', keys.format, this.ours, 'NX'));
+    const theirs = await runner.command('format', keys.format, (client) => client.call('get', keys.format));
     if (theirs === null || theirs === this.ours) return;
     throw new LockStoreError(
       `Locks: the processes that use prefix '${keys.prefix}' on ${node} must agree on their format: found '${theirs}', this process has '${this.ours}'. ` +

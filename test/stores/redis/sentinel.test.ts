@@ -1,7 +1,7 @@
 /** The Redis store under Sentinel: masters that move away, die or freeze, and replicas that are counted. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireOutcome, AcquireRequest } from '../../../lib/core/port/lock-store.js';
-import { CONNECTION_NAME } from '../../../lib/stores/wire/connections.js';
+import { CONNECTION_NAME } from '../../../lib/stores/wire/server-connection.js';
 import type { ClientPackage } from '../../../lib/stores/wire/redis-target.js';
 import { LockService } from '../../../lib/lock.service.js';
 import { acquireRequest } from '../../support/acquire-request.js';

@@ -126,6 +126,7 @@ describe('a network that fails', () => {
     await proxy.deliverHeldUp();
     expect((await other.inspect(late.key)).mode).toBeNull();
     await resumes(idle, clock.now);
+    await eventually(() => expect(idle.parts.runner.underway).toHaveLength(0));
     idleMs = 600_000;
     expect(await idle.acquire(request({ notAfter: clock.now() + 300 }))).toMatchObject({ kind: 'granted' });
   });

@@ -4,8 +4,9 @@ import { describe, expect, it } from '@jest/globals';
 import type { Finding, StoreEvent } from '../../../lib/core/port/lock-events.js';
 import { outageNews, RecoveryNews, warnOfBlindness, canTellWhoListens } from '../../../lib/stores/redis/server-news.js';
 import type { Memories } from '../../../lib/stores/redis/server-view.js';
-import type { Connections, Sender } from '../../../lib/stores/wire/connections.js';
+import type { Connections } from '../../../lib/stores/wire/connections.js';
 import type { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
+import type { Sender } from '../../../lib/stores/wire/server-connection.js';
 
 function reports(): { told: Finding[]; report: (finding: Finding) => void } {
   const told: Finding[] = [];
@@ -51,7 +52,7 @@ describe('A server that is asked who listens', () => {
   async function ask(answer: number | Error, isCluster = false) {
     const asked: unknown[] = [];
     const sender = { call: async (...command: unknown[]) => (asked.push(command), ['channel', answer]) } as unknown as Sender;
-    const command = async (what: string, send: (client: Sender) => Promise<unknown>) => {
+    const command = async (what: string, _: undefined, send: (client: Sender) => Promise<unknown>) => {
       if (answer instanceof Error) throw answer;
       asked.push(what);
       return send(sender);

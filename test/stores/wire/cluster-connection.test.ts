@@ -1,7 +1,12 @@
 /** The connections to a Cluster, on virtual time, where a test speaks for the nodes: when they count as ended. */
 import { describe, expect, it } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
-import { ClusterConnection, type ClusterEntry } from '../../../lib/stores/wire/cluster-connection.js';
+import { Bundles } from '../../../lib/stores/wire/bundles.js';
+import type { ClusterEntry } from '../../../lib/stores/wire/cluster-connection.js';
+import { connectingBy, type Connection } from '../../../lib/stores/wire/connections.js';
+import { release } from '../../../lib/stores/wire/lua.generated.js';
+import { Outage } from '../../../lib/stores/wire/outage.js';
+import { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
 import { senderOf, type Client, type Source } from '../../../lib/stores/wire/server-connection.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
@@ -13,6 +18,8 @@ class OneNode {
   moves = false;
   /** Whether it knows its own host. A node that does not names only the port. */
   knowsHost = true;
+  /** Whether it cannot be reached. */
+  isGone = false;
   /** How many were made to it. */
   connections = 0;
   /** Says nothing until this is resolved. */
@@ -32,7 +39,7 @@ class OneNode {
   private client(): Client {
     this.connections += 1;
     const sender = senderOf(([command, what]) => this.answers(`${command!.toUpperCase()} ${what}`));
-    return { sender, connect: () => Promise.resolve(), destroy: () => {}, subscribe: () => Promise.resolve() };
+    return { sender, connect: () => (this.isGone ? Promise.reject(new Error('connect ECONNREFUSED')) : Promise.resolve()), destroy: () => {}, subscribe: () => Promise.resolve() };
   }
 
   /** Ends all connections. */
@@ -64,7 +71,7 @@ class CutOff {
     map: (address) => address,
   };
 
-  /** What was written to the second master, piece by piece. */
+  /** The keys of scripts that were written to the second master, write by write. */
   readonly written: string[][] = [];
   private corked: string[] | undefined;
 
@@ -73,9 +80,9 @@ class CutOff {
   }
 
   private client(port: number): Client {
-    const sender = senderOf(async ([command, key]): Promise<unknown> => {
+    const sender = senderOf(async ([command, , , scriptKey]): Promise<unknown> => {
       if (command === 'cluster') return [[0, 8_191, ['127.0.0.1', this.isCutOff && port !== 7001 ? 7003 : 7001]], [8_192, 16_383, ['127.0.0.1', 7002]]];
-      if (port === 7002 && command === 'GET') this.corked === undefined ? this.written.push([key!]) : this.corked.push(key!);
+      if (port === 7002 && command === 'EVALSHA') this.corked === undefined ? this.written.push([scriptKey!]) : this.corked.push(scriptKey!);
       if (this.isCutOff && port === 7001 && command === 'GET') throw new Error('CLUSTERDOWN The cluster is down');
       return port;
     });
@@ -92,39 +99,47 @@ class CutOff {
 
 interface Stage {
   readonly node: OneNode;
-  readonly connection: ClusterConnection;
+  readonly connection: Connection;
   readonly told: string[];
   readonly clock: FakeClock;
+  get(key: string): Promise<unknown>;
+}
+
+/** Commands may take 2 s, so that a node is given up after a silence of 1.5 s. */
+function connectTo(cluster: ClusterEntry, clock: FakeClock) {
+  const connections = connectingBy({ cluster })(2_000, clock);
+  const runner = new ScriptRunner(connections, clock, 2_000, new Outage(clock, { away: () => {}, back: () => {}, ask: () => {} }));
+  return { connections, connection: connections.commands, runner, get: (key: string) => runner.command('GET', key, (to) => to.call('GET', key)) };
 }
 
 function onStage(play: (stage: Stage) => Promise<void>): () => Promise<void> {
   const clock = new FakeClock();
   const node = new OneNode();
-  const target = { roots: [node.source], ofNodes: node.source, map: (address: { host: string; port: number }) => address };
-  const connection = new ClusterConnection(target, { clock, timeoutMs: 2_000 }, 1_000);
+  const { connections, connection, get } = connectTo({ roots: [node.source], ofNodes: node.source, map: (address) => address }, clock);
   const told: string[] = [];
   connection.onOpen(() => told.push('open'));
   connection.onEnd(() => told.push('end'));
   connection.onError(({ message }) => told.push(message));
-  return () => clock.runUntil(play({ node, connection, told, clock }).finally(() => connection.close()));
+  connections.onChange(() => told.push('change'));
+  return () => clock.runUntil(play({ node, connection, told, clock, get }).finally(() => connections.close()));
 }
 
 describe('The connection to a Cluster', () => {
-  it('has not ended while its nodes serve, though none of them says who has the slots', onStage(async ({ node, connection, told, clock }) => {
+  it('has not ended while its nodes serve, though none of them says who has the slots', onStage(async ({ node, connection, told, clock, get }) => {
     await connection.start();
     Object.assign(node, { saysSlots: false, moves: true });
-    expect(await connection.sender.call('GET', 'k')).toBe('OK');
+    expect(await get('k')).toBe('OK');
     await delay(clock, 1_000);
     expect(connection.state.isOpen).toBe(true);
     expect(told).toContain('ERR it is not known who has the slots');
     expect(told).not.toContain('end');
   }));
 
-  it('follows a redirection that names only a port to the host that was asked', onStage(async ({ node, connection }) => {
+  it('follows a redirection that names only a port to the host that was asked', onStage(async ({ node, connection, get }) => {
     await connection.start();
     const { connections } = node;
     Object.assign(node, { moves: true, knowsHost: false });
-    expect(await connection.sender.call('GET', 'k')).toBe('OK');
+    expect(await get('k')).toBe('OK');
     expect(node.connections).toBe(connections);
   }));
 
@@ -133,59 +148,73 @@ describe('The connection to a Cluster', () => {
     node.saysSlots = false;
     node.breaks();
     expect(connection.state.isOpen).toBe(false);
-    expect(told.slice(0, 3)).toEqual(['open', 'Socket closed unexpectedly', 'end']);
+    expect(told.filter((news) => news !== 'change').slice(0, 3)).toEqual(['open', 'Socket closed unexpectedly', 'end']);
     node.saysSlots = true;
     await delay(clock, 1_000);
     expect([told.at(-1), connection.state.isOpen]).toEqual(['open', true]);
   }));
 
-  it('leaves a node that owes an answer and says nothing', onStage(async ({ node, connection, told, clock }) => {
+  it('leaves a node that owes an answer and says nothing', onStage(async ({ node, connection, told, clock, get }) => {
     await connection.start();
     node.silence = new Promise(() => {});
-    connection.sender.call('GET', 'k').catch(() => {});
-    await delay(clock, 1_100);
-    expect(told).toContain('Connection is closed.');
+    get('k').catch(() => {});
+    await delay(clock, 1_600);
+    expect(told).toContain('no answer within 1500 ms');
   }));
 
-  it('keeps a node whose answers wait to be read because this process alone was late', onStage(async ({ node, connection, told, clock }) => {
+  it('keeps a node whose answers wait to be read because this process alone was late', onStage(async ({ node, connection, told, clock, get }) => {
     await connection.start();
     let answer = (): void => {};
     node.silence = new Promise((resolve) => (answer = resolve));
     // What has come is read behind the timers of the same turn.
     const { setTimer } = clock;
     clock.setTimer = (callback, ms) => setTimer.call(clock, () => (callback(), answer()), ms);
-    const sent = connection.sender.call('GET', 'k');
-    await delay(clock, 1_100);
+    const sent = get('k');
+    await delay(clock, 1_600);
     expect(await sent).toBe('OK');
-    expect(told).toEqual(['open']);
+    expect(told.filter((news) => news !== 'change')).toEqual(['open']);
   }));
 
-  it('writes what is sent together in pieces of up to eight commands to each node, and everything else at once', async () => {
+  it('says once that other servers may answer where a node has ended, however often it cannot be reached then', onStage(async ({ node, connection, told, clock }) => {
+    await connection.start();
+    node.isGone = true;
+    told.length = 0;
+    node.breaks();
+    await delay(clock, 5_000);
+    expect(told.filter((news) => news === 'end').length).toBeGreaterThan(10);
+    expect(told.filter((news) => news === 'change').length).toBeLessThan(5);
+  }));
+
+  it('writes what one turn of the event loop sends to a node at once', async () => {
     const cluster = new CutOff();
     const clock = new FakeClock();
-    const connection = new ClusterConnection(cluster.target, { clock, timeoutMs: 2_000 }, 1_000);
+    const { connections, connection, runner } = connectTo(cluster.target, clock);
     await connection.start();
+    const bundles = new Bundles(runner);
     const keys = Array.from({ length: 10 }, (_, n) => `{k1}:${n}`);
-    await clock.runUntil(Promise.all([connection.sender.call('GET', '{k1}:a'), connection.sender.call('GET', '{k1}:b')]));
-    let sent: Promise<unknown>[] = [];
-    connection.inFewWrites(() => (sent = keys.map((key) => connection.sender.call('GET', key))));
-    expect(cluster.written).toEqual([['{k1}:a'], ['{k1}:b'], keys.slice(0, 8), keys.slice(8)]);
-    await clock.runUntil(Promise.all(sent));
-    connection.close();
+    const answers = keys.map(
+      (lockKey, source) =>
+        new Promise((answered, failed) => {
+          bundles.add(release, source, { key: lockKey, lockKey, askedAt: clock.now(), addTo: (to) => void to.push(lockKey), answered, failed });
+        }),
+    );
+    await clock.runUntil(Promise.all(answers));
+    expect(cluster.written).toEqual([keys.slice(0, 1), keys.slice(1)]);
+    connections.close();
   });
 
   it('C3: follows the others where one master is cut off from them and says what was before', async () => {
     const clock = new FakeClock();
     const cluster = new CutOff();
-    const connection = new ClusterConnection(cluster.target, { clock, timeoutMs: 2_000 }, 1_000);
+    const { connections, connection, get } = connectTo(cluster.target, clock);
     await clock.runUntil(
       (async () => {
         await connection.start();
-        expect(await connection.sender.call('GET', 'k')).toBe(7001);
+        expect(await get('k')).toBe(7001);
         cluster.isCutOff = true;
-        expect(await connection.sender.call('GET', 'k')).toBe(7003);
-        expect(await connection.sender.call('GET', 'a')).toBe(7002);
-      })().finally(() => connection.close()),
+        expect(await get('k')).toBe(7003);
+        expect(await get('a')).toBe(7002);
+      })().finally(() => connections.close()),
     );
   });
 });

@@ -31,7 +31,7 @@ afterAll(() => server.stop());
 async function packageFor(target: RedisTarget, wanted?: ClientPackage): Promise<ClientPackage> {
   const connections = (await connectTo(target, wanted))(2_000, systemClock);
   await connections.commands.start();
-  const { sender } = connections.commands;
+  const { sender } = connections.masters()[0]!;
   connections.close();
   return sender instanceof Redis ? 'ioredis' : 'redis';
 }
@@ -206,7 +206,7 @@ describe.each(PACKAGES)('A connection by %s', (client) => {
     const connections = connectBy(server.url, client)(2_000, clock);
     await connections.commands.start();
     const cut = async (): Promise<void> => {
-      const ended = new Promise<void>((resolve) => connections.commands.onEnd(resolve));
+      const ended = new Promise((resolve) => connections.commands.onEnd(resolve));
       await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
       await ended;
     };
@@ -215,7 +215,7 @@ describe.each(PACKAGES)('A connection by %s', (client) => {
     const open = new Promise<void>((resolve) => connections.commands.onOpen(resolve));
     await clock.advance(1_000);
     await open;
-    expect(await connections.commands.sender.call('ping')).toBe('PONG');
+    expect(await connections.masters()[0]!.sender.call('ping')).toBe('PONG');
     await cut();
     connections.close();
     expect(clock.pendingTimers).toBe(0);

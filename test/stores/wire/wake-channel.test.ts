@@ -1,7 +1,7 @@
 /** The subscriber connection: what it hears, and how it is replaced when it hears nothing. */
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../../lib/core/port/clock.js';
-import type { Subscriber } from '../../../lib/stores/wire/connections.js';
+import type { MessageConnection } from '../../../lib/stores/wire/server-connection.js';
 import { WakeChannel, type PushedGrant } from '../../../lib/stores/wire/wake-channel.js';
 import { eventually } from '../../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
@@ -20,7 +20,7 @@ beforeEach(async () => {
   heard = [];
   connects = 0;
   const connections = connectBy(proxy.url)(2_000, systemClock);
-  const connect = (): Subscriber => {
+  const connect = (): MessageConnection => {
     connects++;
     return connections.subscribe();
   };
