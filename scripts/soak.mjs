@@ -1,6 +1,6 @@
 // Runs the long tests: npm run test:soak -- [--scenario <part of its name, or a topology>] [--seed <first>] [--runs <of each>, or
 // --hours <for all together>] [--side-by-side <at once>]. With the name of a scenario and a seed that a run printed, the same faults happen again. Without
-// a scenario the tests of crowds of many processes run too. `--scenario 'recovery: cluster'` holds many leases while a server forgets.
+// a scenario the test of a hundred thousand leases runs too. `--scenario 'recovery: cluster'` holds many leases while a server forgets.
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';

@@ -46,48 +46,6 @@ describe('Processes on one Redis', () => {
     expect(await lease.release()).toBe('released');
   });
 
-  it('leave a lock free within one lease when they are killed', async () => {
-    const [holder, other] = await Promise.all([start(), start()]);
-    const leaseMs = 1_500;
-    const old = await holder.hold('k', { leaseMs });
-    const killedAt = performance.now();
-    await holder.kill();
-    const lease = await other.hold('k');
-    expect(performance.now() - killedAt).toBeLessThan(leaseMs + 500);
-    expect(lease.fence).toBeGreaterThan(old.fence);
-  });
-
-  it('that were stopped for two leases find out at once that they hold nothing any more', async () => {
-    const [holder, other] = await Promise.all([start(), start()]);
-    const old = await holder.hold('k', { leaseMs: 500 });
-    holder.pause();
-    const lease = await other.hold('k', { leaseMs: 500 });
-    await eventually(async () => expect((await lease.look()).remainingMs).toBeGreaterThan(0));
-    holder.resume();
-    expect(await old.look()).toEqual({ held: false, aborted: true, remainingMs: 0 });
-    expect(await old.release()).toBe('lost');
-    expect(lease.fence).toBeGreaterThan(old.fence);
-    expect(await lease.look()).toMatchObject({ held: true, aborted: false });
-    expect(await lease.release()).toBe('released');
-  });
-
-  it('that wait are not kept by waiters whose processes were killed', async () => {
-    const holder = await start();
-    const lease = await holder.hold('k');
-    const dead = await Promise.all([start(), start(), start()]);
-    for (const [n, worker] of dead.entries()) {
-      for (let place = 0; place < 5; place++) void worker.hold('k', { waitMs: 60_000, leaseMs: 10_000 + n * 10 + place }).catch(() => {});
-    }
-    await eventually(async () => expect((await holder.inspect('k')).waiters).toHaveLength(dead.length));
-    const live = holder.hold('k', { waitMs: 60_000, mode: 'write', leaseMs: 9_000 });
-    await Promise.all(dead.map((worker) => worker.kill()));
-    const since = performance.now();
-    await lease.release();
-    const next = await live;
-    expect(performance.now() - since).toBeLessThan(5_000);
-    await next.release();
-  });
-
   it('exit by themselves after close, and after SIGTERM with code 0 once their holders are done', async () => {
     const [idle, busy] = await Promise.all([start(), start({ shutdownGraceMs: 5_000 })]);
     expect(await idle.close()).toBe(0);
@@ -99,5 +57,25 @@ describe('Processes on one Redis', () => {
     expect(await lease.release()).toBe('released');
     expect(await busy.exited).toEqual({ code: 0, signal: null });
     expect(busy.errors).toBe('');
+  });
+
+  it('hear of an outage in mid-hold, are refused within waitMs, are served again, and end by themselves though Redis is down', async () => {
+    const [holder, other] = await Promise.all([start({ commandTimeoutMs: 1_000 }), start({ commandTimeoutMs: 1_000 })]);
+    const lease = await holder.hold('k', { leaseMs: 600 });
+    await redis.kill();
+    const since = performance.now();
+    await expect(other.hold('k', { waitMs: 500 })).rejects.toMatchObject({ code: 'LOCK_STORE', message: expect.stringContaining('500 ms') });
+    expect(performance.now() - since).toBeLessThan(1_500);
+    await expect(other.hold('k', { waitMs: 900 })).rejects.toMatchObject({ code: 'LOCK_STORE' });
+    expect(await lease.look()).toEqual({ held: false, aborted: true, remainingMs: 0 });
+    expect(await lease.release()).toBe('lost');
+    await redis.restart({ keepData: false });
+    const again = await other.hold('k', { waitMs: 2_000 });
+    expect(again.fence).toBeGreaterThan(lease.fence);
+    expect(await again.release()).toBe('released');
+    await redis.kill();
+    expect(await Promise.all([holder.close(), other.close()])).toEqual([0, 0]);
+    expect(holder.errors + other.errors).toBe('');
+    await redis.start();
   });
 });

@@ -31,8 +31,7 @@ export type Act =
   | { readonly act: 'handOff'; readonly who: number; readonly ticket: number; readonly withinMs: number }
   | { readonly act: 'adopt'; readonly key: number; readonly ticket: number; readonly leaseMs: number }
   /** From all holders of a key, or from the one with this request's fence. */
-  | { readonly act: 'forceRelease'; readonly key: number; readonly who: number | undefined }
-  | { readonly act: 'pass'; readonly ms: number };
+  | { readonly act: 'forceRelease'; readonly key: number; readonly who: number | undefined };
 
 export const KEYS_OF_A_RUN = 3;
 /** The key of which most requests want a permit. */
@@ -40,7 +39,7 @@ const PERMIT_KEY = 2;
 /** The number that most of them name. */
 const PERMITS = 2;
 
-/** Far longer than a run takes where time cannot be driven, and apart from each other by more than it takes. */
+/** Far longer than a run takes, and apart from each other by more than it takes. */
 const leases = fc.constantFrom(20_000, 30_000, 45_000);
 const someone = fc.nat(200);
 const key = fc.nat(KEYS_OF_A_RUN - 1);
@@ -90,16 +89,7 @@ const follow: readonly fc.WeightedArbitrary<Act>[] = [
   { weight: 1, arbitrary: fc.record({ act: fc.constant('forceRelease' as const), key, who: fc.option(someone, { nil: undefined }) }, PLAIN) },
 ];
 
-/**
- * The steps let everything end that can: a first lease, a place in the queue, a lease. They are odd, so that no end
- * falls on the very instant of an act, where a millisecond of rounding would decide.
- */
-const pass: fc.WeightedArbitrary<Act> = {
-  weight: 4,
-  arbitrary: fc.record({ act: fc.constant('pass' as const), ms: fc.constantFrom(701, 1_607, 2_609, 11_003, 21_011) }, PLAIN),
-};
-
 /** A run of up to `most` acts. */
-export function runs(most: number, timePasses: boolean): fc.Arbitrary<Act[]> {
-  return fc.array(fc.oneof(...follow, ...(timePasses ? [pass] : [])), { minLength: 1, maxLength: most, size: 'max' });
+export function runs(most: number): fc.Arbitrary<Act[]> {
+  return fc.array(fc.oneof(...follow), { minLength: 1, maxLength: most, size: 'max' });
 }

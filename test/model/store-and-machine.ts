@@ -18,8 +18,6 @@ export interface ModelTarget {
   /** The wakes of both processes since they were opened. */
   readonly wakes: readonly Wake[];
   readonly clock: Clock;
-  /** Lets time pass for the store and all; without it a run must be over before anything ends. */
-  readonly pass?: (ms: number) => Promise<void>;
 }
 
 export class StoreAndMachine {
@@ -52,9 +50,8 @@ export class StoreAndMachine {
     const heard = (owed: Wake): boolean =>
       this.target.wakes.some(({ id, kind }) => id === owed.id && (kind === owed.kind || (kind === 'ask' && owed.kind === 'granted')));
     const missing = (): Wake[] => this.owedWakes.filter((owed) => !heard(owed));
-    const { clock, pass } = this.target;
     // Not arriving is told by what is missing.
-    await (pass === undefined ? until(clock, () => missing().length === 0, 'all wakes arrive', 2_000).catch(() => undefined) : pass(50));
+    await until(this.target.clock, () => missing().length === 0, 'all wakes arrive', 2_000).catch(() => undefined);
     expect(missing()).toEqual([]);
     await this.model.close();
   }
@@ -63,8 +60,6 @@ export class StoreAndMachine {
     switch (act.act) {
       case 'acquire':
         return this.acquire(await this.newRequest(act));
-      case 'pass':
-        return this.target.pass?.(act.ms);
       case 'forceRelease':
         return this.forceRelease(this.nameOf(act.key), act.who);
       case 'adopt':
@@ -75,7 +70,7 @@ export class StoreAndMachine {
     }
   }
 
-  private follow(act: Exclude<Act, { act: 'acquire' | 'pass' | 'forceRelease' | 'adopt' }>): Promise<unknown> {
+  private follow(act: Exclude<Act, { act: 'acquire' | 'forceRelease' | 'adopt' }>): Promise<unknown> {
     switch (act.act) {
       case 'repeat':
         return this.acquire(this.request(act.who));

@@ -1,5 +1,4 @@
 /** The side of a driven process: what its script imports to load the built package and to answer the calls of its test. */
-import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
 /** What the test gave to the script. */
@@ -10,17 +9,11 @@ export function load(path = 'index.js') {
   return import(new URL(path, pathToFileURL(process.env.HOLDFAST_PACKAGE)));
 }
 
-/** Verbs of every process. */
-const common = {
-  /** Whether node-redis was loaded, which locks do only when they use it. */
-  hasNodeRedis: () => Object.keys(createRequire(import.meta.url).cache).some((path) => path.includes('/@redis/client/')),
-};
-
 /** Answers each call by the verb that it names, and tells the test that the process is ready. */
 export function answerCalls(verbs) {
   process.on('message', async ({ call, verb, args }) => {
     try {
-      const result = await (verbs[verb] ?? common[verb])(args);
+      const result = await verbs[verb](args);
       if (process.connected) process.send({ call, result });
     } catch ({ name, code, key, message, stack }) {
       if (process.connected) process.send({ call, error: { name, code, key, message, stack } });

@@ -2,7 +2,7 @@
  * A process of a test's own that loads the built package and does what the test calls for, to be paused, killed and ended.
  * Its script names what it can do, by verbs (answer-calls.mjs):
  *
- *   const one = new DrivenProcess('test/soak/port-process.mjs', { url });
+ *   const one = new DrivenProcess('test/support/ticket-process.mjs', { options });
  *   await one.ready;
  *   await one.ask('hold', { key: 'order:1' });
  *   one.pause();

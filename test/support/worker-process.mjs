@@ -29,8 +29,6 @@ class App {}
 Module({ imports: [LockModule.forRoot({ client: process.env.HOLDFAST_TEST_CLIENT ?? 'ioredis', ...given })], providers: [Counter] })(App);
 
 const leases = new Map();
-/** Whether the callers that take permits have done enough. */
-let stopped = false;
 const verbs = {
   async hold({ name, key, options }) {
     const lease = await locks.acquire(key, options);
@@ -71,34 +69,6 @@ const verbs = {
       });
     }
     await accounts.quit();
-  },
-  /** Callers that hold a permit again and again. Each notes at `at`, while it is sure of its lease, since when and until when it was. */
-  async takesPermits({ key, permits, callers, leaseMs, at }) {
-    const notes = new Redis(at);
-    const now = () => Number(process.hrtime.bigint() / 1_000n) / 1_000;
-    let holds = 0;
-    stopped = false;
-    const hold = async (lease) => {
-      const [name, since] = [`${process.pid}.${(holds += 1)}`, now()];
-      for (let step = 0; step < 3; step++) {
-        try {
-          lease.assertHeld();
-        } catch {
-          return;
-        }
-        await notes.hset('holds', name, `${since} ${now()} ${lease.fence}`);
-        await new Promise((resolve) => setTimeout(resolve, 2));
-      }
-    };
-    const caller = async () => {
-      while (!stopped) await locks.withLock(key, { permits, leaseMs, waitMs: Infinity, onLost: 'ignore' }, hold).catch((error) => { if (error.code !== 'LOCK_STORE') throw error; });
-    };
-    await Promise.all(Array.from({ length: callers }, caller));
-    await notes.quit();
-    return holds;
-  },
-  stops() {
-    stopped = true;
   },
   inspect: ({ key }) => locks.inspect(key),
   async close() {

@@ -48,15 +48,6 @@ export class Worker extends DrivenProcess {
     return this.ask('transfers', { from, to, times, at });
   }
 
-  /** Callers of this process hold a permit again and again until they are told to stop. Answers how often they did. */
-  takesPermits(how: { key: string; permits: number; callers: number; leaseMs: number; at: string }): Promise<number> {
-    return this.ask('takesPermits', how);
-  }
-
-  stops(): Promise<void> {
-    return this.ask('stops');
-  }
-
   inspect(key: string): Promise<LockState> {
     return this.ask('inspect', { key });
   }
