@@ -9,7 +9,7 @@ import { PAGE_FILES } from '../../lib/board/page.generated.js';
 import { SeenWaiters } from '../../lib/board/seen-waiters.js';
 import { LockLostError } from '../../lib/core/port/errors.js';
 import type { LockEvent, StoreEvent } from '../../lib/core/port/lock-events.js';
-import { type LockState, whereaboutsOf } from '../../lib/core/port/lock-state.js';
+import { type LockState } from '../../lib/core/port/lock-state.js';
 import { FakeClock } from '../support/fake-clock.js';
 import { Fleet } from '../support/locks.js';
 
@@ -123,11 +123,6 @@ describe('the overview of many locks', () => {
     const { rows, ...sums } = await overviewOf(some(), 3);
     expect(rows.map(({ key }) => key)).toEqual(['order:1', 'leader:indexer', 'a']);
     expect(sums).toEqual({ held: 4, waitedFor: 1, waiting: 3, processes: 2, led: 1, inGrace: 1, more: 1 });
-  });
-
-  it('reads host and process from a holder id, where they are told', () => {
-    expect(whereaboutsOf('web-1:12:abcdefgh.5z')).toEqual({ host: 'web-1', pid: 12, process: 'web-1:12:abcdefgh' });
-    expect(whereaboutsOf('abcdefgh.5z')).toEqual({ process: 'abcdefgh' });
   });
 });
 

@@ -157,14 +157,6 @@ describe('over HTTP', () => {
     }
   });
 
-  it('needs nothing injected', async () => {
-    @Controller('alone')
-    @UseFilters(new LockExceptionFilter())
-    class Alone extends Orders {}
-    const app = await startApp({ controllers: [Alone] });
-    await request(app.getHttpServer()).get('/alone/errors/timeout').expect(423);
-  });
-
   it('adds nothing to an answer that has begun, but ends it', () => {
     const send = jest.fn();
     const end = jest.fn();
@@ -200,12 +192,6 @@ describe('over other transports', () => {
     return new LockExceptionFilter().catch(error, host);
   };
 
-  it('a resolver fails with a code', () => {
-    const error = filtered('graphql', []);
-    expect(error).toBeInstanceOf(Error);
-    expect(error).toHaveProperty('extensions', { code: 'LOCK_TIMEOUT', http: { status: 423 } });
-  });
-
   it.each<[string, object]>([
     ['which can only emit', {}],
     ['which can send as well', { send: jest.fn() }],
@@ -226,12 +212,6 @@ describe('over other transports', () => {
     filtered('ws', [{ emit, send, readyState: 1 }]);
     expect(emit).not.toHaveBeenCalled();
     expect(JSON.parse(send.mock.calls[0]![0])).toMatchObject({ event: 'exception', data: { code: 'LOCK_TIMEOUT' } });
-  });
-
-  it('a message of a microservice is answered by an error', async () => {
-    const answer = filtered('rpc', [], errors['store']!);
-    if (!isObservable(answer)) throw new Error('expected an Observable');
-    await expect(firstValueFrom(answer)).rejects.toMatchObject({ status: 'error', code: 'LOCK_STORE' });
   });
 
   it.each([['timeout', 10], ['store', 14], ['closed', 14], ['key', 3], ['lost', 13], ['usage', 9]])('a call of gRPC that failed by %s has the status %i', async (name, code) => {

@@ -88,15 +88,6 @@ describe('options', () => {
     const app = await startAlone({ imports: [LockModule.forRoot({ embedded: true })], providers: [Shop] });
     expect(await app.get(Shop).open()).toBe('shop');
   });
-
-  it('of a decorator that cannot work with those of the module are refused at boot, naming the method', async () => {
-    @Injectable()
-    class Slow {
-      @Locked('slow', { leaseMs: 120_000 })
-      async run(): Promise<void> {}
-    }
-    await expect(startApp({ providers: [Slow] })).rejects.toThrow(/^Slow\.run: Lock options: expected leaseMs/);
-  });
 });
 
 describe('a name of a lock module', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { Observable } from 'rxjs';
-import { Locked, LockService, LockUsageError, type LockEvent } from '../../lib/index.js';
+import { Locked, LockService, LockUsageError } from '../../lib/index.js';
 import { lockMethod } from '../../lib/nest/lock-method.js';
 import { Gate, startApp, until } from './application.js';
 
@@ -64,12 +64,6 @@ describe('A method with permits', () => {
     expect(await mail.locks.inspect('smtp')).toMatchObject({ mode: null, holders: [] });
   });
 
-  it('that calls another one with the same permits takes no second one', async () => {
-    const mail = (await startApp(embedded)).get(MailService);
-    expect(await Promise.all([mail.sendTwice(), mail.sendTwice(), mail.sendTwice(), mail.sendTwice()])).toEqual([2, 2, 2, 2]);
-    expect(mail.most).toBeLessThanOrEqual(3);
-  });
-
   it('and a stream keeps its permit from subscription to unsubscription', async () => {
     const mail = (await startApp(embedded)).get(MailService);
     const subscriptions = Array.from({ length: 5 }, () => mail.stream().subscribe());
@@ -78,16 +72,6 @@ describe('A method with permits', () => {
     await until(() => mail.inside === 2);
     for (const subscription of subscriptions) subscription.unsubscribe();
     await until(async () => !(await mail.locks.isLocked('smtp')));
-  });
-
-  it('is told in events like every other', async () => {
-    const mail = (await startApp(embedded)).get(MailService);
-    const events: LockEvent[] = [];
-    mail.locks.events.subscribe((event) => events.push(event));
-    await Promise.all([mail.send(), mail.send()]);
-    expect(events.map(({ type }) => type).sort()).toEqual(['granted', 'granted', 'released', 'released']);
-    const fences = events.flatMap((event) => (event.type === 'granted' ? [event.fence] : []));
-    expect(new Set(fences).size).toBe(2);
   });
 });
 

@@ -1,11 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { once } from 'node:events';
 import { Inject, Injectable, Module, Scope, type Type } from '@nestjs/common';
 import { LazyModuleLoader } from '@nestjs/core';
-import { Leader, Locked, LockModule, LockService, type Lease } from '../../lib/index.js';
+import { Locked, LockModule, LockService } from '../../lib/index.js';
 import { locksToken } from '../../lib/nest/lock-names.js';
 import { gate } from '../support/locks.js';
-import { startAlone, startApp } from './application.js';
+import { startApp } from './application.js';
 
 /** Counts who is inside at the same time, over all objects of a test. */
 class Room {
@@ -175,28 +174,6 @@ describe('an object from a factory', () => {
   });
 });
 
-describe('an object that outlives its application', () => {
-  it('is locked in the next one', async () => {
-    class Ledger {
-      @Locked('ledger')
-      async settle(): Promise<string> {
-        return 'settled';
-      }
-    }
-    const value = new Ledger();
-    const one = await startApp({ providers: [{ provide: Ledger, useValue: value }] });
-    expect(await value.settle()).toBe('settled');
-    await one.close();
-    await expect(value.settle()).rejects.toThrow(/shutting down/);
-    const two = await startApp({ providers: [{ provide: Ledger, useValue: value }] });
-    await using _held = await two.get(LockService).acquire('ledger');
-    const settled = value.settle();
-    expect((await two.get(LockService).inspect('ledger')).holders).toHaveLength(1);
-    await _held.release();
-    expect(await settled).toBe('settled');
-  });
-});
-
 describe('an object from a factory that is frozen', () => {
   it.each<[string, (made: object) => object]>([['frozen', Object.freeze], ['sealed', Object.seal], ['closed to new fields', Object.preventExtensions]])('or %s has its locks, also of two modules', async (_how, close) => {
     class Closed {
@@ -265,35 +242,5 @@ describe('a module that is not global', () => {
     const app = await startApp({ imports: [WorkModule] }, LockModule.forRoot({ embedded: true, name: 'unused' }));
     await Promise.all([app.get(Worker).work(), app.get(Worker).work()]);
     expect(app.get(Room).most).toBe(1);
-  });
-
-  it('gives its locks, and not those of another one, to what factories of its module make', async () => {
-    class Ledger {
-      constructor(readonly locks: LockService) {}
-
-      @Locked('ledger')
-      async settle(): Promise<boolean> {
-        return this.locks.isLocked('ledger');
-      }
-
-      @Leader('bookkeeper')
-      async lead({ signal }: Lease): Promise<void> {
-        await once(signal, 'abort');
-      }
-    }
-    const ledgers = ['near', 'far'].map((name) => {
-      @Module({
-        imports: [LockModule.forRoot({ embedded: true, isGlobal: false })],
-        providers: [{ provide: name, inject: [LockService], useFactory: (locks: LockService) => new Ledger(locks) }],
-      })
-      class LedgerModule {}
-      return LedgerModule;
-    });
-    const app = await startAlone({ imports: ledgers });
-    for (const name of ['near', 'far']) {
-      const ledger = app.get<Ledger>(name);
-      expect({ name, locked: await ledger.settle() }).toEqual({ name, locked: true });
-      expect(ledger.locks.leaderships).toHaveLength(1);
-    }
   });
 });

@@ -59,16 +59,4 @@ describe('A locked method that waited in vain', () => {
     expect(error.message).toContain(`Held by OrderService.pay in ${hostname().replace(/[^A-Za-z0-9-]/g, '-').slice(-16)}, pid ${process.pid} since 20`);
     expect(error.stack).toMatch(/at (async )?shipTheOrder /);
   });
-
-  it('asks nobody who holds the lock when it has something else to do', async () => {
-    const { orders, inspect } = await start();
-    const paying = orders.pay('2');
-    await until(() => orders.working);
-    expect(await orders.remind('2')).toBeUndefined();
-    expect(inspect).not.toHaveBeenCalled();
-    await expect(orders.ship('2')).rejects.toBeInstanceOf(LockTimeoutError);
-    expect(inspect).toHaveBeenCalledTimes(1);
-    orders.gate.release();
-    await paying;
-  });
 });

@@ -151,25 +151,3 @@ describe('an application whose locks need replicas', () => {
     expect(await payments.refund('1')).toBe('refunded 1');
   });
 });
-
-describe('a call that asks for replicas', () => {
-  it('waits for its turn, and its lease is renewed', async () => {
-    const test = new TestLocks();
-    const first = await test.locks.acquire('payment:1', { minReplicas: 2 });
-    const waiting = test.locks.acquire('payment:1', { minReplicas: 2, waitMs: 300_000 });
-    await test.advance(120_000);
-    expect(first.signal.aborted).toBe(false);
-    expect(await first.release()).toBe('released');
-    const second = await waiting;
-    await test.advance(120_000);
-    expect(await second.release()).toBe('released');
-  });
-
-  it('adopts a ticket', async () => {
-    const test = new TestLocks();
-    const ticket = await (await test.locks.acquire('payment:1')).handOff();
-    const lease = await test.locks.adopt(ticket, { minReplicas: 2 });
-    await test.advance(120_000);
-    expect(await lease.release()).toBe('released');
-  });
-});

@@ -1,9 +1,9 @@
 /** What a user's unit test can stage with `nestjs-holdfast/testing`, without Redis and without waiting. */
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { Controller, Get, Injectable, UseInterceptors } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import {
-  InjectLocks, type Lease, Locked, LockInterceptor, LockLostError, LockModule, LockService, LockStoreError, LockTimeoutError, LockUsageError, ReadLock,
+  InjectLocks, type Lease, Locked, LockLostError, LockModule, LockService, LockStoreError, LockTimeoutError, LockUsageError, ReadLock,
 } from 'nestjs-holdfast';
 import { TestLocks } from 'nestjs-holdfast/testing';
 
@@ -205,25 +205,6 @@ describe('TestLocks', () => {
     await lease.release();
   });
 
-  it('advance passes minHoldMs, fixed leases and maxHoldMs; without it they last', async () => {
-    const { test, orders } = await setUp();
-    expect(await orders.draw()).toBe('drawn');
-    expect(await orders.draw()).toBeUndefined();
-    await test.advance(30_000);
-    expect(await orders.draw()).toBe('drawn');
-
-    const fixed = await test.locks.acquire('fixed', { leaseMs: 5_000, renew: false });
-    const long = await test.locks.acquire('long', { maxHoldMs: 8_000 });
-    const renewed = await test.locks.acquire('renewed');
-    await aWhile();
-    expect([fixed, long, renewed].map(({ signal }) => signal.aborted)).toEqual([false, false, false]);
-    await test.advance(6_000);
-    expect([fixed, long, renewed].map(({ signal }) => signal.aborted)).toEqual([true, false, false]);
-    await test.advance(60_000);
-    expect([fixed, long, renewed].map(({ signal }) => signal.aborted)).toEqual([true, true, false]);
-    await Promise.all([fixed, long, renewed].map((lease) => lease.release()));
-  });
-
   it('what lasts so many milliseconds is over when so many have been advanced, and not one before', async () => {
     const { test, orders } = await setUp();
     const isFree = async (key: string): Promise<boolean> => (await (await test.locks.tryAcquire(key))?.release()) === 'released';
@@ -259,14 +240,6 @@ describe('TestLocks', () => {
     await expect(test.busy('k', { forMs: ms })).rejects.toThrow(/TestLocks\.busy\('k'\): expected forMs to be a whole number from 0 to 1099511627776, got/);
     await expect(test.busy('k', 5_000 as never)).rejects.toThrow(/expected options to be an object such as \{ forMs: 5000 \}, got 5000/);
     expect(await test.locks.isLocked('k')).toBe(false);
-  });
-
-  it('a call waits through the minHoldMs of another without real time', async () => {
-    const test = new TestLocks();
-    await test.locks.withLock('k', { minHoldMs: 5_000 }, async () => {});
-    const lease = await test.locks.acquire('k', { waitMs: 8_000 });
-    expect(lease.fence).toBeGreaterThan(0);
-    await lease.release();
   });
 
   it("does not see the runner's fake timers, and fake time is not the locks' time", async () => {
@@ -306,27 +279,6 @@ describe('TestLocks', () => {
     expect(forgotten.signal.aborted).toBe(true);
     await paid;
     await test.locks.close();
-  });
-});
-
-describe('a test module without locks, whose mocks are empty objects', () => {
-  it('is told at the call to import TestLocks', async () => {
-    const module = await Test.createTestingModule({ providers: [OrderService] }).useMocker(() => ({})).compile();
-    closing.push(() => module.close());
-    const paid = module.get(OrderService).pay('1');
-    await expect(paid).rejects.toThrow(LockUsageError);
-    await expect(paid).rejects.toThrow(/^OrderService\.pay is locked, but .*a mock \(useMocker\).*new TestLocks\(\)\.asModule\(\)/);
-  });
-
-  it('is told when a locked route is made', async () => {
-    @Controller()
-    class Carts {
-      @Get()
-      @UseInterceptors(LockInterceptor.of('cart'))
-      show(): void {}
-    }
-    const made = Test.createTestingModule({ controllers: [Carts] }).useMocker(() => ({})).compile();
-    await expect(made).rejects.toThrow(/^LockInterceptor\.of\('cart'\) locks a route, but .*a mock \(useMocker\)/);
   });
 });
 
@@ -403,13 +355,6 @@ describe('a lock with permits in a test', () => {
     await (await test.locks.acquire('smtp', { permits: 3 })).release();
   });
 
-  it('is free again when the time is over for which it was busy', async () => {
-    const test = new TestLocks();
-    await test.busy('smtp', { forMs: 5_000 });
-    const lease = await test.locks.acquire('smtp', { permits: 3, waitMs: 10_000 });
-    await lease.release();
-  });
-
   it('is held as often as it has permits, and loses them all at once', async () => {
     const test = new TestLocks();
     const [one, other] = [await test.locks.acquire('smtp', { permits: 2 }), await test.locks.acquire('smtp', { permits: 2 })];
@@ -421,17 +366,6 @@ describe('a lock with permits in a test', () => {
       expect(await lease.release()).toBe('lost');
     }
     await (await test.locks.acquire('smtp', { permits: 2 })).release();
-  });
-
-  it('gives a permit back with the lease of a holder that the store cannot hear of', async () => {
-    const test = new TestLocks();
-    const held = await test.locks.acquire('smtp', { permits: 2, leaseMs: 5_000, renew: false });
-    const other = await test.locks.acquire('smtp', { permits: 2 });
-    await test.advance(5_000);
-    expect(held.signal.aborted).toBe(true);
-    const next = await test.locks.acquire('smtp', { permits: 2 });
-    expect(next.fence).toBeGreaterThan(other.fence);
-    for (const lease of [other, next]) await lease.release();
   });
 
   it('takes no option that there is not', () => {

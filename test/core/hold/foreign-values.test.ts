@@ -88,7 +88,7 @@ describe('A signal that only has aborted, reason and listeners', () => {
 
   it('may make a new reason whenever it is asked: a busy lock and a signal are not taken for each other', async () => {
     const { fleet, locks } = alone();
-    const held = await fleet.process().locks.acquire('k');
+    await fleet.process().locks.acquire('k');
     const types: string[] = [];
     locks.events.subscribe(({ type }) => types.push(type));
     const { signal, abort } = plainSignal();
@@ -98,7 +98,6 @@ describe('A signal that only has aborted, reason and listeners', () => {
     abort();
     await ended;
     expect(types).toEqual(['waiting', 'cancelled']);
-    await held.release();
   });
 });
 
@@ -127,19 +126,18 @@ describe('A signal that does not keep its word', () => {
 
   it('and has no reason to be read is aborted with what it threw', async () => {
     const { fleet, locks } = alone();
-    const held = await fleet.process().locks.acquire('k');
+    await fleet.process().locks.acquire('k');
     const { signal, abort } = plainSignal();
     Object.defineProperty(signal, 'reason', { get: refuse, set: () => {} });
     const ended = expect(locks.acquire('k', { signal })).rejects.toThrow('nobody may look at this');
     await fleet.clock.advance(5);
     abort();
     await ended;
-    await held.release();
   });
 
   it('and aborts with a revoked Proxy ends every call with it: one that waits inside a hold, and one of several locks', async () => {
     const { fleet, locks } = alone();
-    const held = await fleet.process().locks.acquire('k');
+    await fleet.process().locks.acquire('k');
     const ends: ((locks: LockService, signal: AbortSignal) => Promise<unknown>)[] = [
       (service, signal) => service.withLock('k', { signal }, () => 'done'),
       (service, signal) => service.withLock('around', () => service.acquire('k', { signal })),
@@ -155,7 +153,6 @@ describe('A signal that does not keep its word', () => {
       await fleet.clock.advance(1_000);
       expect(((await ended) as [unknown])[0] === reason).toBe(true);
     }
-    await held.release();
   });
 
   it.each<[string, unknown]>([

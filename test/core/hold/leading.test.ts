@@ -257,18 +257,6 @@ describe('A leader', () => {
 });
 
 describe('A candidate', () => {
-  it('that stands costs its heartbeats only', async () => {
-    const { clock, members } = await fleetOf(2);
-    members.forEach((member) => stand(member));
-    await clock.advance(5_000);
-    const { wire } = members[1]!;
-    const before = { ...wire.sent };
-    await clock.advance(100_000);
-    expect(wire.sent.heartbeat - before.heartbeat).toBeLessThanOrEqual(150);
-    expect(wire.sent.acquire - before.acquire).toBeLessThanOrEqual(2);
-    expect([wire.sent.renew, wire.sent.release]).toEqual([before.renew, before.release]);
-  });
-
   it('that is stopped at the moment of its election does not run its function', async () => {
     const { clock, members } = await fleetOf(2);
     const [one, two] = members.map((member) => stand(member));

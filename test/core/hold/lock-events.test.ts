@@ -48,7 +48,7 @@ describe('Events tell', () => {
 
   it('why a request got nothing: busy, given up, failed', async () => {
     const { fleet, locks, wire, told } = watched();
-    const other = await fleet.process().locks.acquire('k');
+    await fleet.process().locks.acquire('k');
     await fleet.clock.runUntil(expect(locks.acquire('k', { waitMs: 100 })).rejects.toThrow());
     const abort = new AbortController();
     const given = expect(locks.acquire('k', { signal: abort.signal })).rejects.toThrow();
@@ -62,7 +62,6 @@ describe('Events tell', () => {
       { type: 'failed', cause: { code: 'LOCK_STORE' } },
     ]);
     wire.cut = false;
-    await other.release();
   });
 
   it('of renewals without an answer, and of the loss they end in', async () => {
@@ -180,7 +179,7 @@ describe('The log', () => {
 
   it('tells of a renewal that failed, and for how long the lease is held still', async () => {
     const { clock, locks, wire, log } = setUp();
-    const lease = await locks.acquire('k', { leaseMs: 9_000 });
+    await locks.acquire('k', { leaseMs: 9_000 });
     wire.cut = true;
     await clock.advance(3_100);
     wire.cut = false;
@@ -190,7 +189,6 @@ describe('The log', () => {
     expect(Number(leftMs)).toBeGreaterThan(5_500);
     expect(Number(leftMs)).toBeLessThanOrEqual(9_000);
     await clock.advance(1_000);
-    await lease.release();
   });
 
   it.each(['is renewed', 'is released'])('tells of a renewal that failed only for as long as it is so: until the lease %s', async (end) => {
@@ -242,19 +240,17 @@ async function refusal(fleet: Fleet, locks: LockService, waitMs = 300): Promise<
 describe('The holder of a lock', () => {
   it('is told to who waited for a millisecond only', async () => {
     const fleet = new Fleet();
-    const lease = await fleet.process().locks.acquire('k', { label: 'nightly import' });
+    await fleet.process().locks.acquire('k', { label: 'nightly import' });
     expect((await refusal(fleet, fleet.process().locks, 1)).holders).toMatchObject([{ label: 'nightly import' }]);
-    await lease.release();
   });
 
   it('is told though the store takes a while to say who it is', async () => {
     const fleet = new Fleet();
-    const lease = await fleet.process().locks.acquire('k', { label: 'nightly import' });
+    await fleet.process().locks.acquire('k', { label: 'nightly import' });
     const { locks, wire } = fleet.process();
     const inspect = wire.inspect.bind(wire);
     wire.inspect = async (key) => (await delay(fleet.clock, 90), inspect(key));
     expect((await refusal(fleet, locks)).holders).toMatchObject([{ label: 'nightly import' }]);
-    await lease.release();
   });
 
   it('holds since the lease was handed on to it inside the process', async () => {

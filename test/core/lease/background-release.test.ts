@@ -87,71 +87,12 @@ describe('A release in the background', () => {
     });
   });
 
-  it('is given up when the lease has ended by itself, or everything ends', async () => {
-    const { clock, store, background } = setUp();
-    store.failures = Infinity;
-    background.release(lease(), 1_000);
-    await clock.runUntil(background.settled());
-    expect(store.times.at(-1)).toBeLessThanOrEqual(1_000);
-    expect(store.times.at(-1)).toBeGreaterThan(500);
-    background.release(lease(), 60_000);
-    await clock.advance(300);
-    background.close();
-    await clock.runUntil(background.settled());
-    expect(clock.now()).toBeLessThan(2_000);
-  });
-
-  it('is waited for at a shutdown until it was answered', async () => {
-    const { clock, store, background } = setUp();
-    store.failures = 2;
-    background.release(lease(), 60_000);
-    await clock.runUntil(background.settled());
-    expect(store.asked).toHaveLength(3);
-  });
-
   it('is sent for a lost lease that the store may still have, and for no other lost lease', async () => {
     const { clock, store, background } = setUp();
     background.releaseLost({ ...lease(), goneFromStore: true });
     background.releaseLost(lease());
     await clock.runUntil(background.settled());
     expect(store.asked).toHaveLength(1);
-  });
-
-  it('is sent again behind a request for the id that may come late', async () => {
-    const { clock, store, background } = setUp();
-    background.release(lease(400), 1_000);
-    await clock.advance(5_000);
-    expect(store.times.at(-2)).toBeLessThanOrEqual(400);
-    expect(store.times.at(-1)).toBeGreaterThan(400);
-  });
-
-  it('tells how it ended: as the store answered, or as unknown, and then it goes on', async () => {
-    const { clock, store, background } = setUp();
-    const told: string[] = [];
-    background.releaseAndTell(lease(-Infinity), { left: (outcome) => told.push(outcome) });
-    await clock.settle();
-    store.failures = 1;
-    background.releaseAndTell(lease(-Infinity), { left: (outcome) => told.push(outcome) });
-    await clock.advance(5_000);
-    expect([told, store.asked.length]).toEqual([['released', 'unknown'], 3]);
-  });
-
-  it('of a lease that a late request could bring back is sent once more when that request can act no more', async () => {
-    const { clock, store, background } = setUp();
-    background.releaseAndTell(lease(300), { left: () => undefined });
-    await clock.advance(5_000);
-    expect(store.asked.length).toBeGreaterThan(2);
-    expect(store.times.at(-1)).toBeGreaterThan(300);
-  });
-
-  it('behind a late request is repeated without an answer for as long as that request may act, and then given up', async () => {
-    const { clock, store, background } = setUp();
-    await clock.advance(500);
-    store.failures = Infinity;
-    background.releaseLate(lease(1_500));
-    await clock.runUntil(background.settled());
-    expect(store.times.at(-1)).toBeGreaterThan(1_100);
-    expect(store.times.at(-1)).toBeLessThanOrEqual(1_500);
   });
 
   it('is not sent again when no request could act behind it', async () => {
@@ -177,7 +118,7 @@ describe('A release in the background', () => {
 
     async function released(...leases: readonly EndingLease[]): Promise<ReturnType<typeof setUp>> {
       const stage = setUp();
-      for (const each of leases) stage.background.releaseAndTell({ ...each, lateUntil: -Infinity }, { left: () => undefined });
+      for (const each of leases) stage.background.releaseAndTell({ ...each, lateUntil: -Infinity }, () => undefined);
       await stage.clock.settle();
       stage.store.asked.splice(0);
       return stage;
@@ -201,7 +142,7 @@ describe('A release in the background', () => {
       const { clock, store, background } = await released(lease(), { ...lease(), id: 'p.2', memory: 'M2' });
       store.forgets = 'M2';
       store.doubt('where it says so');
-      for (const id of ['p.3', 'p.4']) background.releaseAndTell({ ...lease(-Infinity), id }, { left: () => undefined });
+      for (const id of ['p.3', 'p.4']) background.releaseAndTell({ ...lease(-Infinity), id }, () => undefined);
       await clock.settle();
       store.asked.length = 0;
       store.doubt('replaced');

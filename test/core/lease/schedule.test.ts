@@ -67,17 +67,6 @@ describe('The schedule', () => {
     expect(seen.slice(0, 2)).toEqual(['looked at 10', 'called at 15']);
   });
 
-  it('calls what is due at once in the same turn, and nothing early', async () => {
-    const clock = new FakeClock({ now: 0 });
-    const schedule = new Schedule(clock);
-    const rang: string[] = [];
-    for (const at of [100, 101, 100]) schedule.set(new Alarm((now) => rang.push(`${at} at ${now}`)), at);
-    await clock.advance(100);
-    expect(rang).toEqual(['100 at 100', '100 at 100']);
-    await clock.advance(1);
-    expect(rang).toHaveLength(3);
-  });
-
   it('sets no timer while a call is over within 20 ms, and one for all that are noted in that time', async () => {
     const clock = new FakeClock({ now: 0 });
     let set = 0;

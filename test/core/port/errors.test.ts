@@ -3,8 +3,7 @@ import {
   isLockError, LockClosedError, LockLostError, LockStoreError, LockTimeoutError, LockUsageError, messageOf,
 } from '../../../lib/core/port/errors.js';
 import {
-  asStoreError, busyError, givenUpError, lateError, notHeldError, outageError, permitsError, silenceError, tooManyHoldsError,
-} from '../../../lib/core/port/hold-errors.js';
+  asStoreError, busyError, givenUpError, lateError, notHeldError, outageError, silenceError, } from '../../../lib/core/port/hold-errors.js';
 
 describe('An error of this library', () => {
   it('has a cause only where there was one, so that logs do not print an empty one', () => {
@@ -85,22 +84,6 @@ describe('The error of a wait that was in vain', () => {
   it('says how long the call waited, or that it did not', () => {
     expect(busyError('k', 300).message).toBe(`Lock 'k' was still busy after 300 ms. It was not taken; try again later.`);
     expect(busyError('k', 0).message).toBe(`Lock 'k' is busy. It was not taken; try again later.`);
-  });
-});
-
-describe('The error of an owner with too many holds', () => {
-  it('says how many there can be, and what to do', () => {
-    expect(tooManyHoldsError('k', 'ann').message).toContain(`Lock 'k': owner 'ann' has 1000 holds of it already, which is the most there can be. Give some back first`);
-  });
-});
-
-describe('The error of permits that do not agree', () => {
-  it.each([
-    [1, 3, 'this call names 1 permit, but those who hold the lock or wait for it name 3 permits.'],
-    [undefined, 2, 'this call names no permits, but those who hold the lock or wait for it name 2 permits.'],
-    [5, undefined, 'this call names 5 permits, but those who hold the lock or wait for it name no permits.'],
-  ])('counts both sides: %s and %s', (given, present, told) => {
-    expect(permitsError('k', given, present).message).toContain(`Lock 'k': ${told}`);
   });
 });
 

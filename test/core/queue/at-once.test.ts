@@ -7,25 +7,23 @@ import { alone, Fleet, gate } from '../../support/locks.js';
 describe('A call that does not want to wait', () => {
   it.each([['read', 'write'], ['write', 'read'], ['write', 'write']] as const)('to %s is refused at once, without a command, while its process has the lock to %s', async (mode, held) => {
     const { fleet, locks, wire } = alone();
-    const lease = await locks.acquire('k', { mode: held });
+    await locks.acquire('k', { mode: held });
     const [since, { commands }] = [fleet.clock.now(), wire];
     expect(await fleet.clock.runUntil(locks.tryAcquire('k', { mode }))).toBeNull();
     expect([fleet.clock.now(), wire.commands]).toEqual([since, commands]);
-    await lease.release();
   });
 
   it('is told that a call of its process holds the lock, and not when that is lost or another process holds it', async () => {
     const fleet = new Fleet();
     const [here, there] = [fleet.process(), fleet.process()];
     const tries = async (locks: LockService): Promise<string> => String(await fleet.clock.runUntil(locks.acquire('k', { waitMs: 0 }).then(() => 'taken', (error: Error) => error.message)));
-    const lease = await here.locks.acquire('k', { leaseMs: 1_000 });
+    await here.locks.acquire('k', { leaseMs: 1_000 });
     expect(await tries(here.locks)).toBe("Lock 'k' is busy: a call in this process holds it. It was not taken; try again later.");
     expect(await tries(there.locks)).toBe("Lock 'k' is busy. It was not taken; try again later.");
     here.wire.cut = true;
     await fleet.clock.advance(1_000);
     expect(await tries(here.locks)).not.toContain('a call in this process');
     here.wire.cut = false;
-    await lease.release();
   });
 
   it.each(['read', 'write'] as const)('to %s is refused at once, without a command, while a reader of its process waits for the store', async (mode) => {

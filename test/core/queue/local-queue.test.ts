@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { LockStoreError, LockTimeoutError } from '../../../lib/core/port/errors.js';
+import { LockTimeoutError } from '../../../lib/core/port/errors.js';
 import type { LockService } from '../../../lib/lock.service.js';
 import { alone, Fleet, gate } from '../../support/locks.js';
 
@@ -169,30 +169,6 @@ describe('The callers of one process', () => {
     expect(listeners()).toBe(0);
     next.open();
     await fleet.clock.runUntil(again);
-  });
-
-  it('get a LockStoreError within their waiting time while the store is away, and are served when it is back', async () => {
-    const { fleet, locks, wire } = alone();
-    wire.cut = true;
-    const since = fleet.clock.now();
-    const refused = expect(locks.acquire('k', { waitMs: 400 })).rejects.toMatchObject({ code: 'LOCK_STORE', key: 'k' });
-    const patient = locks.acquire('k', { waitMs: 5_000 });
-    await fleet.clock.runUntil(refused);
-    expect(fleet.clock.now() - since).toBeLessThanOrEqual(400);
-    await expect(locks.tryAcquire('other')).rejects.toThrow(LockStoreError);
-    wire.cut = false;
-    const lease = await fleet.clock.runUntil(patient);
-    expect(await lease.release()).toBe('released');
-  });
-
-  it('whose grant was lost on the way leave nothing locked', async () => {
-    const { fleet, locks, wire } = alone();
-    wire.deaf = true;
-    const refused = expect(locks.acquire('k', { waitMs: 100 })).rejects.toThrow(LockStoreError);
-    await fleet.clock.runUntil(refused);
-    wire.deaf = false;
-    await fleet.clock.advance(1_000);
-    expect(await locks.isLocked('k')).toBe(false);
   });
 
   it('with other terms are not put on a lease that was not asked for by them', async () => {

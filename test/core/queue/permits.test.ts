@@ -1,11 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError, LockTimeoutError, LockUsageError } from '../../../lib/core/port/errors.js';
-import type { Lease } from '../../../lib/core/port/lease.js';
 import type { LockOptions } from '../../../lib/core/port/lock-options.js';
 import { LockService } from '../../../lib/lock.service.js';
 import { answering } from '../../support/answering.js';
 import { alone, Fleet, gate } from '../../support/locks.js';
-import { StoreAround } from '../../support/store-around.js';
 
 const many = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, index) => make(index));
 
@@ -98,19 +96,6 @@ describe('The callers of one process that want a permit', () => {
     expect(fleet.store.size).toBe(0);
   });
 
-  it('that do not wait get a free permit or are refused, at once', async () => {
-    const { fleet, locks, wire } = alone();
-    const leases = await fleet.clock.runUntil(Promise.all(many(10, () => locks.tryAcquire('k', { permits: 4 }))));
-    const got = leases.filter((lease): lease is Lease => lease !== null);
-    expect(got).toHaveLength(4);
-    const sent = wire.sent.acquire;
-    expect(await fleet.clock.runUntil(locks.tryAcquire('k', { permits: 4 }))).toBeNull();
-    expect(wire.sent.acquire).toBe(sent);
-    expect(await fleet.clock.runUntil(fleet.process().locks.tryAcquire('k', { permits: 4 }))).toBeNull();
-    for (const lease of got) await fleet.clock.runUntil(lease.release());
-    expect(fleet.store.size).toBe(0);
-  });
-
   it('with different terms wait for one lock in the order in which the store heard of them', async () => {
     const { fleet, locks } = alone();
     const held = await locks.acquire('k', { permits: 1 });
@@ -145,17 +130,6 @@ describe('The number of permits', () => {
     await fleet.clock.runUntil(idle.release());
   });
 
-  it('cannot be named for a lock that is held without', async () => {
-    const { fleet, locks } = alone();
-    for (const how of [{}, { mode: 'read' }, { owner: 'me' }] as const) {
-      const lease = await locks.acquire('k', how);
-      for (const who of [locks, fleet.process().locks]) {
-        await expect(fleet.clock.runUntil(who.acquire('k', { permits: 1 }))).rejects.toThrow(/names 1 permit, but .* name no permits/);
-      }
-      await fleet.clock.runUntil(lease.release());
-    }
-  });
-
   it('is a whole number from 1 to 10,000, not for reading, an owner or several locks', async () => {
     const { locks } = new Fleet().process();
     const refused: readonly [LockOptions, RegExp][] = [
@@ -174,16 +148,6 @@ describe('The number of permits', () => {
     await expect(locks.acquire(['a', 'b'], { permits: 2 })).rejects.toThrow(/permits \(2\) are those of one lock, and this call is for 2/);
     const one = await locks.acquire(['a', 'a'], { permits: 10_000 });
     await one.release();
-  });
-});
-
-describe('A store that has no permits, such as a Redlock', () => {
-  it('is not asked for one: the call is refused in words', async () => {
-    const { store, clock } = new Fleet();
-    const locks = new LockService({ store: new StoreAround(store, { permits: false }), process: 'p', clock });
-    await expect(locks.acquire('k', { permits: 2 })).rejects.toThrow(/Lock 'k': permits \(2\) need one place that counts them, and a Redlock has none/);
-    await expect(locks.tryAcquire('k', { permits: 2 })).rejects.toBeInstanceOf(LockUsageError);
-    expect(store.size).toBe(0);
   });
 });
 
@@ -234,14 +198,13 @@ describe('A caller in line for a permit', () => {
     const told = waitsOf(locks);
     const first = locks.acquire('k', { permits: 2 });
     const second = locks.acquire('k', { permits: 2 });
-    const lease = await fleet.clock.runUntil(first);
+    await fleet.clock.runUntil(first);
     expect(told).toHaveLength(1);
     answer.open();
     await fleet.clock.settle();
     expect(told).toHaveLength(1);
     await held.release();
     await (await fleet.clock.runUntil(second)).release();
-    await lease.release();
   });
 
   it('that does not want to wait is refused at once when its permit went to one before it and the other request has to wait', async () => {
@@ -252,13 +215,12 @@ describe('A caller in line for a permit', () => {
     const first = locks.acquire('k', { permits: 2 });
     const tried = locks.tryAcquire('k', { permits: 2 });
     const last = locks.acquire('k', { permits: 2 });
-    const lease = await fleet.clock.runUntil(first);
+    await fleet.clock.runUntil(first);
     const since = fleet.clock.now();
     answer.open();
     expect([await fleet.clock.runUntil(tried), fleet.clock.now() - since]).toEqual([null, 0]);
     await held.release();
     await (await fleet.clock.runUntil(last)).release();
-    await lease.release();
   });
 
   it('that does not want to wait asks once more when the question on which it relied has failed', async () => {
@@ -294,33 +256,10 @@ describe('A caller in line for a permit', () => {
     await held[0]!.release();
     await fleet.clock.runUntil(Promise.all([elsewhere, here]));
     expect(order).toEqual(['here', 'elsewhere']);
-    await held[1]!.release();
-  });
-
-  it('takes a new place when its process was silent for so long that its place was given up', async () => {
-    const fleet = new Fleet();
-    const held = await fleet.process().locks.acquire('k', { permits: 1 });
-    const { locks, wire } = fleet.process();
-    const waiting = locks.acquire('k', { permits: 1, waitMs: 60_000 });
-    await fleet.clock.settle();
-    wire.cut = true;
-    await fleet.clock.advance(4_000);
-    await held.release();
-    wire.cut = false;
-    expect(await (await fleet.clock.runUntil(waiting)).release()).toBe('released');
   });
 });
 
 describe('A permit', () => {
-  it('that was lost by the clock of its process is released for those who wait', async () => {
-    const { fleet, locks, wire } = alone();
-    const lease = await locks.acquire('k', { permits: 2, leaseMs: 2_000 });
-    wire.cut = true;
-    await fleet.clock.advance(2_000);
-    wire.cut = false;
-    expect([lease.signal.aborted, await lease.release(), wire.sent.release]).toEqual([true, 'lost', 1]);
-  });
-
   it('is handed to the next caller of its process with one command, and given back when nobody here may have it, also while others ask', async () => {
     const { fleet, locks, wire } = alone();
     const held = await fleet.process().locks.acquire('k', { permits: 2 });

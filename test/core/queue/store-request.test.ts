@@ -1,8 +1,7 @@
 /** One request for a lock: what it says to the store, how often, and what becomes of what it was granted when nobody wants it any more. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import type { AcquireOutcome, Grant, HeartbeatOutcome, ReleaseRequest, RenewOutcome } from '../../../lib/core/port/lock-store.js';
-import { verdictOn } from '../../../lib/core/queue/store-request.js';
+import type { AcquireOutcome, HeartbeatOutcome, ReleaseRequest, RenewOutcome } from '../../../lib/core/port/lock-store.js';
 import { answering } from '../../support/answering.js';
 import { alone, Fleet, gate } from '../../support/locks.js';
 
@@ -52,9 +51,8 @@ describe('A request', () => {
   it('is answered with one question after the data of the store were replaced', async () => {
     const { fleet, locks, wire } = alone();
     wire.reconnect('replaced');
-    const lease = await fleet.clock.runUntil(locks.acquire('k'), 1_000);
+    await fleet.clock.runUntil(locks.acquire('k'), 1_000);
     expect(wire.sent.acquire).toBe(1);
-    await lease.release();
   });
 
   it('that failed leaves one release, by which an adopted hold owes the rest of its minHoldMs', async () => {
@@ -102,12 +100,11 @@ describe('A wait that is over', () => {
   });
 
   it('is told as a busy lock when the store had made it wait, though it does not answer a later question', async () => {
-    const { fleet, wire, waiting, id, other } = await waiter(1_200);
+    const { fleet, wire, waiting, id } = await waiter(1_200);
     wire.lostWakes.clear();
     answering(wire, () => new Promise(() => {}));
     fleet.wake({ kind: 'ask', key: 'k', id });
     expect(await fleet.clock.runUntil(codeOf(waiting))).toBe('LOCK_TIMEOUT');
-    await other.release();
   });
 
   it.each([
@@ -125,12 +122,11 @@ describe('A wait that is over', () => {
     { failing: [1, 2], code: 'LOCK_STORE' },
     { failing: [1], code: 'LOCK_TIMEOUT' },
   ])('is told as a failure while the heartbeats fail (of two: $failing), and the place is kept', async ({ failing, code }) => {
-    const { fleet, wire, asked, waiting, other } = await waiter(1_900);
+    const { fleet, wire, asked, waiting } = await waiter(1_900);
     let beats = 0;
     const { heartbeat } = wire;
     wire.heartbeat = async (waiters) => (failing.includes((beats += 1)) ? waiters.map((): HeartbeatOutcome => ({ kind: 'unknown', cause: failure() })) : heartbeat.call(wire, waiters));
     expect([await fleet.clock.runUntil(codeOf(waiting)), beats, asked.length]).toEqual([code, 2, 1]);
-    await other.release();
   });
 });
 
@@ -147,20 +143,6 @@ describe('A grant that a message brings', () => {
       expect([asked.length - length, await lease.verify()]).toEqual([questions, true]);
       await lease.release();
     }
-  });
-});
-
-const grant = (how: Partial<Grant>): Grant => ({ fence: 1, fences: 1, mode: 'write', trustedUntil: 1_000, contended: false, ...how });
-
-describe('A grant', () => {
-  it('is over at its end, and short with less than 500 ms left, or less than half of a short lease', () => {
-    const verdicts = (leaseMs: number, ...lefts: number[]): string[] => lefts.map((leftMs) => verdictOn(grant({}), 1_000 - leftMs, leaseMs, false));
-    expect(verdicts(30_000, -1, 0, 1, 499, 500)).toEqual(['over', 'over', 'short', 'short', 'good']);
-    expect(verdicts(400, 199, 200)).toEqual(['short', 'good']);
-  });
-
-  it('that was made to a waiter for a fixed time is short at first: nobody else would lengthen it', () => {
-    expect([verdictOn(grant({}), 0, 1_000, true), verdictOn(grant({}), 1_000, 1_000, true)]).toEqual(['short', 'over']);
   });
 });
 
@@ -215,7 +197,6 @@ describe('A request that nobody wants any more', () => {
     const leases = await fleet.clock.runUntil(Promise.all(crowd));
     leases.push(...(await fleet.clock.runUntil(Promise.all(Array.from({ length: 8 }, (_, n) => locks.acquire(`then ${n}`))))));
     expect([asked.length, wire.sent.release]).toEqual([16, 0]);
-    await Promise.all(leases.map((lease) => lease.release()));
   });
 
   it('is released again and again while the store cannot be reached, for as long as it might have the lock', async () => {
@@ -254,7 +235,6 @@ describe('A request that nobody wants any more', () => {
     answer.open();
     const lease = await fleet.clock.runUntil(second);
     expect([asked.length, await lease.verify()]).toEqual([1, true]);
-    await lease.release();
   });
 });
 
@@ -302,7 +282,6 @@ describe('A grant of fixed length that could not be made longer', () => {
     answer.open();
     const lease = await fleet.clock.runUntil(waiting);
     expect([asked.length, await lease.verify()]).toEqual([1, true]);
-    await lease.release();
   });
 });
 
@@ -343,7 +322,7 @@ describe('A lease that a request replaces', () => {
     const { fleet, wire, hold, next, other, stop, id, released } = await replacing({ othersWait: true });
     const asked = answering(wire, (n, ask) => (n === 0 ? Promise.reject(failure()) : ask()));
     expect(await hold.release()).toBe('unknown');
-    const lease = await fleet.clock.runUntil(other!);
+    await fleet.clock.runUntil(other!);
     fleet.wake({ kind: 'ask', key: 'k', id: asked[0]!.id });
     await fleet.clock.settle();
     expect(asked.map(({ replaces, handsOn }) => [replaces, handsOn])).toEqual([[id, false], [id, false], [undefined, false]]);
@@ -351,7 +330,6 @@ describe('A lease that a request replaces', () => {
     expect(await next).toBe('enough');
     await fleet.clock.advance(10_000);
     expect(released.filter((each) => each.id === id)).toEqual([]);
-    await lease.release();
   });
 
   it('is released again when the store is put back to a state before the question', async () => {
