@@ -4,15 +4,7 @@
  */
 import { delay, type Clock } from '../../lib/core/port/clock.js';
 import type { LockState } from '../../lib/core/port/lock-state.js';
-import type {
-  AcquireOutcome,
-  AcquireRequest,
-  Grant,
-  HeartbeatOutcome,
-  LockStore,
-  RenewOutcome,
-  Wake,
-} from '../../lib/core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, LockStore, RenewOutcome, Wake } from '../../lib/core/port/lock-store.js';
 
 /** How a request differs from the usual: to write, for {@link USUAL_LEASE_MS}, with a place in the queue. */
 export type Asking = Partial<Omit<AcquireRequest, 'key' | 'id'>>;

@@ -8,15 +8,7 @@ import type { Socket } from 'node:net';
 import { firstValueFrom, isObservable } from 'rxjs';
 import request from 'supertest';
 import {
-  Locked,
-  LockClosedError,
-  LockExceptionFilter,
-  LockKeyError,
-  LockLostError,
-  LockService,
-  LockStoreError,
-  LockTimeoutError,
-  LockUsageError,
+  Locked, LockClosedError, LockExceptionFilter, LockKeyError, LockLostError, LockService, LockStoreError, LockTimeoutError, LockUsageError,
   type LockError,
 } from '../../lib/index.js';
 import { startApp } from './application.js';

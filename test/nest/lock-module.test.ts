@@ -3,9 +3,7 @@ import { Inject, Injectable, Logger, Module } from '@nestjs/common';
 import { ConfigModule, ConfigService, registerAs } from '@nestjs/config';
 import { REQUEST } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
-import { Cluster, Redis } from 'ioredis';
 import { InjectLocks, Locked, LockClosedError, LockModule, LockService, LockUsageError, type LockModuleOptions } from '../../lib/index.js';
-import { lockHome } from '../../lib/nest/lock-module-options.js';
 import { INSTANCE_NAME, interceptorToken, locksToken } from '../../lib/nest/lock-names.js';
 import { Gate, startAlone, startApp } from './application.js';
 
@@ -30,49 +28,18 @@ afterEach(() => {
 describe('options', () => {
   it.each<[string, LockModuleOptions, string]>([
     ['redis is undefined', { redis: undefined }, 'redis was given, but it is undefined or empty'],
-    ['redis is empty', { redis: '' }, 'redis was given, but it is undefined or empty'],
-    ['redis is an empty array', { redis: [] }, 'redis was given, but it is an empty list'],
-    ['one of several is empty', { redis: ['redis://a', '', 'redis://b'] }, 'redis[1] was given, but it is undefined or empty'],
-    ['the cluster is empty', { redis: { cluster: [] } }, 'redis was given, but its host (or path, cluster, sentinels) is undefined or empty'],
-    ['a node of the cluster has no host', { redis: { cluster: [{ port: 1, host: 'a' }, { port: 1, host: undefined }] } }, 'redis was given, but its host'],
-    ['a node of the cluster is empty', { redis: { cluster: [''] } }, 'redis was given, but its host'],
-    ['there is no Sentinel', { redis: { sentinels: [], name: 'main' } }, 'redis was given, but its host'],
-    ['a Sentinel has no host', { redis: { sentinels: [{ host: undefined as never, port: 1 }], name: 'main' } }, 'redis was given, but its host'],
-    ['redis says nothing', { redis: {} }, 'redis was given, but its host'],
-    ['redis says everything but where it is', { redis: { password: 'a', db: 1 } }, 'redis was given, but its host'],
-    ['the host is undefined', { redis: { host: undefined as never, port: 6379 } }, 'redis was given, but its host'],
-    ['the host is empty', { redis: { host: ' ' } }, 'redis was given, but its host'],
-    ['the port is all there is, and is none', { redis: { port: NaN } }, 'redis was given, but its host'],
-    ['one of several has no host', { redis: ['redis://a', { host: '' }, 'redis://b'] }, 'redis[1] was given, but its host'],
     ['redis and embedded are both given', { redis: 'redis://a', embedded: true }, 'contradict each other'],
     ['nothing says where the locks live', { leaseMs: 5_000 }, 'no option says where the locks live'],
-    ['an option is not known', { embedded: true, ttl: 5 } as LockModuleOptions, `unknown option 'ttl'`],
-    ['the prefix could move keys', { embedded: true, prefix: '{a}' }, 'expected prefix to be'],
-    ['a flag is no flag', { embedded: 'true' as never }, 'expected embedded to be true or false'],
     ['the route is no function', { embedded: true, route: 'a' as never }, 'expected route to be a function'],
     ['a module that has only a route is given a default', { route: () => 'a', leaseMs: 5_000 }, 'leaseMs would be ignored, because this module has only a route'],
     ['a module that has only a route is told what becomes of lost work', { route: () => 'a', onLost: 'ignore' }, 'onLost would be ignored'],
     ['a module that has only a route is given a prefix', { route: () => 'a', prefix: 'b' }, 'prefix would be ignored'],
-    ['a time is none', { embedded: true, bootTimeoutMs: 0 }, 'expected bootTimeoutMs to be'],
     ['the lease is longer than the longest', { embedded: true, leaseMs: 90_000 }, 'expected leaseMs'],
     ['replicas are asked for where there are none', { embedded: true, minReplicas: 1 }, 'minReplicas'],
   ])('are refused at boot when %s', async (_name, options, problem) => {
     const refused = boot(options);
     await expect(refused).rejects.toBeInstanceOf(LockUsageError);
     await expect(refused).rejects.toThrow(problem);
-  });
-
-  it.each<[string, LockModuleOptions['redis']]>([
-    ['a port', { port: 6380 }],
-    ['a host', { host: 'a' }],
-    ['a path', { path: '/run/redis.sock', host: undefined as never }],
-    ['Sentinels', { sentinels: [{ host: 'a', port: 1 }], name: 'main' }],
-    ['a cluster', { cluster: ['redis://a', 7000, { port: 7001 }, { host: 'a' }] }],
-    ['a client without options', new Redis({ lazyConnect: true })],
-    ['a client of a Cluster', new Cluster([7000], { lazyConnect: true })],
-    ['several', ['redis://a', { host: 'b' }, { port: 1 }]],
-  ])('that say by %s where Redis is are taken', (_name, redis) => {
-    expect(lockHome({ redis }, 'production').kind).toBe(Array.isArray(redis) ? 'redlock' : 'redis');
   });
 
   it('that are missing altogether mean locks in this process, said in one log line', async () => {

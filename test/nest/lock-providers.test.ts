@@ -5,21 +5,12 @@ import { Test } from '@nestjs/testing';
 import { systemClock } from '../../lib/core/port/clock.js';
 import type { LockStore } from '../../lib/core/port/lock-store.js';
 import { LockModule, LockService, LockStoreError } from '../../lib/index.js';
-import { createStore } from '../../lib/nest/lock-providers.js';
-import { lockHome, type LockModuleOptions } from '../../lib/nest/lock-module-options.js';
+import { type LockModuleOptions } from '../../lib/nest/lock-module-options.js';
 import { storeToken } from '../../lib/nest/lock-names.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
-import { RedisStore } from '../../lib/stores/redis/redis-store.js';
-import { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
 import { startAlone } from './application.js';
 
 afterEach(() => void jest.restoreAllMocks());
-
-function linesOfLog(): unknown[] {
-  const lines: unknown[] = [];
-  jest.spyOn(Logger.prototype, 'log').mockImplementation((line: unknown) => void lines.push(line));
-  return lines;
-}
 
 const memoryStore = () => new MemoryStore({ clock: systemClock, maxLeaseMs: 60_000 });
 
@@ -40,21 +31,6 @@ describe('The name of a process', () => {
 });
 
 describe('A lock module', () => {
-  it('writes the line of a store that says what it is', async () => {
-    const lines = linesOfLog();
-    const store = Object.assign(memoryStore(), { summary: { place: 'a test', prefix: 'lock', off: [] } });
-    await (await around(store, { redis: 'redis://redis.example' })).close();
-    expect(lines).toContain(`Locks are kept by a test, prefix 'lock'.`);
-  });
-
-  it('writes what happens to its locks into the log', async () => {
-    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
-    const app = await startAlone({ imports: [LockModule.forRoot({ embedded: true, shutdownGraceMs: 0 })] });
-    await app.get(LockService).acquire('forgotten');
-    await app.close();
-    expect(warn.mock.calls.flat()).toEqual([expect.stringContaining('forgotten')]);
-  });
-
   it('whose store does not open fails the boot with that error, and closes the store, also when that fails too', async () => {
     for (const closing of [() => Promise.resolve(), () => Promise.reject(new Error('closing failed'))]) {
       const close = jest.fn(closing);
@@ -80,37 +56,5 @@ describe('A lock module', () => {
     const replicated = Object.assign(store, { capabilities: { ...store.capabilities, replicas: true } });
     await (await around(replicated, options)).close();
     await (await around(memoryStore(), { ...options, minReplicas: 0 })).close();
-  });
-});
-
-/** Which store the options of a lock module make, and what they say to it. No store is opened here, so that nothing connects. */
-const redis = 'redis://127.0.0.1:1';
-
-async function made(options: LockModuleOptions, environment = 'production'): Promise<{ store: object; options: unknown }> {
-  const where = lockHome(options, environment);
-  if (where.kind === 'elsewhere') throw new Error('a route has no store');
-  const store = await createStore(where, options, { process: 'p', clock: systemClock, report: () => {} }, environment);
-  await store.close();
-  return { store, options: Reflect.get(store, 'options') };
-}
-
-describe('The store of a lock module', () => {
-  it('is one Redis with what the options say, and else with the defaults', async () => {
-    const usual = await made({ redis });
-    expect(usual.store).toBeInstanceOf(RedisStore);
-    expect(usual.options).toMatchObject({
-      process: 'p', prefix: 'lock', maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 10_000, strictServer: false, minReplicas: 0, recoveryMs: 1_000,
-    });
-    const given = { prefix: 'shop', maxLeaseMs: 40_000, commandTimeoutMs: 500, bootTimeoutMs: 700, strictServer: true, minReplicas: 1 };
-    expect((await made({ redis, ...given, recoveryMs: 'lease' })).options).toMatchObject({ ...given, recoveryMs: 40_000 });
-    expect((await made({ redis }, 'test')).options).toMatchObject({ recoveryMs: 0 });
-  });
-
-  it('is a Redlock for several servers, and the memory of this process for none', async () => {
-    const several = await made({ redis: [redis, redis.replace(':1', ':2'), redis.replace(':1', ':3')], prefix: 'shop' });
-    expect(several.store).toBeInstanceOf(RedlockStore);
-    const { store } = await made({ embedded: true, maxLeaseMs: 40_000 });
-    expect(store).toBeInstanceOf(MemoryStore);
-    expect((store as MemoryStore).capabilities.maxLeaseMs).toBe(40_000);
   });
 });

@@ -77,31 +77,7 @@ describe('The names of the options of decorators', () => {
 });
 
 /** The options of a lock module: which are taken, what they mean, and which are refused in words. */
-const REDIS = 'redis://redis.example';
-
 const given = (options: object, environment = 'test') => lockHome(options as LockModuleOptions, environment);
-
-describe('Where the locks of a module live', () => {
-  it('is this process when that is said, and when no option is given a value, which is told apart', () => {
-    expect(given({ embedded: true }, 'production')).toEqual({ kind: 'embedded', implied: false });
-    for (const options of [{}, { leaseMs: undefined }]) expect(given(options)).toEqual({ kind: 'embedded', implied: true });
-    expect(() => given({}, 'production')).toThrow(/NODE_ENV is production/);
-    expect(() => given({ embedded: false })).toThrow(/no option says where the locks live/);
-  });
-
-  it('is what redis says: one server, or several', () => {
-    expect(given({ redis: REDIS, embedded: false })).toEqual({ kind: 'redis', target: REDIS });
-    expect(given({ redis: [REDIS, REDIS, REDIS] })).toEqual({ kind: 'redlock', targets: [REDIS, REDIS, REDIS] });
-  });
-
-  it('is elsewhere for a module that has only a route, with what has a meaning for it', () => {
-    const route = () => 'a';
-    expect(given({ route })).toEqual({ kind: 'elsewhere' });
-    expect(given({ route, embedded: false, describeHolders: false, strictOverrides: true, leaseMs: undefined })).toEqual({ kind: 'elsewhere' });
-    expect(given({ route, embedded: true })).toEqual({ kind: 'embedded', implied: false });
-    expect(() => given({ route, prefix: 'a' })).toThrow(/^LockModule options: prefix would be ignored/);
-  });
-});
 
 describe('An option of a lock module', () => {
   it.each<[object, string]>([

@@ -1,12 +1,10 @@
 /** Profiles: options by name, from the configuration, in every call and decorator that takes options. */
 import { describe, expect, it } from '@jest/globals';
-import { ConfigModule, ConfigService } from '@nestjs/config';
 import { Controller, Get, Injectable, UseInterceptors, type ExecutionContext, type Provider } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
 import { firstValueFrom, of, toArray, type Observable } from 'rxjs';
 import request from 'supertest';
 import { InjectLocks, Leader, Locked, LockExceptionFilter, LockInterceptor, LockModule, LockService, LockTimeoutError, LockUsageError, ReadLock, type Lease, type LockModuleOptions } from '../../lib/index.js';
-import { TestLocks } from '../../lib/testing/index.js';
 import { startAlone, startApp, until } from './application.js';
 
 const profiles = { batch: { leaseMs: 50_000, waitMs: 0, onBusy: 'skip' }, slow: { leaseMs: 40_000, maxHoldMs: 90_000 }, sharing: { mode: 'read' }, many: { permits: 3, leaseMs: 20_000 } } as const;
@@ -117,12 +115,6 @@ describe('a profile', () => {
     for (const role of ['decorated', 'called']) expect(await locks.inspect(`leader:${role}`)).not.toHaveProperty('permits', 3);
   });
 
-  it('comes from the configuration of forRootAsync', async () => {
-    const config = ConfigModule.forRoot({ ignoreEnvFile: true, load: [() => ({ locks: { embedded: true, profiles } })] });
-    const locks = LockModule.forRootAsync({ imports: [config], inject: [ConfigService], useFactory: (service: ConfigService) => service.getOrThrow<LockModuleOptions>('locks') });
-    expect(await (await jobsOf(locks)).import()).toBe(50);
-  });
-
   it('is one of the lock module that the decorator or the caller names', async () => {
     @Injectable()
     class Invoices {
@@ -152,11 +144,6 @@ describe('a profile', () => {
     await using _ = locks.lead('a', async (term) => void (await new Promise((resolve) => term.signal.addEventListener('abort', resolve))), { profile: 'many' });
     await until(async () => (await locks.leader('a')) !== null);
     await expect(locks.withLock('a', { profile: 'none' }, () => 0)).rejects.toThrow("Lock 'a': there is no profile 'none'; the option profiles of this LockModule has 'batch', 'slow', 'sharing', 'many'.");
-  });
-
-  it('is there in a test with TestLocks', async () => {
-    const app = await startAlone({ imports: [new TestLocks({ profiles }).asModule()], providers: [Jobs] });
-    expect(await app.get(Jobs).import()).toBe(50);
   });
 });
 
@@ -232,4 +219,3 @@ describe('profiles that cannot be', () => {
     await expect(startApp({ providers: [Readers] }, withProfiles())).rejects.toThrow("Readers.read: Lock options: permits do not go with mode 'read'");
   });
 });
-

@@ -1,16 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import {
-  Controller,
-  Get,
-  HttpException,
-  Injectable,
-  Param,
-  Res,
-  StreamableFile,
-  UseGuards,
-  UseInterceptors,
-  type CanActivate,
-  type ExecutionContext,
+  Controller, Get, HttpException, Injectable, Param, Res, StreamableFile, UseGuards, UseInterceptors, type CanActivate, type ExecutionContext,
 } from '@nestjs/common';
 import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';

@@ -4,18 +4,8 @@ import { EventEmitter } from 'node:events';
 import { createReadStream } from 'node:fs';
 import { PassThrough, Readable } from 'node:stream';
 import {
-  applyDecorators,
-  Catch,
-  Controller,
-  Get,
-  Injectable,
-  StreamableFile,
-  UseInterceptors,
-  type ArgumentsHost,
-  type CallHandler,
-  type ExceptionFilter,
-  type ExecutionContext,
-  type NestInterceptor,
+  applyDecorators, Catch, Controller, Get, Injectable, StreamableFile, UseInterceptors, type ArgumentsHost, type CallHandler, type ExceptionFilter,
+  type ExecutionContext, type NestInterceptor,
 } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';

@@ -4,16 +4,7 @@
  */
 import type { LockState } from '../../lib/core/port/lock-state.js';
 import type {
-  AcquireOutcome,
-  AcquireRequest,
-  Grant,
-  HeartbeatOutcome,
-  HolderRef,
-  LockStore,
-  ReleaseRequest,
-  RenewOutcome,
-  RenewRequest,
-  Wake,
+  AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, Wake,
 } from '../../lib/core/port/lock-store.js';
 import type { HistoryEvent } from '../model/history.js';
 import { StoreAround } from '../support/store-around.js';

@@ -3,20 +3,8 @@ import { applyDecorators, HttpCode } from '@nestjs/common';
 import { expectTypeOf } from 'expect-type';
 import { of, type Observable } from 'rxjs';
 import {
-  Leader,
-  Locked,
-  lockKey,
-  LockInterceptor,
-  LockModule,
-  ReadLock,
-  WriteLock,
-  type Lease,
-  type LockedOptions,
-  type LockLostError,
-  type LockModuleOptions,
-  type LockService,
-  type LockStoreError,
-  type LockTimeoutError,
+  Leader, Locked, lockKey, LockInterceptor, LockModule, ReadLock, WriteLock, type Lease, type LockedOptions, type LockLostError,
+  type LockModuleOptions, type LockService, type LockStoreError, type LockTimeoutError,
 } from 'nestjs-holdfast';
 
 interface Order {

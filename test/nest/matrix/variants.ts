@@ -3,15 +3,7 @@
  * without a lock comes along, to compare with.
  */
 import {
-  Inject,
-  Injectable,
-  Scope,
-  SetMetadata,
-  type CanActivate,
-  type ExecutionContext,
-  type INestApplication,
-  type ModuleMetadata,
-  type Type,
+  Inject, Injectable, Scope, SetMetadata, type CanActivate, type ExecutionContext, type INestApplication, type ModuleMetadata, type Type,
 } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import type { Observable } from 'rxjs';
