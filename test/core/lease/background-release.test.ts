@@ -118,7 +118,7 @@ describe('A release in the background', () => {
 
     async function released(...leases: readonly EndingLease[]): Promise<ReturnType<typeof setUp>> {
       const stage = setUp();
-      for (const each of leases) stage.background.releaseAndTell({ ...each, lateUntil: -Infinity }, () => undefined);
+      for (const each of leases) stage.background.releaseAndTell({ ...each, lateUntil: -Infinity }, { left: () => undefined });
       await stage.clock.settle();
       stage.store.asked.splice(0);
       return stage;
@@ -142,7 +142,7 @@ describe('A release in the background', () => {
       const { clock, store, background } = await released(lease(), { ...lease(), id: 'p.2', memory: 'M2' });
       store.forgets = 'M2';
       store.doubt('where it says so');
-      for (const id of ['p.3', 'p.4']) background.releaseAndTell({ ...lease(-Infinity), id }, () => undefined);
+      for (const id of ['p.3', 'p.4']) background.releaseAndTell({ ...lease(-Infinity), id }, { left: () => undefined });
       await clock.settle();
       store.asked.length = 0;
       store.doubt('replaced');

@@ -139,7 +139,14 @@ describe('A sleep of the machine', () => {
       clock.stepWall(byMs);
       sleep.look(now);
       expect(told).toEqual(['jumped']);
-      expect(sleep.happenedSince(0, now)).toBe(false);
+      expect(sleep.look(now)).toBe(-Infinity);
     }
+  });
+
+  it('makes worthless what is counted from before it was noticed, and nothing later', () => {
+    const { clock, sleep } = setUp();
+    expect(sleep.look(now)).toBe(-Infinity);
+    clock.sleepMachine(2_000);
+    expect(sleep.look(now)).toBe(1_000);
   });
 });
