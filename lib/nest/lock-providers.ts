@@ -132,7 +132,7 @@ export const { ConfigurableModuleClass, OPTIONS_TYPE, ASYNC_OPTIONS_TYPE } =
 // Makes the store that the options of a lock module ask for. This is the only file that imports every store.
 
 /** Makes the store, which connects only when `open` is called. Rejects with LockUsageError for options that are not valid. `environment`: NODE_ENV. */
-export async function createStore(
+async function createStore(
   where: Exclude<LockHome, { kind: 'elsewhere' }>,
   options: LockModuleOptions,
   around: Pick<RedisStoreOptions, 'process' | 'clock' | 'report'>,

@@ -11,7 +11,7 @@ import type { Refusal, StoreRequest } from './store-request.js';
 const SILENT_MS = { atLeast: 100, atMost: 500 } as const;
 
 /** Whether the store was silent. 1 ms is allowed for, because timers can fire a fraction of a millisecond early. */
-export function isSilence(forMs: number, waitMs: number): boolean {
+function isSilence(forMs: number, waitMs: number): boolean {
   return forMs > Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost)) - 1;
 }
 

@@ -318,7 +318,7 @@ function refusal(key: string, why: string): LockStoreError {
 }
 
 /** What a Redlock is, in the line with which an application starts. */
-export function redlockSummary(prefix: string, nodes: readonly RedlockNode[]): StoreSummary {
+function redlockSummary(prefix: string, nodes: readonly RedlockNode[]): StoreSummary {
   const open = nodes.filter(({ store }) => store.summary !== undefined);
   const missing = nodes.length - open.length;
   const names = nodes.map(({ name }) => name).join(', ');
