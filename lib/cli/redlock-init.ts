@@ -54,7 +54,7 @@ function refusalFor(nodes: readonly RedisStore[], surveys: readonly Survey[]): s
     const first = surveys.findIndex(({ server }) => server === surveys[second]!.server);
     return `${nodes[first]!.server} and ${nodes[second]!.server} are one server; each node must be a master of its own. Nothing was changed.`;
   }
-  const used = nodes.filter((_, at) => surveys[at]!.used).map(({ server }) => server);
+  const used = nodes.filter((_, at) => surveys[at]!.fences.some((fence) => fence > 0)).map(({ server }) => server);
   if (used.length === 0) return undefined;
   const who = used.length === 1 ? `${used[0]} has voted before: it` : `${used.join(', ')} have voted before: they`;
   return `${who} may have granted locks. Nothing was changed; nodes that are new or forgot vote by themselves when the longest lease has passed.`;

@@ -2,9 +2,10 @@
  * What a process does with three nodes, a step at a time: the rules of ballot.ts, redlock-store.ts and redlock-node.ts
  * written as changes of a state. Verdict, quorum and trust are the library's own functions.
  */
+import { beginningOf } from '../../lib/stores/redis/server-view.js';
 import { quorumEnd, quorumOf, verdict } from '../../lib/stores/redlock/quorum.js';
 import {
-  addBringBack, admitCall, bringBack, readBringBack, bringBackHeadSize, readSurveyHead, readVote, releaseCall, surveyCall, surveyHeadSize, voteCall, type BuiltCall,
+  addBringBack, admitCall, bringBack, readBringBack, bringBackHeadSize, readRecallGroup, readRecallHead, readVote, recallCall, recallHeadSize, releaseCall, voteCall, type BuiltCall,
 } from '../../lib/stores/wire/lua.generated.js';
 import { UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../../lib/stores/wire/redis-keys.js';
 import { trustOf } from '../../lib/stores/wire/server-clock.js';
@@ -81,8 +82,6 @@ export class Voting {
         return this.heardWithdrawal(node, letter);
       case 'greet':
         return this.heardGreeting(node, letter);
-      case 'tell':
-        return;
       case 'survey':
         return this.heardSurvey(Number(letter.about), letter);
       case 'admit':
@@ -105,7 +104,7 @@ export class Voting {
 
   greet(node: number): void {
     this.know(node, { attention: { kind: 'greeting' } });
-    this.post(node, 'greet', '', surveyCall(MEMORY_KEYS));
+    this.post(node, 'greet', '', this.recall());
   }
 
   has(defect: string): boolean {
@@ -223,24 +222,22 @@ export class Voting {
 
   private heardGreeting(node: number, { reply }: NodeLetter): void {
     if (reply === undefined) return this.attend(node, RETRY_MS);
-    const { closed, since, now } = readSurveyHead(reply);
-    if (!closed) return this.attend(node, undefined);
+    const { recoversForMs, now } = readRecallHead(reply);
+    if (recoversForMs === 0) return this.attend(node, undefined);
+    const since = beginningOf(readRecallGroup(reply, recallHeadSize).memory) - AHEAD;
     const leftMs = since + this.rules.maxLeaseMs + 1 - now;
-    if (leftMs > 0) {
-      this.post(node, 'tell', '', admitCall(MEMORY_KEYS, { maxLeaseMs: this.rules.maxLeaseMs, since: -1, floors: [this.member.floor] }));
-      return this.attend(node, leftMs);
-    }
+    if (leftMs > 0) return this.attend(node, leftMs);
     this.know(node, { attention: { kind: 'surveying', since, awaited: this.state.nodes.length - 1, whole: 0, out: 0, floor: this.member.floor } });
     this.state.nodes.forEach((_, other) => {
-      if (other !== node) this.post(other, 'survey', String(node), surveyCall(MEMORY_KEYS));
+      if (other !== node) this.post(other, 'survey', String(node), this.recall());
     });
   }
 
   private heardSurvey(node: number, { reply }: NodeLetter): void {
     const { attention } = this.knownOf(node);
     if (attention.kind !== 'surveying') return;
-    const isWhole = reply !== undefined && !readSurveyHead(reply).closed;
-    const floor = Math.max(attention.floor, Number(reply?.[surveyHeadSize] ?? 0));
+    const isWhole = reply !== undefined && readRecallHead(reply).recoversForMs === 0;
+    const floor = Math.max(attention.floor, reply === undefined ? 0 : readRecallGroup(reply, recallHeadSize).fence);
     const whole = attention.whole + Number(isWhole);
     const out = attention.out + Number(reply !== undefined && !isWhole);
     const awaited = attention.awaited - 1;
@@ -251,6 +248,11 @@ export class Voting {
     this.know(node, { attention: { kind: 'admitting' } });
     const floors = [this.has('nobody is surveyed') ? 0 : floor];
     this.post(node, 'admit', '', admitCall(MEMORY_KEYS, { maxLeaseMs: this.rules.maxLeaseMs, since: attention.since + AHEAD, floors }));
+  }
+
+  /** What a node is asked for its memory, and told of fences. */
+  private recall(): BuiltCall {
+    return recallCall({ keys: [{ fenceKey: NODE_KEYS.fenceKey }] }, { process: this.member.name, recoveryMs: UNTIL_TOLD_MS, groups: [{ floor: this.member.floor, holds: false }] });
   }
 
   private mute(node: number): void {

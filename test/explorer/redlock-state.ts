@@ -12,7 +12,7 @@ export interface Granted {
   readonly end: number;
 }
 
-export type NodeQuestion = 'vote' | 'withdrawal' | 'raise fence' | 'greet' | 'tell' | 'survey' | 'admit';
+export type NodeQuestion = 'vote' | 'withdrawal' | 'raise fence' | 'greet' | 'survey' | 'admit';
 
 export interface NodeLetter {
   readonly way: 'request' | 'answer';

@@ -277,45 +277,42 @@ describe('bring-back.lua on a node of a Redlock', () => {
   });
 });
 
-describe('survey.lua', () => {
-  const SERVER = expect.stringMatching(/^\w{16}:$/);
-
-  it('tells every fence, and that the node votes', async () => {
+describe('recall.lua on a node', () => {
+  it('tells the last fence, and that the node votes', async () => {
     await node.bringBack('a', 'p.1/1', 1_795_237_393_715_000);
-    expect(await node.survey('a', 'b')).toEqual([expect.any(Number), SERVER, 0, 0, 1, '1795237393715000', '1']);
+    expect(await node.survey('a')).toMatchObject({ closed: false, memory: expect.stringMatching(/^\w{16}:\d+$/), fence: '1795237393715000' });
+    expect((await node.survey('b')).fence).toBe('1');
   });
 
   it('tells of a node whether it ever voted, also when it was restarted with its data since, and of a new one that it did not', async () => {
-    const isUsed = async () => (await node.survey('a', 'b'))[4];
     await node.client.flushall();
-    expect([await isUsed(), await isUsed()]).toEqual([0, 0]);
-    await node.makeWhole();
-    expect(await isUsed()).toBe(1);
-    for (const key of ['a', 'b']) await node.client.set(node.keys.spotOf(key).fenceKey, `1 ${'0'.repeat(16)}:1700000000000`);
-    expect([await isUsed(), await isUsed()]).toEqual([1, 1]);
+    expect([(await node.survey('a')).fence, (await node.survey('a')).fence]).toEqual(['0', '0']);
+    await node.client.set(node.keys.spotOf('a').fenceKey, `1 ${'0'.repeat(16)}:1700000000000`);
+    expect([(await node.survey('a')).fence, (await node.survey('a')).fence]).toEqual(['1', '1']);
   });
 
-  it('closes what the node forgot, and tells since when', async () => {
+  it('closes what the node forgot, tells since when, and takes the fence that it is told', async () => {
     await node.client.flushall();
     const before = await node.now();
-    const [, , closed, since, used, fence] = (await node.survey('a')) as number[];
-    expect([closed, used, String(fence)]).toEqual([1, 0, '0']);
+    const { closed, since, fence } = await node.survey('a');
+    expect([closed, fence]).toEqual([true, '0']);
     expect(since).toBeGreaterThanOrEqual(before);
-    expect((await node.survey('a'))[3]).toBe(since);
+    expect(await node.survey('a', 5_000)).toMatchObject({ closed: true, since, fence: '5000' });
+    expect(await node.survey('a', 4_000)).toMatchObject({ closed: true, fence: '5000' });
+    expect((await node.vote('a', 'p.1/1'))[0]).toBe(4);
   });
 });
 
 describe('admit.lua', () => {
   const forgets = async (): Promise<number> => {
     await node.client.flushall();
-    return Number((await node.survey('a'))[3]);
+    return (await node.survey('a')).since;
   };
   const passes = (since: number): Promise<void> => eventually(async () => expect(await node.now()).toBeGreaterThan(since + MAX_LEASE_MS));
 
   it('returns 0 while the node may have forgotten leases that have not ended, and takes the fences that are told', async () => {
     const since = await forgets();
     expect(await node.admit(since, MAX_LEASE_MS, { a: 5_000 })).toBe(0);
-    expect(await node.admit(-1, MAX_LEASE_MS, { a: 4_000 })).toBe(0);
     expect((await node.vote('a', 'p.1/1'))[0]).toBe(4);
     expect((await node.record('a'))!.split(' ')[0]).toBe('5000');
   });
@@ -329,7 +326,7 @@ describe('admit.lua', () => {
     expect(await node.admit(since, 40_000, { a: 70 })).toBe(1);
   });
 
-  it('returns 0 when the node forgot once more after the survey', async () => {
+  it('returns 0 when the node forgot once more since', async () => {
     const since = await forgets();
     await eventually(async () => expect(await node.now()).toBeGreaterThan(since));
     await passes(await forgets());
@@ -341,7 +338,7 @@ describe('admit.lua', () => {
     const since = await forgets();
     await passes(since);
     expect(await node.admit(since, MAX_LEASE_MS, { a: 0 })).toBe(1);
-    expect((await node.survey('a'))[4]).toBe(1);
+    expect((await node.survey('a')).fence).toBe('1');
   });
 
   it('returns 1 after the longest lease, and the next fence is above those that were told', async () => {

@@ -43,7 +43,6 @@ describe('a request of format version 3', () => {
       scripts.voteCall(on, { ...vote, ...named, mode: 'read', plain: false, notAfter: 1, known, fences: 16, minHoldMs: 900, graceMs: 400 }),
       'L Q F', [`r0 0000000000001 0000000000000070 ${known} 4000 p.1/1 saga%207 %2D 16 900 400 -1 50`],
     ],
-    ['survey', scripts.surveyCall({ fenceKeys: ['F', 'G'] }), 'F G', []],
     ['admit', scripts.admitCall({ fenceKeys: ['F'] }, { maxLeaseMs: 60_000, since: 5, floors: [70] }), 'F', [60_000, 5, 70]],
     ['fenced-write', scripts.fencedWriteCall({ dataKey: 'D' }, { fence: 70, fields: ['state', 'paid'] }), 'D', [70, 'state', 'paid']],
   ])('stands on the wire in the order of the header: %s', (_, { keys, args }, redisKeys, said) => {
@@ -64,7 +63,6 @@ describe('a reply of format version 3', () => {
     ['vote while others wait', scripts.readVote([1, 5, 70, 900, 1, 1, 1, 'm']), { kind: 'granted', now: 5, fence: 70, leftMs: 900, mode: 'write', shared: true, contended: true, memory: 'm' }],
     ['heartbeat of the second waiter', scripts.readHeartbeat([5, 0, 0, 0, 0, 0, 0, 2, -1, '1,w,9,p.1', 0, 0, 0], scripts.heartbeatHeadSize + scripts.heartbeatSize), { kind: 'waiting', leftMs: -1, holds: '1,w,9,p.1' }],
     ['renew', scripts.readRenewNews([5, 2, -1, 0], scripts.renewHeadSize), { position: 2, left: -1, contended: false }],
-    ['survey', scripts.readSurveyHead([6, 'abc', 1, 5, 1]), { now: 6, server: 'abc', closed: true, since: 5, used: true }],
     ['inspect', scripts.readInspectHolder(['w', 1, 'p.1', 70, 'saga%207', 900, '-', 400], scripts.inspectHeadSize), { id: 'p.1', fence: 70, owner: 'saga 7', leftMs: 900, label: undefined, graceMs: 400 }],
   ])('is read by the names of the header: %s', (_, told, expected) => expect(told).toEqual(expected));
 

@@ -60,14 +60,14 @@ export class ScriptCalls {
         return scripts.forceReleaseCall(ON_NODE, { fence: random.pick([undefined, this.fenceOf(ON_NODE.lockKey)]), notAfter: NEVER, floor: 0, recoveryMs: UNTIL_TOLD_MS });
       case 8:
         return random.chance(0.5)
-          ? scripts.surveyCall({ fenceKeys: [ON_NODE.fenceKey, '{sim:9}:f'] })
+          ? scripts.recallCall({ keys: [{ fenceKey: ON_NODE.fenceKey }] }, { process: 'p1', recoveryMs: UNTIL_TOLD_MS, groups: [{ floor: random.pick([0, this.nowUs + 7]), holds: false }] })
           : many(scripts.bringBack, [ON_NODE], (keys, args, each) => scripts.addBringBack(keys, args, each, { ...this.lease(each), recoveryMs: UNTIL_TOLD_MS }));
       case 18: {
         const fence = this.nowUs + random.pick([-90_000_000, 0, 1_000]);
         return scripts.fencedWriteCall({ dataKey: '{guarded}' }, { fence, fields: ['state', 'paid', 'by', id] });
       }
       case 9:
-        return scripts.admitCall({ fenceKeys: [ON_NODE.fenceKey] }, { maxLeaseMs: random.pick([0, 1, 5_000]), since: random.pick([NEVER, -1]), floors: [this.nowUs + 7] });
+        return scripts.admitCall({ fenceKeys: [ON_NODE.fenceKey] }, { maxLeaseMs: random.pick([0, 1, 5_000]), since: random.pick([NEVER, 0]), floors: [this.nowUs + 7] });
       case 21:
         return scripts.recallCall(
           { keys: [on.fenceKey, '{sim:9}:f'].map((fenceKey) => ({ fenceKey })) },

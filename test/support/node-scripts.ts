@@ -1,7 +1,7 @@
 /** The scripts of one Redlock node, run one by one on a server of their own. */
 import type { Redis } from 'ioredis';
 import {
-  addBringBack, addRelease, addVote, admitCall, bringBack, release, releaseCall, surveyCall, vote, voteCall, type BuiltCall, type ReleaseArgs, type ScriptArgument, type VoteArgs,
+  addBringBack, addRelease, addVote, admitCall, bringBack, recallCall, release, releaseCall, vote, voteCall, type BuiltCall, type ReleaseArgs, type ScriptArgument, type VoteArgs,
 } from '../../lib/stores/wire/lua.generated.js';
 import { RedisKeys, UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../../lib/stores/wire/redis-keys.js';
 import { NEVER } from '../../lib/stores/wire/trial-lock.js';
@@ -104,9 +104,12 @@ export class NodeScripts {
     return this.run({ script: release, keys: redisKeys, args }) as Promise<unknown[]>;
   }
 
-  /** Of the groups of these locks. */
-  survey(...keys: string[]): Promise<Reply> {
-    return this.run(surveyCall(this.groupsOf(keys))) as Promise<Reply>;
+  /** Asks for the memory and the last fence of the group of this lock. `closed`: whether it waits to be told the last fences. */
+  async survey(key: string, floor = 0): Promise<{ closed: boolean; memory: string; since: number; fence: string }> {
+    const { fenceKey } = this.keys.spotOf(key);
+    const call = recallCall({ keys: [{ fenceKey }] }, { process: 'p', recoveryMs: UNTIL_TOLD_MS, groups: [{ floor, holds: false }] });
+    const [, closedForMs, memory, fence] = (await this.run(call)) as [number, number, string, string];
+    return { closed: closedForMs > 0, memory, since: Number(memory.slice(17)), fence };
   }
 
   admit(since: number, maxLeaseMs: number, floors: Readonly<Record<string, number>>): Promise<unknown> {

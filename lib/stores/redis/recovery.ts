@@ -16,7 +16,7 @@ import { delay, type Timer } from '../../core/port/clock.js';
 import type { Doubt, HeldLease, HolderRef, RenewOutcome, RenewRequest, StoreRecovery } from '../../core/port/lock-store.js';
 import { listOf, sharing } from '../wire/lock-reply.js';
 import {
-  addBringBack, bringBack, bringBackHeadSize, bringBackSize, readBringBack, readBringBackHead, readRecallGroup, readRecallHead, recallCall, recallHeadSize,
+  addBringBack, bringBack, bringBackHeadSize, bringBackSize, readBringBack, readBringBackHead, readRecallGroup, readRecallHead, recallCall, recallGroupSize, recallHeadSize,
   type BringBackArgs, type BringBackReply, type ScriptArgument,
 } from '../wire/lua.generated.js';
 import { SLOT_GROUPS } from '../wire/redis-keys.js';
@@ -268,7 +268,7 @@ export class Recovery implements StoreRecovery {
       const { now, recoversForMs } = readRecallHead(told);
       if (recoversForMs > 0) this.recovering(receivedAt, recoversForMs + marginOf(recoversForMs));
       trust.observe(groups[0]!, { sentAt, receivedAt, serverNow: now });
-      groups.forEach((group, n) => this.learn(group, readRecallGroup(told, recallHeadSize + n).memory, connection));
+      groups.forEach((group, n) => this.learn(group, readRecallGroup(told, recallHeadSize + recallGroupSize * n).memory, connection));
     });
   }
 

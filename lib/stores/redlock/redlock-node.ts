@@ -20,10 +20,11 @@ import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import { BackgroundRelease } from '../../core/lease/background-release.js';
 import type { LockState } from '../../core/port/lock-state.js';
 import { RedisStore, type RedisStoreOptions } from '../redis/redis-store.js';
+import { beginningOf } from '../redis/server-view.js';
 import { blindNodeError } from '../wire/access-rule.js';
 import type { Connect } from '../wire/connections.js';
 import { listOf } from '../wire/lock-reply.js';
-import { admitCall, readAdmit, readSurveyHead, surveyCall, surveyHeadSize, voteCall, type SurveyHead } from '../wire/lua.generated.js';
+import { admitCall, readAdmit, readRecallGroup, readRecallHead, recallCall, recallGroupSize, recallHeadSize, voteCall } from '../wire/lua.generated.js';
 import { NO_SERVER, SLOT_GROUPS, UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { LONG_AGO } from '../wire/server-clock.js';
 import { answersOf, asking, poll, quorumOf, type Replies, type Reply } from './quorum.js';
@@ -40,8 +41,17 @@ const INSPECTED_WITHIN_MS = 500;
 
 type Opened = Reply<'open'>;
 
-/** What a node remembers: whether it is closed for it may have forgotten something, since when it remembers, and the last fence of each slot group. */
-export interface Survey extends SurveyHead {
+/** What a node remembers. */
+export interface Survey {
+  /** The time of the server, in ms. */
+  readonly now: number;
+  /** How the names of its memories begin. */
+  readonly server: string;
+  /** Whether it may have forgotten something, and waits to be told the last fences. */
+  readonly closed: boolean;
+  /** The server time in ms from which it remembers, in the slot group that forgot last. */
+  readonly since: number;
+  /** The last fence of each slot group; 0 where it never voted, and was told none. */
   readonly fences: readonly number[];
 }
 
@@ -52,12 +62,17 @@ export function storeOfNode(connection: Connect, options: Omit<RedlockStoreOptio
   return store;
 }
 
-export function survey({ parts: { runner, trust, keys } }: RedisStore): Promise<Survey> {
-  return runner.run(surveyCall({ fenceKeys: eachGroup((group) => keys.fence(group)) }), (reply, sentAt, receivedAt) => {
+/** Asks a node what it remembers, and tells it the fences that this process has seen: should no quorum of others remember, they have to be enough. */
+export function survey({ parts: { runner, trust, keys, process } }: RedisStore): Promise<Survey> {
+  const on = { keys: eachGroup((group) => ({ fenceKey: keys.fence(group) })) };
+  const call = recallCall(on, { process, recoveryMs: UNTIL_TOLD_MS, groups: eachGroup((group) => ({ floor: trust.floors.of(group), holds: false })) });
+  return runner.run(call, (reply, sentAt, receivedAt) => {
     const told = listOf(reply);
-    const head = readSurveyHead(told);
-    trust.observe(0, { sentAt, receivedAt, serverNow: head.now });
-    return { ...head, fences: told.slice(surveyHeadSize).map(Number) };
+    const { now, recoversForMs } = readRecallHead(told);
+    trust.observe(0, { sentAt, receivedAt, serverNow: now });
+    const groups = eachGroup((group) => readRecallGroup(told, recallHeadSize + recallGroupSize * group));
+    const since = Math.max(...groups.map(({ memory }) => beginningOf(memory)));
+    return { now, server: groups[0]!.memory.slice(0, NO_SERVER.length), closed: recoversForMs > 0, since, fences: groups.map(({ fence }) => fence) };
   });
 }
 
@@ -252,7 +267,7 @@ export class RedlockNode {
 
   /** Returns in how many ms the node should be looked at again; Infinity when it votes. */
   private async bringBack({ server, closed, since, now }: Survey): Promise<number> {
-    const { store, redlock: { clock, log, floors, options: { maxLeaseMs } } } = this;
+    const { store, redlock: { clock, log, options: { maxLeaseMs } } } = this;
     if (this.twin !== undefined) return LOOKS_AGAIN_AFTER_MS;
     if (!closed) {
       if (this.outSince !== undefined) log.votes(this.name);
@@ -262,11 +277,7 @@ export class RedlockNode {
     const leftMs = Math.max(0, since + maxLeaseMs + 1 - now);
     this.closedUntil = clock.now() + leftMs;
     if (this.outSince !== `${server}${since}`) this.isOut(`${server}${since}`, leftMs);
-    if (leftMs > 0) {
-      // Should no quorum of others remember, what the processes have seen has to be enough.
-      await admit(store, -1, maxLeaseMs, eachGroup((group) => floors.of(group)));
-      return Math.min(leftMs, LOOKED_AT_EVERY_MS) + SPREAD_MS * Math.random();
-    }
+    if (leftMs > 0) return Math.min(leftMs, LOOKED_AT_EVERY_MS) + SPREAD_MS * Math.random();
     const fences = await this.fencesOfOthers();
     if (fences === undefined) return LOOKS_AGAIN_AFTER_MS * (0.5 + Math.random());
     return (await admit(store, since, maxLeaseMs, fences)) ? 0 : LOOKS_AGAIN_AFTER_MS;

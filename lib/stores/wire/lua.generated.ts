@@ -413,13 +413,14 @@ local function beginRecovery(fenceKey, seen, recoveryMs, claim)
   local memory = thisServer() .. string.format(INSTANT, now)
   local claims = recoveryMs > 0 and claim and withClaim('', now, claim) or ''
   local closed = recoveryMs > 0 and ' ' .. string.format(INSTANT, now + recoveryMs) .. claims or ''
-  writeFence(fenceKey, recoveryMs < UNTIL_TOLD_MS and math.max(seen, nowUs) or seen, ' ' .. memory .. closed)
+  local last = recoveryMs < UNTIL_TOLD_MS and math.max(seen, nowUs) or seen
+  writeFence(fenceKey, last, ' ' .. memory .. closed)
   if not forgot then
     forgot = true
     local prefix, group = string.match(fenceKey, '^({[^}]*):(%d+)}')
     redis.pcall('PUBLISH', prefix .. '}:c:~', 'f ' .. memory .. ' ' .. group)
   end
-  return memory, math.max(recoveryMs, claims ~= '' and CLAIM_MS or 0), recoveryMs > 0
+  return memory, math.max(recoveryMs, claims ~= '' and CLAIM_MS or 0), recoveryMs > 0, last
 end
 local function readMemory(fenceKey, known, floor, recoveryMs, claim)
   local record = redis.call('GET', fenceKey)
@@ -438,10 +439,10 @@ local function readMemory(fenceKey, known, floor, recoveryMs, claim)
   local putBack = floor > last and not recovers and recoveryMs < UNTIL_TOLD_MS or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
   local clockSetBack = hasForgotten and since > now
   if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs, claim) end
-  if not hasForgotten and floor <= last then return memory, 0, false end
+  if not hasForgotten and floor <= last then return memory, 0, false, last end
   local rest = ' ' .. memory .. (hasForgotten and (recovers or claim) and ' ' .. string.format(INSTANT, opensAt) .. claims or '')
   if rest ~= string.match(record, ' .*$') or floor > last then writeFence(fenceKey, math.max(last, floor), rest) end
-  return memory, recovers and closedUntil - now or 0, hasForgotten
+  return memory, recovers and closedUntil - now or 0, hasForgotten, math.max(last, floor)
 end
 local RECOVERY = '~recovery'
 local function recoveryOf(lock)
@@ -709,7 +710,7 @@ end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '459b776ed0a1bdd2ec755ddce0e8ecb80553a8d6',
+  sha1: '0391f3746fa9ab404128730009c6372ed2d942f8',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -968,7 +969,7 @@ export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at]))
 
 export const admit: LuaScript = {
   name: 'admit',
-  sha1: 'bcb3aba2b512964d1829acb5a972d235b76b0e56',
+  sha1: '4a2102f1adeb3a791e555daeb852fba86e4c8649',
   source: `local fenceKeys = KEYS
 local maxLeaseMs, since, floors = tonumber(ARGV[1]), tonumber(ARGV[2]), { unpack(ARGV, 3) }
 ${sharedServerTime}
@@ -999,7 +1000,7 @@ export interface AdmitKeys {
 export interface AdmitArgs {
   /** The longest lease. */
   readonly maxLeaseMs: number;
-  /** From when its memory counts, as the survey told it; -1 where it is only told the fences. */
+  /** From when its memory counts, as recall.lua told it. */
   readonly since: number;
   /** For each of the first groups the fence to be above. */
   readonly floors: readonly number[];
@@ -1023,7 +1024,7 @@ export function readAdmit(code: unknown): 'admitted' | 'refused' {
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: 'd8d660d89d0e7e5c256d3397a0664f3c552a6932',
+  sha1: '4c1bd0840cf35c62204dd96ea9c059ab4a194c66',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1206,7 +1207,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: '26c83ca0e60f49ed59924d5d57fc33886786943a',
+  sha1: '43525407ab9a1f758b8ed8282a6f5c89e64d11a4',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1298,7 +1299,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: 'fef3a447d6dab6e0491046954f210e00f9c6de0b',
+  sha1: 'a3263638f778c072d64539723d07392a57c3801e',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1384,7 +1385,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: 'd2769ca35319fe7424b0d06095f159413d812166',
+  sha1: 'f0235d5b1f475fe1178254e63e36fea1d93d94de',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1616,7 +1617,7 @@ export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
 
 export const recall: LuaScript = {
   name: 'recall',
-  sha1: '7d28dbbd2a07beb6f2e9c40d8f94fa6dfb9f3ad2',
+  sha1: '3a656772579f6d6d862f4493db40d3edcfc8af5e',
   source: `local keys = KEYS
 local process, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2
 ${sharedServerTime}
@@ -1630,8 +1631,8 @@ local reply = { now, 0 }
 for n = 1, count do
   local group = requestOf(n)
   local claim = { process = process, holds = group.holds }
-  local memory, recoversForMs = readMemory(group.fenceKey, '-', group.floor, recoveryMs, claim)
-  reply[2], reply[n + 2] = math.max(reply[2], recoversForMs), memory
+  local memory, recoversForMs, _, last = readMemory(group.fenceKey, '-', group.floor, recoveryMs, claim)
+  reply[2], reply[2 * n + 1], reply[2 * n + 2] = math.max(reply[2], recoversForMs), memory, string.format('%.0f', last)
 end
 return reply`,
 };
@@ -1668,20 +1669,21 @@ export function readRecallHead(reply: ReplyItems, at = 0): RecallHead {
   return { now: Number(reply[at]), recoversForMs: Number(reply[at + 1]) };
 }
 
-/** The name of its memory. */
+/** The name of its memory; its last fence, 0 for none. */
 export interface RecallGroup {
   readonly memory: string;
+  readonly fence: number;
 }
 
-export const recallGroupSize = 1;
+export const recallGroupSize = 2;
 
 export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
-  return { memory: String(reply[at]) };
+  return { memory: String(reply[at]), fence: Number(reply[at + 1]) };
 }
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '7c52a347b9b4adbbbdf7fdb05b1e7f76822798bf',
+  sha1: 'af8f9b47b271400996864875046f3b2d990c718c',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1881,65 +1883,9 @@ export function readRenewNews(reply: ReplyItems, at = 0): RenewNews {
   return { position: Number(reply[at]), left: reply[at + 1] ?? '', contended: Number(reply[at + 2]) === 1 };
 }
 
-export const survey: LuaScript = {
-  name: 'survey',
-  sha1: 'fa285f5bb5eb4018e899f435957ac501b1222a05',
-  source: `local fenceKeys = KEYS
-${sharedServerTime}
-${sharedLimits}
-${sharedNextFence}
-${sharedMemory}
-local reply = { now, '', 0, 0, 0 }
-for n, fenceKey in ipairs(fenceKeys) do
-  local memory, closedForMs = readMemory(fenceKey, '-', 0, UNTIL_TOLD_MS)
-  local last = tonumber(string.match(redis.call('GET', fenceKey), '^%d+'))
-  reply[2] = string.sub(memory, 1, 17)
-  if closedForMs > 0 then reply[3], reply[4] = 1, math.max(reply[4], tonumber(string.sub(memory, 18))) end
-  if last > 0 then reply[5] = 1 end
-  reply[5 + n] = string.format('%.0f', last)
-end
-return reply`,
-};
-
-/** The Redis keys of a call of survey.lua. */
-export interface SurveyKeys {
-  /** The last fences of slot groups. */
-  readonly fenceKeys: readonly string[];
-}
-
-export function surveyCall(on: SurveyKeys): BuiltCall {
-  return { script: survey, keys: [...on.fenceKeys], args: [] };
-}
-
-/** server is how the names of its memories begin; closed when it may not vote in one of the groups, for it may have forgotten something; since is the server time in ms from which it remembers, in the group that forgot last; used when it ever voted, or was told a fence, as far as its data tell. */
-export interface SurveyHead {
-  readonly now: number;
-  readonly server: string;
-  readonly closed: boolean;
-  readonly since: number;
-  readonly used: boolean;
-}
-
-export const surveyHeadSize = 5;
-
-export function readSurveyHead(reply: ReplyItems, at = 0): SurveyHead {
-  return { now: Number(reply[at]), server: String(reply[at + 1]), closed: Number(reply[at + 2]) === 1, since: Number(reply[at + 3]), used: Number(reply[at + 4]) === 1 };
-}
-
-/** The last fence, 0 for none. */
-export interface SurveyGroup {
-  readonly fence: number;
-}
-
-export const surveyGroupSize = 1;
-
-export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
-  return { fence: Number(reply[at]) };
-}
-
 export const vote: LuaScript = {
   name: 'vote',
-  sha1: '12cef8aa9b4fe030572dade4c7d0959dc780df68',
+  sha1: '5696e37c915981840f0566b7cb1f65e42c1a089b',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}

@@ -1,7 +1,7 @@
 /** Nodes of a Redlock that were missing, forgot or came back, on simulated masters: what is told of them, and what they may do again. */
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Wake } from '../../../lib/core/port/lock-store.js';
-import { survey } from '../../../lib/stores/wire/lua.generated.js';
+import { recall } from '../../../lib/stores/wire/lua.generated.js';
 import { Random } from '../../simulation/random.js';
 import { SimServer } from '../../simulation/sim-server.js';
 import { holdsUp, RedlockRequests } from '../../support/redlock-requests.js';
@@ -90,7 +90,7 @@ describe('A node whose data were flushed', () => {
 describe('A node with a new connection', () => {
   it('is not asked for a vote before it has said who it is', async () => {
     const member = await redlock.opened('p');
-    const arrives = holdsUp(three, survey);
+    const arrives = holdsUp(three, recall);
     member.ways[2]!.cut();
     await redlock.pass(500);
     expect(member.ways[2]!.sockets.size).toBeGreaterThan(0);

@@ -1,10 +1,10 @@
 --- Lets a node of a Redlock vote again that may have forgotten something, after telling it the fences that others remember.
 --- KEYS[...] fenceKeys  the last fences of slot groups
 --- ARGV[1] maxLeaseMs: number  the longest lease
---- ARGV[2] since: number  from when its memory counts, as the survey told it; -1 where it is only told the fences
+--- ARGV[2] since: number  from when its memory counts, as recall.lua told it
 --- ARGV[...] floors: number  for each of the first groups the fence to be above
 --- RETURNS 1 admitted
---- RETURNS 0 refused   it forgot once more since the survey, or may have forgotten what has not ended
+--- RETURNS 0 refused   it forgot once more since, or may have forgotten what has not ended
 --- INVARIANT fences are told before the node may vote
 --- @bind
 

@@ -7,7 +7,7 @@
 ---   floor: number  the highest fence that the caller has seen in it
 ---   holds: flag    whether the caller claims it: it holds leases there that it has not brought back yet
 --- RETURNS all head: now, recoversForMs  recoversForMs is how long nothing new is granted in the group that waits longest
---- RETURNS each group: memory text  the name of its memory
+--- RETURNS each group: memory text, fence  the name of its memory; its last fence, 0 for none
 --- INVARIANT a group of which the server knows nothing, or whose record another server wrote, recovers from here on
 --- INVARIANT a group that recovers stays closed while it is claimed, for 5 s from the last claim and 15 s in all
 --- @bind
@@ -22,7 +22,7 @@ local reply = { now, 0 }
 for n = 1, count do
   local group = requestOf(n)
   local claim = { process = process, holds = group.holds }
-  local memory, recoversForMs = readMemory(group.fenceKey, '-', group.floor, recoveryMs, claim)
-  reply[2], reply[n + 2] = math.max(reply[2], recoversForMs), memory
+  local memory, recoversForMs, _, last = readMemory(group.fenceKey, '-', group.floor, recoveryMs, claim)
+  reply[2], reply[2 * n + 1], reply[2 * n + 2] = math.max(reply[2], recoversForMs), memory, string.format('%.0f', last)
 end
 return reply

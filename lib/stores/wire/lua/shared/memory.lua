@@ -83,17 +83,18 @@ local function beginRecovery(fenceKey, seen, recoveryMs, claim)
   local claims = recoveryMs > 0 and claim and withClaim('', now, claim) or ''
   local closed = recoveryMs > 0 and ' ' .. string.format(INSTANT, now + recoveryMs) .. claims or ''
   -- The fences of a Redlock come from processes, and a node of it that never granted anything is known by having none.
-  writeFence(fenceKey, recoveryMs < UNTIL_TOLD_MS and math.max(seen, nowUs) or seen, ' ' .. memory .. closed)
+  local last = recoveryMs < UNTIL_TOLD_MS and math.max(seen, nowUs) or seen
+  writeFence(fenceKey, last, ' ' .. memory .. closed)
   if not forgot then
     forgot = true
     local prefix, group = string.match(fenceKey, '^({[^}]*):(%d+)}')
     redis.pcall('PUBLISH', prefix .. '}:c:~', 'f ' .. memory .. ' ' .. group)
   end
-  return memory, math.max(recoveryMs, claims ~= '' and CLAIM_MS or 0), recoveryMs > 0
+  return memory, math.max(recoveryMs, claims ~= '' and CLAIM_MS or 0), recoveryMs > 0, last
 end
 
--- Returns the memory, for how many ms more it grants nothing new, and whether it has forgotten something and let nobody new in
--- since: then an id that is not there was not beaten by anybody. `known` is the memory that the server told the caller on this
+-- Returns the memory, for how many ms more it grants nothing new, whether it has forgotten something and let nobody new in
+-- since: then an id that is not there was not beaten by anybody; and the last fence. `known` is the memory that the server told the caller on this
 -- connection, and `floor` the highest fence that the caller has seen. A fence beyond the record, or a later memory of this
 -- server, shows that the record was put back to an earlier state. `claim` is what a process says of its holds (recall.lua).
 local function readMemory(fenceKey, known, floor, recoveryMs, claim)
@@ -115,11 +116,11 @@ local function readMemory(fenceKey, known, floor, recoveryMs, claim)
   local putBack = floor > last and not recovers and recoveryMs < UNTIL_TOLD_MS or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
   local clockSetBack = hasForgotten and since > now
   if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs, claim) end
-  if not hasForgotten and floor <= last then return memory, 0, false end
+  if not hasForgotten and floor <= last then return memory, 0, false, last end
   -- Only a request that may let somebody in ends the recovery.
   local rest = ' ' .. memory .. (hasForgotten and (recovers or claim) and ' ' .. string.format(INSTANT, opensAt) .. claims or '')
   if rest ~= string.match(record, ' .*$') or floor > last then writeFence(fenceKey, math.max(last, floor), rest) end
-  return memory, recovers and closedUntil - now or 0, hasForgotten
+  return memory, recovers and closedUntil - now or 0, hasForgotten, math.max(last, floor)
 end
 
 -- Stands in the place of a holder while a lock is kept for whoever may bring it back.
