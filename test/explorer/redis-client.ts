@@ -17,7 +17,6 @@ export const KEYS = { lockKey: '{sim:1}:l:k', queueKey: '{sim:1}:q:k', fenceKey:
 /** How far the server's clock is ahead of those of the processes. */
 export const AHEAD = SERVER_BEGINS_AT - PROCESS_BEGINS_AT;
 export const COMMAND_TIMEOUT_MS = 1_000;
-export const LONGEST_MS = 10_000;
 const GROUP = 1;
 
 /** What all processes of a world agree on, and what is wrong with them where a defect is planted. */
@@ -91,7 +90,7 @@ export class Acting {
     const notAfter = this.has('requests have no limit') ? 9_000_000_000_000 : request.limit || LONG_AGO;
     this.post('acquire', id, acquireCall(KEYS, {
       id, mode, leaseMs: rules.leaseMs, queue: true, needsListener: true, plain, takes: 'nothing', notAfter, floor: client.floor, known: request.memory, fences: 1, minHoldMs, graceMs: 0,
-      longestMs: LONGEST_MS, recoveryMs: rules.recoveryMs, replaces, owner,
+      recoveryMs: rules.recoveryMs, replaces, owner,
     }));
   }
 
@@ -100,7 +99,7 @@ export class Acting {
     request.beating = true;
     request.beatAt = this.now;
     const { id } = request;
-    this.post('heartbeat', id, heartbeatCall(KEYS, { id, floor: client.floor, longestMs: LONGEST_MS, recoveryMs: rules.recoveryMs, known: client.known }));
+    this.post('heartbeat', id, heartbeatCall(KEYS, { id, floor: client.floor, recoveryMs: rules.recoveryMs, known: client.known }));
   }
 
   renew(): void {
@@ -108,11 +107,11 @@ export class Acting {
     if (held === undefined) return;
     held.renewing = true;
     held.renewedAt = this.now;
-    this.post('renew', held.id, renewCall({ lockKeys: [KEYS.lockKey] }, { longestMs: LONGEST_MS, runs: [{ leaseMs: this.rules.leaseMs, ids: held.id }] }));
+    this.post('renew', held.id, renewCall({ lockKeys: [KEYS.lockKey] }, { runs: [{ leaseMs: this.rules.leaseMs, ids: held.id }] }));
   }
 
   lengthen(id: string): void {
-    this.post('lengthen', id, renewCall({ lockKeys: [KEYS.lockKey] }, { longestMs: LONGEST_MS, runs: [{ leaseMs: this.rules.leaseMs, ids: id }] }));
+    this.post('lengthen', id, renewCall({ lockKeys: [KEYS.lockKey] }, { runs: [{ leaseMs: this.rules.leaseMs, ids: id }] }));
   }
 
   bringBack(): void {
@@ -124,7 +123,7 @@ export class Acting {
     const { mode, owner } = this.wish;
     const until = this.has('ended leases come back') ? this.now + COMMAND_TIMEOUT_MS : Math.min(trustedUntil, this.now + COMMAND_TIMEOUT_MS);
     this.post('bring back', id, bringBackCall(KEYS, {
-      id, mode, notAfter: this.before(until) || LONG_AGO, leaseMs: this.rules.leaseMs, fence, fences: 1, minHoldMs: Math.max(0, minHoldUntil - this.now), graceMs: 0, longestMs: LONGEST_MS,
+      id, mode, notAfter: this.before(until) || LONG_AGO, leaseMs: this.rules.leaseMs, fence, fences: 1, minHoldMs: Math.max(0, minHoldUntil - this.now), graceMs: 0,
       recoveryMs: this.rules.recoveryMs, known: memory, owner,
     }));
   }

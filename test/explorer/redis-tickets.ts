@@ -3,7 +3,7 @@ import { ticketIdOf } from '../../lib/core/port/ticket.js';
 import { acquireCall, bringBackHeadSize, readAcquire, readBringBack, type AcquireArgs, type AcquireReply, type ReplyItems } from '../../lib/stores/wire/lua.generated.js';
 import { LONG_AGO, trustOf } from '../../lib/stores/wire/server-clock.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
-import { AHEAD, COMMAND_TIMEOUT_MS, KEYS, listeners, LONGEST_MS, type Acting } from './redis-client.js';
+import { AHEAD, COMMAND_TIMEOUT_MS, KEYS, listeners, type Acting } from './redis-client.js';
 import type { Adopting, Handing, Ticket } from './redis-state.js';
 
 type Taken = Extract<AcquireReply, { kind: 'taken' }>;
@@ -11,7 +11,7 @@ type Taken = Extract<AcquireReply, { kind: 'taken' }>;
 /** A request that takes over a hold: what it says of the mode and the like does not matter. */
 function takeOver({ client, rules }: Acting, says: Pick<AcquireArgs, 'id' | 'takes' | 'replaces' | 'leaseMs' | 'notAfter'> & { readonly minHoldMs?: number }): ReturnType<typeof acquireCall> {
   const whatever = { mode: 'write', queue: false, needsListener: false, plain: false, fences: 1, minHoldMs: 0, graceMs: 0, owner: undefined, label: undefined } as const;
-  return acquireCall(KEYS, { ...whatever, floor: client.floor, known: client.known, longestMs: LONGEST_MS, recoveryMs: rules.recoveryMs, ...says });
+  return acquireCall(KEYS, { ...whatever, floor: client.floor, known: client.known, recoveryMs: rules.recoveryMs, ...says });
 }
 
 /**

@@ -1,8 +1,10 @@
 /** acquire.lua on a real server: what the contract of the port does not say of it, its keys and its full servers. */
 import { describe, expect, it } from '@jest/globals';
-import { acquireCall } from '../../lib/stores/wire/lua.generated.js';
+import { acquireCall, bringBackCall } from '../../lib/stores/wire/lua.generated.js';
 import { acquireArguments, LuaServer, renewal } from '../support/lua-server.js';
 import { forAll } from '../support/started.js';
+
+const BROUGHT_BACK = { id: 'p.1', notAfter: 9_999_999_999_999, fence: 70, fences: 1, minHoldMs: 0, graceMs: 0, recoveryMs: 0, known: '-', ticketId: undefined, owner: undefined, label: undefined } as const;
 
 const lua = forAll(() => LuaServer.start());
 
@@ -66,6 +68,30 @@ describe('acquire.lua', () => {
     expect(await lock.acquire('p.2')).toEqual([2, expect.any(Number), 60_001, '-']);
     const [now, , left] = (await lock.renew('p.1', 20_000)) as number[];
     expect(now! + left!).toBeLessThanOrEqual((await lua.now()) + 60_000);
+  });
+
+  it.each(['acquired', 'renewed', 'kept for minHoldMs', 'brought back', 'let in from the queue with minHoldMs'])('does not shorten a lease that was longer than usual and is %s, whatever others with short ones do', async (how) => {
+    const lock = lua.lock(`a15 ${how}`);
+    const [long, short] = [{ mode: 'r', leaseMs: 7_200_000 }, { mode: 'r', leaseMs: 1_000 }] as const;
+    const atLeast = (await lua.now()) + 7_200_000;
+    if (how === 'acquired') await lock.acquire('p.1', long);
+    if (how === 'renewed') await lock.acquire('p.1', short);
+    if (how === 'kept for minHoldMs') await lock.acquire('p.1', { ...short, minHoldMs: 7_200_000 });
+    if (how === 'brought back') await lua.run(bringBackCall(lock, { ...BROUGHT_BACK, mode: 'read', leaseMs: 7_200_000 }));
+    if (how === 'let in from the queue with minHoldMs') {
+      await lock.acquire('p.0', { leaseMs: 1_000 });
+      await lock.acquire('p.1', { ...short, minHoldMs: 7_200_000 });
+      await lock.release('p.0');
+    }
+    if (how === 'renewed' || how.startsWith('let in')) await lock.renew('p.1', how === 'renewed' ? 7_200_000 : 1_000);
+    for (const id of ['p.2', 'p.3', 'p.4']) await lock.acquire(id, short);
+    await lock.renew('p.2', 1_000);
+    await lock.release('p.3');
+    await lock.acquire('p.5', { leaseMs: 1_000 });
+    await lock.heartbeat('p.5');
+    const [, , , , , left] = (await lock.inspect()) as number[];
+    expect((await lua.now()) + left!).toBeGreaterThanOrEqual(atLeast);
+    expect(await lua.client.pttl(lock.lockKey)).toBeGreaterThan(left!);
   });
 
   it('keeps the keys for longer than the leases in them, and the queue for no longer than its lock', async () => {

@@ -7,7 +7,7 @@ import { forAll } from '../support/started.js';
 
 const lua = forAll(() => LuaServer.start());
 
-const lease = { mode: 'write', leaseMs: 5_000, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: 10_000, label: 'Orders.pay' } as const;
+const lease = { mode: 'write', leaseMs: 5_000, fences: 1, minHoldMs: 0, graceMs: 0, recoveryMs: 10_000, label: 'Orders.pay' } as const;
 
 async function bringBack(lock: LuaLock, id: string, how: Partial<BringBackArgs> & { readonly fence: number }): Promise<unknown> {
   const notAfter = (await lua.now()) + 1_000;

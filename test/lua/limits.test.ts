@@ -5,7 +5,7 @@ import { describe, expect, it } from '@jest/globals';
 import { FIRST_LEASE_MS, MAX_HOLDS_OF_OWNER } from '../../lib/core/port/lock-store.js';
 import { WAITER_LEASE_MS } from '../../lib/stores/memory/lock-machine.js';
 import { FenceFloors } from '../../lib/stores/wire/fence-floors.js';
-import { NO_SERVER } from '../../lib/stores/wire/redis-keys.js';
+import { NO_SERVER, USUAL_LEASE_MS } from '../../lib/stores/wire/redis-keys.js';
 
 /** What a line `local NAME = value` of a shared file says. */
 function inLua(file: string, name: string): string | undefined {
@@ -25,6 +25,7 @@ describe('A limit of the wire format', () => {
     ['limits', 'WAITER_LEASE_MS', WAITER_LEASE_MS],
     ['limits', 'FIRST_LEASE_MS', FIRST_LEASE_MS],
     ['limits', 'MAX_HOLDS_OF_OWNER', MAX_HOLDS_OF_OWNER],
+    ['limits', 'USUAL_LEASE_MS', USUAL_LEASE_MS],
     ['next-fence', 'HIGHEST_FLOOR', highestFloor()],
     ['memory', 'NO_SERVER', NO_SERVER],
   ])('is the same in shared/%s.lua and in TypeScript: %s', (file, name, value) => {

@@ -67,7 +67,7 @@ describe('A lock with permits', () => {
 });
 
 describe('A server that forgot permits', () => {
-  const lease = { mode: 'permit', owner: '2', leaseMs: 5_000, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: 60_000, label: undefined } as const;
+  const lease = { mode: 'permit', owner: '2', leaseMs: 5_000, fences: 1, minHoldMs: 0, graceMs: 0, recoveryMs: 60_000, label: undefined } as const;
 
   async function bringBack(lock: LuaLock, id: string, how: Partial<BringBackArgs> & { readonly fence: number }): Promise<unknown> {
     const notAfter = (await lua.now()) + 1_000;

@@ -4,7 +4,7 @@ import { listOf } from '../../lib/stores/wire/lock-reply.js';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
 
 const on = { lockKey: 'L', queueKey: 'Q', fenceKey: 'F' };
-const acquire = { id: 'p.1', mode: 'write', leaseMs: 30_000, queue: true, needsListener: false, plain: true, takes: 'nothing', notAfter: 9_999_999_999_999, floor: 0, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: 900, known: '-'.repeat(30) } as const;
+const acquire = { id: 'p.1', mode: 'write', leaseMs: 30_000, queue: true, needsListener: false, plain: true, takes: 'nothing', notAfter: 9_999_999_999_999, floor: 0, fences: 1, minHoldMs: 0, graceMs: 0, recoveryMs: 900, known: '-'.repeat(30) } as const;
 const known = 'f00dcafef00dcafe:1790000000000';
 const vote = {
   id: 'p.1/1', mode: 'write', leaseMs: 3_000, fences: 1, proposal: 70, notAfter: 9_999_999_999_999, minHoldMs: 0, graceMs: 0, waitedMs: -1, patienceMs: 50, plain: true, known: '-'.repeat(30),
@@ -13,28 +13,28 @@ const named = { owner: 'saga 7', label: '-' };
 
 describe('a request of format version 3', () => {
   it.each([
-    ['acquire', scripts.acquireCall(on, acquire), 'L Q F', ['w101n 9999999999999 0000000000000000 ------------------------------ 31000 p.1 - - 1 0 0 60000 900 - -']],
+    ['acquire', scripts.acquireCall(on, acquire), 'L Q F', ['w101n 9999999999999 0000000000000000 ------------------------------ 31000 p.1 - - 1 0 0 900 - -']],
     [
       'acquire with all that can be said',
       scripts.acquireCall(on, { ...acquire, ...named, mode: 'read', queue: false, needsListener: true, plain: false, takes: 'permit', notAfter: 1, floor: 70, known, fences: 16, minHoldMs: 900, graceMs: 400, replaces: 'p.0' }),
-      'L Q F', ['r010p 0000000000001 0000000000000070 f00dcafef00dcafe:1790000000000 31000 p.1 saga%207 %2D 16 900 400 60000 900 p.0 -'],
+      'L Q F', ['r010p 0000000000001 0000000000000070 f00dcafef00dcafe:1790000000000 31000 p.1 saga%207 %2D 16 900 400 900 p.0 -'],
     ],
     [
       'acquire of a hold that a ticket takes', scripts.acquireCall(on, { ...acquire, id: 'p.=t', queue: false, plain: false, takes: 'hold', replaces: 'p.1' }),
-      'L Q F', ['w000h 9999999999999 0000000000000000 ------------------------------ 31000 p.=t - - 1 0 0 60000 900 p.1 -'],
+      'L Q F', ['w000h 9999999999999 0000000000000000 ------------------------------ 31000 p.=t - - 1 0 0 900 p.1 -'],
     ],
     ['release', scripts.releaseCall(on, { id: 'p.1', mayBeOver: true, floor: 70, abandoned: false, recoveryMs: 900, known }), 'L Q F', [`10 p.1 70 900 ${known} -`]],
     ['release of what was never used', scripts.releaseCall(on, { id: 'p.1', mayBeOver: false, floor: 0, abandoned: true, recoveryMs: 900, known }), 'L Q F', [`01 p.1 0 900 ${known} -`]],
-    ['renew', scripts.renewCall({ lockKeys: ['L', 'K'] }, { longestMs: 60_000, runs: [{ leaseMs: 900, ids: 'p.1 p.2' }, { leaseMs: 800, ids: 'p.3' }] }), 'L K', [60_000, 900, 'p.1 p.2', 800, 'p.3']],
-    ['heartbeat', scripts.heartbeatCall(on, { id: 'p.1', floor: 70, longestMs: 60_000, recoveryMs: 900, known }), 'L Q F', ['p.1', 70, 60_000, 900, known]],
+    ['renew', scripts.renewCall({ lockKeys: ['L', 'K'] }, { runs: [{ leaseMs: 900, ids: 'p.1 p.2' }, { leaseMs: 800, ids: 'p.3' }] }), 'L K', [900, 'p.1 p.2', 800, 'p.3']],
+    ['heartbeat', scripts.heartbeatCall(on, { id: 'p.1', floor: 70, recoveryMs: 900, known }), 'L Q F', ['p.1', 70, 900, known]],
     ['downgrade', scripts.downgradeCall(on, { id: 'p.1', floor: 70, recoveryMs: 900 }), 'L Q F', ['p.1', 70, 900]],
     ['force-release of one', scripts.forceReleaseCall(on, { fence: 69, notAfter: 80, floor: 70, recoveryMs: 900 }), 'L Q F', [69, 80, 70, 900]],
     ['force-release of all', scripts.forceReleaseCall(on, { notAfter: 80, floor: 70, recoveryMs: 900 }), 'L Q F', ['', 80, 70, 900]],
     ['recall', scripts.recallCall({ keys: [{ fenceKey: 'F' }, { fenceKey: 'G' }] }, { process: 'p', recoveryMs: 900, groups: [{ floor: 70, holds: true }, { floor: 0, holds: false }] }), 'F G', ['p', 900, 70, 1, 0, 0]],
     [
       'bring-back',
-      scripts.bringBackCall(on, { ...named, id: 'p.1', mode: 'write', notAfter: 80, leaseMs: 700, fence: 69, fences: 2, minHoldMs: 0, graceMs: 400, longestMs: 60_000, recoveryMs: 900, known, ticketId: 'o.=t' }),
-      'L Q F', ['p.1', `w 80 700 69 2 0 400 60000 900 ${known} o.=t`, 'saga%207 %2D'],
+      scripts.bringBackCall(on, { ...named, id: 'p.1', mode: 'write', notAfter: 80, leaseMs: 700, fence: 69, fences: 2, minHoldMs: 0, graceMs: 400, recoveryMs: 900, known, ticketId: 'o.=t' }),
+      'L Q F', ['p.1', `w 80 700 69 2 0 400 900 ${known} o.=t`, 'saga%207 %2D'],
     ],
     ['inspect', scripts.inspectCall(on), 'L Q', []],
     ['vote', scripts.voteCall(on, vote), 'L Q F', [`w1 9999999999999 0000000000000070 ${'-'.repeat(30)} 4000 p.1/1 - - 1 0 0 -1 50`]],

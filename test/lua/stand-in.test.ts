@@ -28,7 +28,7 @@ async function forgotten(lock: LuaLock, holders: readonly string[], how: Acquire
 }
 
 async function bringBack(lock: LuaLock, id: string, how: Partial<BringBackArgs> = {}): Promise<unknown> {
-  const lease = { mode: 'write', leaseMs: 20_000, fence: 70, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: RECOVERS.recoveryMs } as const;
+  const lease = { mode: 'write', leaseMs: 20_000, fence: 70, fences: 1, minHoldMs: 0, graceMs: 0, recoveryMs: RECOVERS.recoveryMs } as const;
   const [, code] = (await lua.run(bringBackCall(lock, { ...lease, id, notAfter: (await lua.now()) + 1_000, ...how }))) as number[];
   return code;
 }
@@ -38,7 +38,7 @@ async function release(lock: LuaLock, id: string): Promise<unknown> {
 }
 
 async function waits(lock: LuaLock, id: string): Promise<unknown> {
-  const call = heartbeatCall(lock, { id, floor: 0, longestMs: 60_000, ...RECOVERS });
+  const call = heartbeatCall(lock, { id, floor: 0, ...RECOVERS });
   return ((await lua.run(call)) as number[])[1];
 }
 

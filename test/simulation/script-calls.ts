@@ -1,6 +1,6 @@
 /** Random calls of every script, such that they meet each other: few locks, few processes, and ids of which most were asked for. */
 import type { LockMode } from '../../lib/core/port/lock-options.js';
-import { UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../../lib/stores/wire/redis-keys.js';
+import { UNKNOWN_MEMORY, UNTIL_TOLD_MS, USUAL_LEASE_MS } from '../../lib/stores/wire/redis-keys.js';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
 import type { Random } from './random.js';
 import type { RedisData } from './redis-data.js';
@@ -30,15 +30,15 @@ export class ScriptCalls {
     const id = this.anId();
     switch (random.whole(0, 31)) {
       case 0:
-        return scripts.renewCall({ lockKeys: [on.lockKey] }, { longestMs: 60_000, runs: [{ leaseMs: random.pick([100, 30_000]), ids: id }] });
+        return scripts.renewCall({ lockKeys: [on.lockKey] }, { runs: [{ leaseMs: random.pick([100, 30_000, 90_000]), ids: id }] });
       case 1: {
         const lockKeys = [this.lock(), this.lock(), this.lock()].map(({ lockKey }) => lockKey);
         const runs = [{ leaseMs: 2_000, ids: `${this.anId()} ${this.anId()}` }, { leaseMs: 100, ids: this.anId() }];
-        return scripts.renewCall({ lockKeys }, { longestMs: 60_000, runs });
+        return scripts.renewCall({ lockKeys }, { runs });
       }
       case 2:
         return many(scripts.heartbeat, [this.lock(), this.lock()], (keys, args, each) =>
-          scripts.addHeartbeat(keys, args, each, { id: this.anId(), floor: 0, longestMs: random.pick([1_000, 60_000]), ...this.recovery(each) }));
+          scripts.addHeartbeat(keys, args, each, { id: this.anId(), floor: 0, ...this.recovery(each) }));
       case 3:
         return scripts.downgradeCall(on, { id: random.chance(0.3) ? this.holderOf(on.lockKey) : id, floor: 0, recoveryMs: random.pick([0, 0, 300]) });
       case 4:
@@ -118,7 +118,7 @@ export class ScriptCalls {
     return {
       id: this.anId(), mode: this.mode(), notAfter: random.pick([nowMs, nowMs, nowMs + 9_000, nowMs - 1]), leaseMs: random.pick([150, 30_000]),
       fence: random.pick([nowUs, nowUs - 9_000_000, this.fenceOf(on.lockKey) ?? nowUs]), fences: random.pick([1, 16]), minHoldMs: random.pick([0, 0, 1_200]),
-      graceMs: random.pick([0, 0, 700]), longestMs: 60_000, recoveryMs, known: random.pick([undefined, known]), owner: random.pick([undefined, 'saga:1']), label: 'Orders.pay',
+      graceMs: random.pick([0, 0, 700]), recoveryMs, known: random.pick([undefined, known]), owner: random.pick([undefined, 'saga:1']), label: 'Orders.pay',
     };
   }
 
@@ -133,12 +133,12 @@ export class ScriptCalls {
     const { random, nowUs } = this;
     const owner = random.pick([undefined, 'saga:1']);
     const said: Omit<scripts.AcquireArgs, 'plain'> = {
-      id: random.chance(0.15) ? this.anId() : this.newId(), mode: this.mode(), leaseMs: random.pick([150, 2_000, 30_000]),
+      id: random.chance(0.15) ? this.anId() : this.newId(), mode: this.mode(), leaseMs: random.pick([150, 2_000, 30_000, 90_000]),
       fences: random.pick([1, 1, 16]), floor: random.pick([0, nowUs + 1_000]), notAfter: random.pick([NEVER, NEVER, Math.floor(nowUs / 1000), 1]),
       queue: random.pick([true, true, false]), needsListener: random.chance(0.7), label: random.pick([undefined, 'Orders.pay']), owner,
-      minHoldMs: random.pick([0, 0, 1_200]), graceMs: random.pick([0, 0, 0, 0, 700]), replaces: random.chance(0.2) ? this.anId() : undefined, takes: random.chance(0.5) ? 'permit' : 'nothing', longestMs: random.pick([1_000, 60_000]), ...this.recovery(on),
+      minHoldMs: random.pick([0, 0, 1_200]), graceMs: random.pick([0, 0, 0, 0, 700]), replaces: random.chance(0.2) ? this.anId() : undefined, takes: random.chance(0.5) ? 'permit' : 'nothing', ...this.recovery(on),
     };
-    return { ...said, plain: said.fences === 1 && said.minHoldMs === 0 && said.graceMs === 0 && said.replaces === undefined };
+    return { ...said, plain: said.fences === 1 && said.minHoldMs === 0 && said.graceMs === 0 && said.replaces === undefined && said.leaseMs <= USUAL_LEASE_MS };
   }
 
   private lock(): SimLock {

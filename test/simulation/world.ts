@@ -6,7 +6,7 @@ import { wholeNode } from './whole-node.js';
 import { LockService } from '../../lib/lock.service.js';
 import { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
 import { RedisStore } from '../../lib/stores/redis/redis-store.js';
-import { decodeKey, encodeKey, RedisKeys } from '../../lib/stores/wire/redis-keys.js';
+import { decodeKey, encodeKey, FORMAT_VERSION, RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import type { LockStoreError } from '../../lib/core/port/errors.js';
 import type { LockStore } from '../../lib/core/port/lock-store.js';
 import type { Finding } from '../../lib/core/port/lock-events.js';
@@ -196,14 +196,14 @@ export class World implements Recorder {
   }
 
   /**
-   * A process whose longest lease is another one boots. It must be refused, for the others write the format again on a server that
-   * forgot it; it may be let in only while they have not heard of that. Returns what was found wrong.
+   * A process with another wire format boots. It must be refused, for the others write the format again on a server that forgot it; it may be let in only while they have not heard of that. Returns what was found wrong.
    */
   async bootsWithOtherFormat(): Promise<string | undefined> {
-    const { time, random, plan } = this;
+    const { time, random } = this;
     const process = new SimProcess(`p${++this.joined}`, time, random.fork(), driftOf(random));
     const ways = this.servers.map((server) => new Way(process, server, random.fork(), time));
-    const store = this.storeFor(process, ways, { maxLeaseMs: plan.maxLeaseMs + 1, bootTimeoutMs: OTHER_BOOT_TIMEOUT_MS });
+    const store = this.storeFor(process, ways, { bootTimeoutMs: OTHER_BOOT_TIMEOUT_MS });
+    for (const { parts } of store instanceof RedlockStore ? store.nodes.map((node) => node.store) : [store as RedisStore]) Object.assign(parts.format, { version: 1 });
     const began = time.now;
     this.isFormatDisputed = true;
     const error = await store.open().then(
@@ -227,7 +227,7 @@ export class World implements Recorder {
     const { format } = new RedisKeys('lock');
     for (const server of this.servers) {
       const text = server.text(format);
-      if (text !== undefined) server.put(format, text.replace(/maxLeaseMs=\d+/, `maxLeaseMs=${this.plan.maxLeaseMs}`));
+      if (text !== undefined) server.put(format, text.replace(/version=\d+/, `version=${FORMAT_VERSION}`));
     }
   }
 
@@ -320,8 +320,8 @@ export class World implements Recorder {
     }
   }
 
-  private storeFor(process: SimProcess, ways: readonly Way[], { maxLeaseMs = this.plan.maxLeaseMs, bootTimeoutMs = 60_000 } = {}): LockStore {
-    const { commandTimeoutMs } = this.plan;
+  private storeFor(process: SimProcess, ways: readonly Way[], { bootTimeoutMs = 60_000 } = {}): LockStore {
+    const { commandTimeoutMs, maxLeaseMs } = this.plan;
     const common = {
       prefix: 'lock',
       process: process.name,

@@ -5,13 +5,12 @@
 import { expect } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
-import { RedisKeys, UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
+import { RedisKeys, UNKNOWN_MEMORY, USUAL_LEASE_MS } from '../../lib/stores/wire/redis-keys.js';
 import { eventually } from './eventually.js';
 import { majorVersion } from './redis-binary.js';
 import { startRedis, type RedisServer } from './redis-server.js';
 
 /** maxLeaseMs. */
-const LONGEST_MS = 60_000;
 /** The last instant that an acquire can name. */
 const NEVER = 9_999_999_999_999;
 
@@ -43,8 +42,8 @@ export function acquireArguments(id: string, how: AcquireArguments = {}): script
   const { mode = 'w', leaseMs = 30_000, fences = 1, floor = 0, notAfter = NEVER, queue = 1, needsListener = false, minHoldMs = 0, known = UNKNOWN_MEMORY, recoveryMs = 0 } = how;
   const { permits } = how;
   const [label, owner, replaces] = [given(how.label), permits === undefined ? given(how.owner) : String(permits), given(how.replaces)];
-  const plain = fences === 1 && minHoldMs === 0 && replaces === undefined;
-  return { id, mode: permits !== undefined ? 'permit' : mode === 'w' ? 'write' : 'read', leaseMs, fences, floor, notAfter, queue: queue === 1, needsListener, plain, takes: how.takes ?? (how.handsOn ? 'permit' : 'nothing'), minHoldMs, graceMs: 0, known, recoveryMs, longestMs: LONGEST_MS, label, owner, replaces, told: how.told };
+  const plain = fences === 1 && minHoldMs === 0 && replaces === undefined && leaseMs <= USUAL_LEASE_MS;
+  return { id, mode: permits !== undefined ? 'permit' : mode === 'w' ? 'write' : 'read', leaseMs, fences, floor, notAfter, queue: queue === 1, needsListener, plain, takes: how.takes ?? (how.handsOn ? 'permit' : 'nothing'), minHoldMs, graceMs: 0, known, recoveryMs, label, owner, replaces, told: how.told };
 }
 
 /** In records - stands for none. */
@@ -97,13 +96,13 @@ export class LuaServer {
 }
 
 export function renewal(lockKeys: readonly string[], runs: scripts.RenewArgs['runs']): scripts.BuiltCall {
-  return scripts.renewCall({ lockKeys }, { longestMs: LONGEST_MS, runs });
+  return scripts.renewCall({ lockKeys }, { runs });
 }
 
 /** Of several waiters of one lock. */
 export function heartbeats(on: scripts.HeartbeatKeys, ids: readonly string[], floor = 0): scripts.BuiltCall {
   const [keys, args]: [string[], scripts.ScriptArgument[]] = [[], []];
-  for (const id of ids) scripts.addHeartbeat(keys, args, on, { id, floor, longestMs: LONGEST_MS, recoveryMs: 0, known: UNKNOWN_MEMORY });
+  for (const id of ids) scripts.addHeartbeat(keys, args, on, { id, floor, recoveryMs: 0, known: UNKNOWN_MEMORY });
   return { script: scripts.heartbeat, keys, args };
 }
 

@@ -137,8 +137,8 @@ export const LONGEST_MS = 2 ** 40;
 /** The shortest lease: a shorter one could not be renewed in time over a network. */
 const SHORTEST_LEASE_MS = 100;
 const WHY_NOT_SHORTER = `${SHORTEST_LEASE_MS} ms is the shortest lease, because a shorter one could not be renewed in time over a network`;
-const WHY_NOT_LONGER = 'maxLeaseMs is the longest lease; raise it for all processes';
-const BOUNDED = 'maxLeaseMs bounds it; raise it for all processes';
+const WHY_NOT_LONGER = 'maxLeaseMs is the longest lease; raise it';
+const BOUNDED = 'maxLeaseMs bounds it; raise it';
 /** The longest owner name, in characters, because the name is stored in the record of each of its locks. */
 const LONGEST_OWNER = 128;
 /** The longest label, in bytes, because the label is stored in the record of each of its locks. */
@@ -195,7 +195,7 @@ function timesProblem({ graceMs, leaseMs, minHoldMs, maxHoldMs }: ResolvedOption
   const longest = Math.max(leaseMs, minHoldMs);
   if (longest + graceMs <= maxLeaseMs) return undefined;
   const name = leaseMs >= minHoldMs ? 'leaseMs' : 'minHoldMs';
-  return `${name} (${longest}) and graceMs (${graceMs}) together are longer than maxLeaseMs (${maxLeaseMs}). Shorten one of them, or raise maxLeaseMs for all processes`;
+  return `${name} (${longest}) and graceMs (${graceMs}) together are longer than maxLeaseMs (${maxLeaseMs}). Shorten one of them, or raise maxLeaseMs`;
 }
 
 function ownerProblem(owner: unknown): string | undefined {
@@ -287,7 +287,7 @@ export function checkMode(mode: LockMode | undefined, key: string): void {
 }
 
 const handOffNames: NamesOf<HandOffOptions> = { withinMs: true };
-const WHY_NO_LONGER_TICKET = 'no lock stays taken for longer than maxLeaseMs without a sign of life; raise it for all processes';
+const WHY_NO_LONGER_TICKET = 'no lock stays taken for longer than maxLeaseMs without a sign of life; raise it';
 
 const adoptNames: NamesOf<AdoptOptions & CallSite> = {
   leaseMs: true, waitMs: true, renew: true, maxHoldMs: true, graceMs: true, signal: true, minReplicas: true, label: true, template: true, expectsBusy: true,

@@ -14,7 +14,7 @@ import type { AcquireOutcome, AcquireRequest, Grant, TakenHold } from '../../cor
 import type { BundledRequest } from '../wire/bundles.js';
 import { listOf, recoveringError, type ServerGrant, sharing } from '../wire/lock-reply.js';
 import { acquire, type AcquireReply, addAcquire, readAcquire, type ScriptArgument } from '../wire/lua.generated.js';
-import { UNKNOWN_MEMORY, type Spot } from '../wire/redis-keys.js';
+import { UNKNOWN_MEMORY, USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { type Exchange, LONG_AGO } from '../wire/server-clock.js';
 import { unexpected } from '../wire/store-failure.js';
@@ -127,7 +127,7 @@ class BundledAcquire implements BundledRequest {
 
   addTo(keys: string[], args: ScriptArgument[]): void {
     const { needsListener, server } = this.acquiring;
-    const { trust, memories, toldHolds, maxLeaseMs, recoveryMs } = server;
+    const { trust, memories, toldHolds, recoveryMs } = server;
     const { group } = this.spot;
     const { id, leaseMs, fences, queue, label, replaces, handsOn, takesOver, ticketUntil, graceMs = 0 } = this.request;
     // Most requests want no permit, and for them no object is made.
@@ -136,11 +136,11 @@ class BundledAcquire implements BundledRequest {
     this.memory = memories.of(group);
     this.connection = memories.connection;
     this.floor = trust.floors.of(group);
-    const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined;
+    const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined && leaseMs <= USUAL_LEASE_MS;
     addAcquire(keys, args, this.spot, {
       id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener, plain, takes: takesOver ?? (handsOn ? 'permit' : 'nothing'),
       notAfter: this.limit || LONG_AGO, floor: this.floor, known: this.memory, fences, minHoldMs: ticketUntil ?? minHoldMs, graceMs,
-      longestMs: maxLeaseMs, recoveryMs, replaces, owner, label, told: toldHolds.count > 0 ? toldHolds.of(this.key, this.askedAt) : undefined,
+      recoveryMs, replaces, owner, label, told: toldHolds.count > 0 ? toldHolds.of(this.key, this.askedAt) : undefined,
     });
   }
 

@@ -110,13 +110,13 @@ export class Heartbeats {
   }
 
   private async send(batch: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
-    const { runner, keys, trust, memories, node, maxLeaseMs, recoveryMs } = this.server;
+    const { runner, keys, trust, memories, node, recoveryMs } = this.server;
     const waiters = batch.map(({ id, key }) => ({ id, spot: keys.spotOf(key) }));
     const key = waiters.length === 1 ? waiters[0]!.spot.key : undefined;
     const redisKeys: string[] = [];
     const args: ScriptArgument[] = [];
     for (const { id, spot } of waiters) addHeartbeat(redisKeys, args, spot, {
-      id, floor: trust.floors.of(spot.group), longestMs: maxLeaseMs, recoveryMs, known: memories.of(spot.group),
+      id, floor: trust.floors.of(spot.group), recoveryMs, known: memories.of(spot.group),
     });
     const call = { script: heartbeat, key, keys: redisKeys, args };
     try {

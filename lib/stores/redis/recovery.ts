@@ -417,7 +417,7 @@ export class BringingBack {
   }
 
   private argsOf({ key, id, leaseMs, graceMs = 0, held }: LeaseRequest): BringBackArgs {
-    const { clock, trust, keys, maxLeaseMs, recoveryMs, timeoutMs } = this.server;
+    const { clock, trust, keys, recoveryMs, timeoutMs } = this.server;
     const now = clock.now();
     const { trustedUntil, firstFence, fences, minHoldUntil, memory, label, ticketId } = held;
     // The limit is not later than the timeout of the answer, so that a release, which waits until then, comes last (lateUntil).
@@ -425,7 +425,7 @@ export class BringingBack {
     const minHoldMs = Math.max(0, Math.ceil(minHoldUntil - now));
     return {
       id, ...sharing(held), notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, graceMs,
-      longestMs: maxLeaseMs, recoveryMs, known: memory, ticketId, label,
+      recoveryMs, known: memory, ticketId, label,
     };
   }
 

@@ -18,7 +18,6 @@ import type { ScriptRunner } from '../wire/script-runner.js';
 import { DamagedLocks, storeFailure } from '../wire/store-failure.js';
 import { takeTrialLock, trialOf } from '../wire/trial-lock.js';
 import { WakeChannel, type WakeListener } from '../wire/wake-channel.js';
-import { WireFormat } from '../wire/wire-format.js';
 import { Acquiring } from './acquiring.js';
 import { Heartbeats, PushedGrants } from './places.js';
 import { BringingBack, Recovery } from './recovery.js';
@@ -70,7 +69,6 @@ export class RedisStore implements LockStore {
   readonly recovery: Recovery;
   readonly parts: ServerView & { readonly recovery: Recovery };
   private readonly connections: Connections;
-  readonly format: WireFormat;
   private readonly recoveryNews: RecoveryNews;
   private readonly outage: Outage;
   readonly releases: Releases;
@@ -92,14 +90,13 @@ export class RedisStore implements LockStore {
     const node = (this.server = connections.node);
     this.outage = new Outage(clock, { ...(redlock?.outages ?? outageNews(node, report)), ask: () => void this.readClock() });
     const server = serverView(options, connections, this.outage);
-    const { runner, keys } = server;
+    const { keys } = server;
     this.capabilities = { queue: true, replicas: true, permits: true, maxLeaseMs, groupOf: connections.isCluster ? (key) => keys.groupOf(key) : undefined };
     this.damaged = new DamagedLocks(report, clock);
-    this.format = new WireFormat(runner, keys, node, clock, maxLeaseMs);
     const recovery = (this.recovery = new Recovery(server, {
       held: () => this.held(), review: (doubt) => this.doubted(doubt), forgot: (group, before, memory) => this.serverForgot(group, before, memory),
     }));
-    this.parts = { ...server, recovery };
+    this.parts = Object.assign(server, { recovery });
     this.recoveryNews = new RecoveryNews(node, clock, report, recovery);
     const renewals = new Renewals(server);
     const releases = (this.releases = new Releases(server));
@@ -116,7 +113,7 @@ export class RedisStore implements LockStore {
   }
 
   async open(): Promise<void> {
-    const { options, connections, channel, format, recovery, parts: { runner, keys, memories } } = this;
+    const { options, connections, channel, recovery, parts: { runner, keys, format, memories } } = this;
     const deadline = options.clock.now() + options.bootTimeoutMs;
     try {
       this.facts = await probe({ options, connections, runner, keys, channel, format, memories: recovery });
@@ -176,7 +173,7 @@ export class RedisStore implements LockStore {
 
   downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
     const spot = this.parts.keys.spotOf(key);
-    const call = downgradeCall(spot, { id, floor: this.parts.trust.floors.of(spot.group), recoveryMs: this.options.recoveryMs });
+    const call = downgradeCall(spot, { id, floor: this.parts.trust.floors.of(spot.group), recoveryMs: this.parts.recoveryMs });
     return this.parts.runner.run({ ...call, key }, readDowngrade);
   }
 
@@ -189,8 +186,8 @@ export class RedisStore implements LockStore {
   }
 
   tryOut(): Promise<void> {
-    const { process, maxLeaseMs, recoveryMs } = this.options;
-    return takeTrialLock(trialOf(process, this.parts.keys), this.parts.runner, maxLeaseMs, recoveryMs);
+    const { process, recoveryMs } = this.options;
+    return takeTrialLock(trialOf(process, this.parts.keys), this.parts.runner, recoveryMs);
   }
 
   async close(): Promise<void> {
@@ -251,7 +248,7 @@ export class RedisStore implements LockStore {
     // A Redlock has words of its own for a node that forgot.
     if (this.options.recoveryMs > 0 && this.options.redlock === undefined) this.recoveryNews.forgot(before, memory);
     for (const { group: itsGroup, request: { key, id } } of this.parts.places.all()) if (itsGroup === group) this.listener({ kind: 'ask', key, id });
-    void this.format.keep(() => this.recovery.isOpen, this.options.report);
+    void this.parts.format.keep(() => this.recovery.isOpen, this.options.report);
   }
 
   private async readClock(): Promise<void> {

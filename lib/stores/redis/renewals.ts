@@ -70,11 +70,11 @@ export class Renewals {
   }
 
   private callFor(requests: readonly RenewRequest[]): ScriptCall {
-    const { keys, timeoutMs, maxLeaseMs } = this.server;
+    const { keys, timeoutMs } = this.server;
     const shortestMs = Math.min(...requests.map(({ leaseMs }) => leaseMs));
     const lockKeys = requests.map(({ key }) => keys.lock(key));
     return {
-      ...renewCall({ lockKeys }, { longestMs: maxLeaseMs, runs: runsOf(requests) }),
+      ...renewCall({ lockKeys }, { runs: runsOf(requests) }),
       key: requests.length === 1 ? requests[0]?.key : undefined,
       // The deadline leaves time for another try before the shortest lease ends. All leases of a command are of like length.
       timeoutMs: Math.min(timeoutMs, shortestMs / 3),

@@ -12,6 +12,7 @@ import { NO_SERVER, RedisKeys, SLOT_GROUPS, Spots, UNKNOWN_MEMORY } from '../wir
 import { ScriptRunner } from '../wire/script-runner.js';
 import { ServerClock, trustOf, type Exchange } from '../wire/server-clock.js';
 import type { PushedGrant } from '../wire/wake-channel.js';
+import { WireFormat } from '../wire/wire-format.js';
 import { Places, type Place } from './places.js';
 import type { RedisStoreOptions } from './redis-store.js';
 
@@ -27,9 +28,14 @@ export function serverView(options: RedisStoreOptions, connections: Connections,
   const runner = new ScriptRunner(connections, clock, timeoutMs, outage);
   // In a Cluster each slot group may have another master; else one server answers for all groups.
   const trust = new Trust((group) => (isCluster ? group : ONE_SERVER), redlock?.floors);
+  const format = new WireFormat(runner, keys, node, clock, maxLeaseMs);
   return {
-    connections, node, isCluster, clock, process, maxLeaseMs, recoveryMs, timeoutMs, runner, keys, trust,
-    bundles: new Bundles(runner, redlock?.turnEnd), spots: new Spots(keys, trust.sourceOf), memories: new Memories(), places: new Places(), toldHolds: new ToldHolds(maxLeaseMs),
+    connections, node, isCluster, clock, process, format, timeoutMs, runner, keys, trust,
+    /** How long the server grants nothing new after it forgot. What is as long as each lease of this process is meant to outlast each lease of all. */
+    get recoveryMs() {
+      return recoveryMs === maxLeaseMs ? format.longestMs : recoveryMs;
+    },
+    bundles: new Bundles(runner, redlock?.turnEnd), spots: new Spots(keys, trust.sourceOf), memories: new Memories(), places: new Places(), toldHolds: new ToldHolds(format),
   };
 }
 
@@ -181,14 +187,14 @@ class ToldHolds {
   /** By key, the oldest first. An entry goes when the lock is granted to this process, or when no hold can last so long. */
   private readonly byKey = new Map<string, Told>();
 
-  constructor(private readonly longestMs: number) {}
+  constructor(private readonly format: WireFormat) {}
 
   /** Notes what an answer says that came at the local instant `at`. */
   note(key: string, holds: string, at: number): void {
     this.byKey.delete(key);
     if (holds !== '-') this.byKey.set(key, { holds, at });
     for (const [old, told] of this.byKey) {
-      if (at - told.at <= this.longestMs) break;
+      if (at - told.at <= this.format.longestMs) break;
       this.byKey.delete(old);
     }
     this.count = this.byKey.size;
@@ -197,7 +203,7 @@ class ToldHolds {
   /** What a request for this lock says: how many ms ago this process was told at least, and what. */
   of(key: string, now: number): string | undefined {
     const told = this.byKey.get(key);
-    if (told === undefined || now - told.at > this.longestMs) return undefined;
+    if (told === undefined || now - told.at > this.format.longestMs) return undefined;
     return `${Math.max(0, Math.floor((now - told.at) * 0.99))},${told.holds}`;
   }
 

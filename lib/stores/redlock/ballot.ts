@@ -11,7 +11,7 @@ import type { LockMode } from '../../core/port/lock-options.js';
 import type { BundledRequest } from '../wire/bundles.js';
 import { listOf } from '../wire/lock-reply.js';
 import { addVote, readVote, vote, type ScriptArgument, type VoteArgs, type VoteReply } from '../wire/lua.generated.js';
-import type { Spot } from '../wire/redis-keys.js';
+import { USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO, marginOf, trustOf } from '../wire/server-clock.js';
 import { unexpected } from '../wire/store-failure.js';
@@ -72,7 +72,7 @@ export class Ballot implements HeldLease {
     const { key, mode, fences, owner, label, graceMs = 0 } = request;
     const { nodes, options: { commandTimeoutMs } } = redlock;
     const [leaseMs, minHoldMs] = [Math.floor(request.leaseMs), Math.floor(request.minHoldMs)];
-    const plain = fences === 1 && minHoldMs === 0 && graceMs === 0;
+    const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && leaseMs <= USUAL_LEASE_MS;
     [this.mode, this.fences, this.owner, this.label] = [mode, fences, owner, label];
     this.timeoutMs = Math.min(commandTimeoutMs, LONGEST_VOTE_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
     this.spot = nodes[0]!.store.parts.spots.of(key);

@@ -247,7 +247,7 @@ export class RedlockNode {
     const found = await survey(store);
     if (found.server === NO_SERVER) throw blindNodeError(this.name, prefix);
     // Another version may have used a server first that lost its data.
-    await store.format.claim();
+    await store.parts.format.claim();
     if (connection !== memories.connection) {
       this.isDoubted = true;
       return found;
@@ -267,13 +267,14 @@ export class RedlockNode {
 
   /** Returns in how many ms the node should be looked at again; Infinity when it votes. */
   private async bringBack({ server, closed, since, now }: Survey): Promise<number> {
-    const { store, redlock: { clock, log, options: { maxLeaseMs } } } = this;
+    const { store, redlock: { clock, log } } = this;
     if (this.twin !== undefined) return LOOKS_AGAIN_AFTER_MS;
     if (!closed) {
       if (this.outSince !== undefined) log.votes(this.name);
       this.outSince = undefined;
       return Infinity;
     }
+    const maxLeaseMs = await this.longestLease();
     const leftMs = Math.max(0, since + maxLeaseMs + 1 - now);
     this.closedUntil = clock.now() + leftMs;
     if (this.outSince !== `${server}${since}`) this.isOut(`${server}${since}`, leftMs);
@@ -281,6 +282,17 @@ export class RedlockNode {
     const fences = await this.fencesOfOthers();
     if (fences === undefined) return LOOKS_AGAIN_AFTER_MS * (0.5 + Math.random());
     return (await admit(store, since, maxLeaseMs, fences)) ? 0 : LOOKS_AGAIN_AFTER_MS;
+  }
+
+  /** How long a lease can be that the node forgot: as long as the longest of all processes, of which the other nodes tell. */
+  private async longestLease(): Promise<number> {
+    const { nodes } = this.redlock;
+    await poll<RedlockNode, void, Replies<void>>(
+      nodes,
+      asking(undefined, ({ store }) => store.parts.format.claim()),
+      (all, count) => (count === nodes.length ? all : undefined),
+    );
+    return Math.max(...nodes.map(({ store }) => store.parts.format.longestMs));
   }
 
   /** For each slot group the fence that all new fences must exceed; undefined while too few nodes that may remember it answer. */

@@ -82,8 +82,8 @@ async function becomesFit(probed: Probed, deadline: number): Promise<void> {
 }
 
 async function check(probed: Probed): Promise<void> {
-  await probed.format.claim();
   await runEveryCommand(probed);
+  await probed.format.claim();
   await runEveryScript(probed);
   await probed.memories.learnAtBoot();
   await probed.channel.open().catch((error: unknown) => {
@@ -133,14 +133,13 @@ async function runEveryScript(probed: Probed): Promise<void> {
   const { recoveryMs } = options;
   const name = probeName('boot', probed);
   const on = keys.probe(keys.groupOf(name), name);
-  const longestMs = options.maxLeaseMs;
   const holder = `${options.process}.boot1`;
   const waiter = `${options.process}.boot2`;
   const calls: readonly BuiltCall[] = [
-    acquireCall(on, trialRequest({ id: holder, mode: 'write', queue: true, longestMs, recoveryMs })),
-    acquireCall(on, trialRequest({ id: waiter, mode: 'read', queue: true, longestMs, recoveryMs })),
-    renewCall({ lockKeys: [on.lockKey] }, { longestMs, runs: [{ leaseMs: TRIAL_LEASE_MS, ids: holder }] }),
-    heartbeatCall(on, { id: waiter, floor: 0, longestMs, recoveryMs, known: UNKNOWN_MEMORY }),
+    acquireCall(on, trialRequest({ id: holder, mode: 'write', queue: true, recoveryMs })),
+    acquireCall(on, trialRequest({ id: waiter, mode: 'read', queue: true, recoveryMs })),
+    renewCall({ lockKeys: [on.lockKey] }, { runs: [{ leaseMs: TRIAL_LEASE_MS, ids: holder }] }),
+    heartbeatCall(on, { id: waiter, floor: 0, recoveryMs, known: UNKNOWN_MEMORY }),
     inspectCall(on),
     downgradeCall(on, { id: holder, floor: 0, recoveryMs }),
     releaseCall(on, { id: holder, mayBeOver: true, floor: 0, abandoned: false, recoveryMs, known: UNKNOWN_MEMORY }),

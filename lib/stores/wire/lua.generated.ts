@@ -81,6 +81,7 @@ local FIRST_LEASE_MS = 1500
 local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
 local UNTIL_TOLD_MS = 1000000000000
+local USUAL_LEASE_MS = 60000
 local MAX_HOLDS_OF_OWNER = 1000
 local INSTANT = '%013.0f'`;
 
@@ -108,20 +109,19 @@ local function passOver(lock, id, record)
   redis.call('HSET', lock.queueKey, '@' .. id, string.sub(record, 1, 15) .. WAS_PASSED_OVER .. string.sub(record, 17))
 end`;
 
-const sharedLockRecord = `local latest
-local function whole(holder)
+const sharedLockRecord = `local function whole(holder)
   if not holder.line then return holder end
-  local fence, fences, minEnd, owner, label, graceMs, heardOf = string.match(holder.line, '^%d+ %S+ (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*) ?(%d*)$')
+  local fence, fences, minEnd, owner, label, graceMs, heardOf, longMs = string.match(holder.line, '^%d+ %S+ (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*) ?(%d*) ?(%d*)$')
   holder.line, holder.fence, holder.fences, holder.owner, holder.label = nil, tonumber(fence), tonumber(fences), owner, label
-  holder.graceMs, holder.heardOf = tonumber(graceMs) or 0, tonumber(heardOf)
+  holder.graceMs, holder.heardOf, holder.longMs = tonumber(graceMs) or 0, tonumber(heardOf) or 0, tonumber(longMs) or 0
+  local latest = now + math.max(holder.longMs, USUAL_LEASE_MS)
   holder.ending, holder.minEnd = math.min(holder.ending, latest + holder.graceMs), math.min(tonumber(minEnd), latest)
   return holder
 end
 local function parseLock(text, request)
   local mode, permits, holders = string.sub(text, 1, 1), 0, {}
-  latest = now + (request.longestMs or math.huge)
   if mode == 'p' then permits = tonumber(string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)) end
-  local at, count, sub, find = #text > 4 and 5, 0, string.sub, string.find
+  local latest, at, count, sub, find = now + USUAL_LEASE_MS, #text > 4 and 5, 0, string.sub, string.find
   while at do
     local stop = find(text, '\\n', at, true)
     local ending = sub(text, at, at + 12) + 0
@@ -139,10 +139,14 @@ local function parseLock(text, request)
     known = request.known, recoveryMs = request.recoveryMs, now = now, nowUs = nowUs, told = {}, asking = {},
   }
 end
+local function longMsOf(lengthMs)
+  return lengthMs > USUAL_LEASE_MS and lengthMs or 0
+end
 local function lineOf(holder)
   local line = string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
     holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-  if holder.heardOf then return line .. string.format(' %.0f %.0f', holder.graceMs, holder.heardOf) end
+  if holder.longMs > 0 then return line .. string.format(' %.0f %.0f %.0f', holder.graceMs, holder.heardOf, holder.longMs) end
+  if holder.heardOf > 0 then return line .. string.format(' %.0f %.0f', holder.graceMs, holder.heardOf) end
   return holder.graceMs > 0 and line .. ' ' .. string.format('%.0f', holder.graceMs) or line
 end
 local function formatLock(lock)
@@ -204,7 +208,7 @@ local function fenceToShare(lock, owner)
   for _, holder in ipairs(lock.holders) do
     if whole(holder).owner == owner and not isReleased(holder) then
       if holder.fence >= since * 1000 then return math.max(shared or 0, holder.fence) end
-      if (holder.heardOf or 0) >= since then shared = math.max(shared or 0, holder.fence) end
+      if holder.heardOf >= since then shared = math.max(shared or 0, holder.fence) end
     end
   end
   return shared
@@ -251,14 +255,14 @@ local function enter(lock, who, lengthMs, sharedFence)
   local holder = {
     id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
     ending = lock.now + lengthMs + who.graceMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label, graceMs = who.graceMs,
+    owner = who.owner, label = who.label, graceMs = who.graceMs, heardOf = 0, longMs = longMsOf(math.max(lengthMs, who.minHoldMs)),
   }
   lock.holders[#lock.holders + 1] = holder
   return holder
 end
 local function addNobody(lock, id, ending)
   local owner = lock.mode == 'p' and string.format('%d', lock.permits) or '-'
-  lock.holders[#lock.holders + 1] = { ending = ending, id = id, fence = 0, fences = 1, minEnd = 0, owner = owner, label = '-', graceMs = 0 }
+  lock.holders[#lock.holders + 1] = { ending = ending, id = id, fence = 0, fences = 1, minEnd = 0, owner = owner, label = '-', graceMs = 0, heardOf = 0, longMs = longMsOf(ending - now) }
 end`;
 
 const sharedMarks = `local MARK_MS = 1500
@@ -326,9 +330,8 @@ local function markWaiting(lock, line)
 end
 local function giveTurn(lock, line)
   local first = line.marks[1]
-  local ending = lock.now + first.patience
-  lock.mode, lock.marked = 'w', true
-  lock.holders = { { ending = ending, id = TURN .. first.process, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-', graceMs = 0 } }
+  lock.mode, lock.marked, lock.holders = 'w', true, {}
+  addNobody(lock, TURN .. first.process, lock.now + first.patience)
   callTurn(lock, first.process)
 end
 local function writeLine(line)
@@ -710,7 +713,7 @@ end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '0391f3746fa9ab404128730009c6372ed2d942f8',
+  sha1: '5cd1ae14977b81d19d7832c1d9f1cb4d06804fbd',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -755,8 +758,8 @@ ${sharedCloseLock}
 ${sharedStandIn}
 ${sharedRefusal}
 local function requestOf(n)
-  local mode, queue, needsListener, plain, takes, notAfter, floor, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, longestMs, recoveryMs, replaces, told = string.match(args[n], '^(.)(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', takes = takes, notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), longestMs = tonumber(longestMs), recoveryMs = tonumber(recoveryMs), replaces = replaces, told = told }
+  local mode, queue, needsListener, plain, takes, notAfter, floor, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, recoveryMs, replaces, told = string.match(args[n], '^(.)(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', takes = takes, notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), recoveryMs = tonumber(recoveryMs), replaces = replaces, told = told }
 end
 local function answer(lock, request)
   local id, mode, permits = request.id, request.mode, permitsOf(request)
@@ -786,6 +789,7 @@ local function takeOver(lock, request)
   local heir = {}
   for field, value in pairs(holder) do heir[field] = value end
   heir.id, heir.ending = request.id, math.max(now + request.leaseMs, holder.minEnd)
+  heir.longMs = math.max(holder.longMs, longMsOf(request.leaseMs))
   if request.takes == 't' then
     if math.min(request.minHoldMs, leaseEnd(holder)) < now then return nil end
     if lock.recoversForMs > 0 then return nil, lock.recoversForMs end
@@ -868,7 +872,7 @@ export interface AcquireArgs {
   readonly queue: boolean;
   /** Whether others go first while nobody listens on the channel of its process. */
   readonly needsListener: boolean;
-  /** Whether it wants one fence, owes no minHoldMs, has no grace and replaces nothing. */
+  /** Whether it wants one fence, a lease of at most USUAL_LEASE_MS, owes no minHoldMs, has no grace and replaces nothing. */
   readonly plain: boolean;
   /** What it gets from the id to replace: its permit, before those who wait; or all of its hold, as a ticket in its place or beside it; or that of a ticket; or nothing. */
   readonly takes: 'nothing' | 'permit' | 'hold' | 'beside' | 'ticket';
@@ -892,8 +896,6 @@ export interface AcquireArgs {
   readonly minHoldMs: number;
   /** How long the lock stays taken after a lease that ended without a release. */
   readonly graceMs: number;
-  /** The longest lease that can be. */
-  readonly longestMs: number;
   /** How long nothing new is granted after the server forgot. */
   readonly recoveryMs: number;
   /** An id to release in the same step. */
@@ -905,7 +907,7 @@ export interface AcquireArgs {
 /** Puts one more request into a call of acquire.lua. */
 export function addAcquire(keys: string[], args: ScriptArgument[], on: AcquireKeys, request: AcquireArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(`${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0}${request.takes[0]} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'} ${request.told ?? '-'}`);
+  args.push(`${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0}${request.takes[0]} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.recoveryMs} ${request.replaces ?? '-'} ${request.told ?? '-'}`);
 }
 
 /** A call of acquire.lua for one request. */
@@ -969,7 +971,7 @@ export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at]))
 
 export const admit: LuaScript = {
   name: 'admit',
-  sha1: '4a2102f1adeb3a791e555daeb852fba86e4c8649',
+  sha1: '4da48cb33e8cc967be4906b8971aa1baaaaa3ba0',
   source: `local fenceKeys = KEYS
 local maxLeaseMs, since, floors = tonumber(ARGV[1]), tonumber(ARGV[2]), { unpack(ARGV, 3) }
 ${sharedServerTime}
@@ -1022,9 +1024,68 @@ export function readAdmit(code: unknown): 'admitted' | 'refused' {
   }
 }
 
+export const agree: LuaScript = {
+  name: 'agree',
+  sha1: 'cb0b35a4d3ce8c765b2cecdf7bba401043e48bb9',
+  source: `local formatKey = KEYS[1]
+local oldest, newest, groups, maxLeaseMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local text = redis.call('GET', formatKey)
+local version, theirGroups, longest = newest, groups, maxLeaseMs
+if text then
+  version, theirGroups, longest = string.match(text, '^version=(%d+) groups=(%d+) maxLeaseMs=(%d+)$')
+  version = tonumber(version)
+  if not version or version < oldest or version > newest or tonumber(theirGroups) ~= groups then return { 0, text } end
+  longest = math.max(tonumber(longest), maxLeaseMs)
+end
+local agreed = string.format('version=%.0f groups=%.0f maxLeaseMs=%.0f', version, groups, longest)
+if agreed ~= text then redis.call('SET', formatKey, agreed) end
+return { 1, version, longest }`,
+};
+
+/** The Redis keys of a call of agree.lua. */
+export interface AgreeKeys {
+  /** Version=<version> groups=<groups> maxLeaseMs=<longest>. */
+  readonly formatKey: string;
+}
+
+/** What is said in a call of agree.lua. */
+export interface AgreeArgs {
+  /** The oldest version that this process can read and write. */
+  readonly oldest: number;
+  /** The newest. */
+  readonly newest: number;
+  /** The number of slot groups. */
+  readonly groups: number;
+  /** The longest lease of this process. */
+  readonly maxLeaseMs: number;
+}
+
+export function agreeCall(on: AgreeKeys, request: AgreeArgs): BuiltCall {
+  return { script: agree, keys: [on.formatKey], args: [request.oldest, request.newest, request.groups, request.maxLeaseMs] };
+}
+
+/** What agree.lua answers. */
+export type AgreeReply =
+  /** The version that all write, and the longest lease of all. */
+  | { readonly kind: 'agreed'; readonly version: number; readonly longestMs: number }
+  /** Theirs, which this process does not understand. */
+  | { readonly kind: 'other'; readonly format: string };
+
+/** Reads the answer of agree.lua that begins with its code at `at`. @throws Error */
+export function readAgree(reply: ReplyItems, at = 0, code = Number(reply[at])): AgreeReply {
+  switch (code) {
+    case 1:
+      return { kind: 'agreed', version: Number(reply[at + 1]), longestMs: Number(reply[at + 2]) };
+    case 0:
+      return { kind: 'other', format: String(reply[at + 1]) };
+    default:
+      throw unexpected(reply);
+  }
+}
+
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '4c1bd0840cf35c62204dd96ea9c059ab4a194c66',
+  sha1: '810fea28575395442de34ef6de863eaeac7e1807',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1039,9 +1100,9 @@ ${sharedCloseLock}
 ${sharedStandIn}
 ${sharedRefusal}
 local function requestOf(n)
-  local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, longestMs, recoveryMs, known, ticketId = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, recoveryMs, known, ticketId = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   local owner, label = string.match(args[3 * n], '^(%S+) (%S+)$')
-  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n - 2], mode = mode, notAfter = tonumber(notAfter), leaseMs = tonumber(leaseMs), fence = tonumber(fence), fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), longestMs = tonumber(longestMs), recoveryMs = tonumber(recoveryMs), known = known, ticketId = ticketId, owner = owner, label = label }
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n - 2], mode = mode, notAfter = tonumber(notAfter), leaseMs = tonumber(leaseMs), fence = tonumber(fence), fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), recoveryMs = tonumber(recoveryMs), known = known, ticketId = ticketId, owner = owner, label = label }
 end
 local function fitsBeside(lock, lease)
   if #lock.holders == 0 then return true end
@@ -1077,6 +1138,7 @@ local function bringBack(lease)
   lock.recoversForMs = recoversForMs
   local holder = holderOf(lock, lease.id)
   if holder then
+    holder.longMs = math.max(holder.longMs, longMsOf(lease.leaseMs))
     holder.ending = math.max(holder.ending, now + lease.leaseMs + holder.graceMs, holder.minEnd + holder.graceMs)
     holder.fence = math.max(holder.fence, lease.fence)
     if recoversForMs > 0 and lease.mode == 'r' and #lock.holders == 1 then lock.mode = 'r' end
@@ -1136,8 +1198,6 @@ export interface BringBackArgs {
   readonly minHoldMs: number;
   /** How long the lock stays taken after a lease that ended without a release. */
   readonly graceMs: number;
-  /** The longest lease that can be. */
-  readonly longestMs: number;
   /** How long nothing new is granted after the server forgot. */
   readonly recoveryMs: number;
   /** The memory of the server that knew the lease last. */
@@ -1153,7 +1213,7 @@ export interface BringBackArgs {
 /** Puts one more request into a call of bring-back.lua. */
 export function addBringBack(keys: string[], args: ScriptArgument[], on: BringBackKeys, request: BringBackArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(request.id, `${request.mode[0]} ${request.notAfter} ${request.leaseMs} ${request.fence} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.known ?? '-'} ${request.ticketId ?? '-'}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
+  args.push(request.id, `${request.mode[0]} ${request.notAfter} ${request.leaseMs} ${request.fence} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.recoveryMs} ${request.known ?? '-'} ${request.ticketId ?? '-'}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
 }
 
 /** A call of bring-back.lua for one request. */
@@ -1207,7 +1267,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: '43525407ab9a1f758b8ed8282a6f5c89e64d11a4',
+  sha1: 'dd1d8f8fb75aea9d6a85611ad99ef5bbbe9045f2',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1299,7 +1359,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: 'a3263638f778c072d64539723d07392a57c3801e',
+  sha1: '8ab285c2d763ae865e79561c3262e12ea3dbddc8',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1385,9 +1445,9 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: 'f0235d5b1f475fe1178254e63e36fea1d93d94de',
+  sha1: '5be5c900496dac1e7f42d6f10f5ca43e3ea0f4b8',
   source: `local keys = KEYS
-local args, count = ARGV, #ARGV / 5
+local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
@@ -1400,7 +1460,7 @@ ${sharedCloseLock}
 ${sharedStandIn}
 ${sharedRefusal}
 local function requestOf(n)
-  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[5 * n - 4], floor = tonumber(args[5 * n - 3]), longestMs = tonumber(args[5 * n - 2]), recoveryMs = tonumber(args[5 * n - 1]), known = args[5 * n] }
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[4 * n - 3], floor = tonumber(args[4 * n - 2]), recoveryMs = tonumber(args[4 * n - 1]), known = args[4 * n] }
 end
 local function grantOrPlace(lock, holder, id)
   local waits = false
@@ -1464,8 +1524,6 @@ export interface HeartbeatArgs {
   readonly id: string;
   /** The highest fence that the caller has seen in the slot group. */
   readonly floor: number;
-  /** The longest lease that can be. */
-  readonly longestMs: number;
   /** How long nothing new is granted after the server forgot. */
   readonly recoveryMs: number;
   /** What the server told the caller as its memory, or as many dashes. */
@@ -1475,7 +1533,7 @@ export interface HeartbeatArgs {
 /** Puts one more request into a call of heartbeat.lua. */
 export function addHeartbeat(keys: string[], args: ScriptArgument[], on: HeartbeatKeys, request: HeartbeatArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(request.id, request.floor, request.longestMs, request.recoveryMs, request.known);
+  args.push(request.id, request.floor, request.recoveryMs, request.known);
 }
 
 /** A call of heartbeat.lua for one request. */
@@ -1529,11 +1587,12 @@ export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
 
 export const inspect: LuaScript = {
   name: 'inspect',
-  sha1: '8e30b3cc54ead666286421bd28d4430b043211e0',
+  sha1: 'f509ce6197e9eda410dbc747c31633d709bd2dcf',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
 ${sharedServerTime}
+${sharedLimits}
 ${sharedLockRecord}
 local lock = parseLock(text, {})
 local reply = { lock.mode, 0 }
@@ -1617,7 +1676,7 @@ export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
 
 export const recall: LuaScript = {
   name: 'recall',
-  sha1: '3a656772579f6d6d862f4493db40d3edcfc8af5e',
+  sha1: 'badb7d2c7f734816c7b66d5f24c2eaaf6e5e9591',
   source: `local keys = KEYS
 local process, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2
 ${sharedServerTime}
@@ -1683,7 +1742,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: 'af8f9b47b271400996864875046f3b2d990c718c',
+  sha1: '5373477e8ae89467452a3dfe763f0a09fcc7dd40',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1777,9 +1836,9 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew: LuaScript = {
   name: 'renew',
-  sha1: '699f8060e192ca385e36dc62b60ca3f6cb509d40',
+  sha1: '98d7b1d5108a5f48c380251820fdef4f9d17b832',
   source: `local lockKeys = KEYS
-local longestMs, args, count = tonumber(ARGV[1]), ARGV, (#ARGV - 1) / 2
+local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
 ${sharedLimits}
 local written = false
@@ -1792,8 +1851,9 @@ local uncommon, locks = {}, {}
 local reply, position = { now }, 0
 local nowText = string.format(INSTANT, now)
 for run = 1, count do
-  local leaseMs, ids = args[2 * run], args[2 * run + 1]
-  local newEnd, keepMs = string.format(INSTANT, now + leaseMs), string.format('%.0f', leaseMs + LOCK_GRACE_MS)
+  local leaseMs, ids = args[2 * run - 1], args[2 * run]
+  local lengthMs = tonumber(leaseMs)
+  local newEnd, keepMs = string.format(INSTANT, now + lengthMs), string.format('%.0f', lengthMs + LOCK_GRACE_MS)
   for id in string.gmatch(ids, '%S+') do
     position = position + 1
     local lockKey = lockKeys[position]
@@ -1801,12 +1861,12 @@ for run = 1, count do
     local text = not known and redis.pcall('GET', lockKey)
     local head, oldEnd, holder, rest
     if text and #text > 0 then head, oldEnd, holder, rest = string.match(text, '^(.00 )(%d+) (%S+)(.*)') end
-    if holder == id and oldEnd >= nowText and oldEnd <= newEnd then
+    if holder == id and lengthMs <= USUAL_LEASE_MS and oldEnd >= nowText and oldEnd <= newEnd then
       write(lockKey, head .. newEnd .. ' ' .. id .. rest, keepMs)
     elseif known then
-      known[#known + 1] = { position = position, id = id, ending = now + leaseMs }
+      known[#known + 1] = { position = position, id = id, lengthMs = lengthMs }
     else
-      uncommon[lockKey] = { { position = position, id = id, ending = now + leaseMs } }
+      uncommon[lockKey] = { { position = position, id = id, lengthMs = lengthMs } }
       locks[#locks + 1] = lockKey
     end
   end
@@ -1819,11 +1879,14 @@ local function tell(at, left, queued)
   reply[n + 1], reply[n + 2], reply[n + 3] = at, left, queued and 1 or 0
 end
 local function renew(lockKey, leases)
-  local lock = parseLock(redis.call('GET', lockKey) or '', { longestMs = longestMs })
+  local lock = parseLock(redis.call('GET', lockKey) or '', {})
   local holders, found = holdersById(lock), false
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]
-    if holder then holder.ending, found = math.max(whole(holder).ending, lease.ending, holder.minEnd + holder.graceMs), true end
+    if holder then
+      holder.ending, found = math.max(whole(holder).ending, now + lease.lengthMs, holder.minEnd + holder.graceMs), true
+      holder.longMs = math.max(holder.longMs, longMsOf(lease.lengthMs))
+    end
   end
   if found then write(lockKey, formatLock(lock), keepMsOf(lock, lock.queued and WAITER_LEASE_MS)) end
   for _, lease in ipairs(leases) do
@@ -1849,14 +1912,12 @@ export interface RenewKeys {
 
 /** What is said in a call of renew.lua. */
 export interface RenewArgs {
-  /** The longest lease that can be. */
-  readonly longestMs: number;
   /** One for each run of leases that get the same length. */
   readonly runs: readonly { readonly leaseMs: number; readonly ids: string }[];
 }
 
 export function renewCall(on: RenewKeys, request: RenewArgs): BuiltCall {
-  return { script: renew, keys: [...on.lockKeys], args: [request.longestMs, ...request.runs.flatMap((each) => [each.leaseMs, each.ids])] };
+  return { script: renew, keys: [...on.lockKeys], args: [...request.runs.flatMap((each) => [each.leaseMs, each.ids])] };
 }
 
 /** The server's time in ms. */
@@ -1885,7 +1946,7 @@ export function readRenewNews(reply: ReplyItems, at = 0): RenewNews {
 
 export const vote: LuaScript = {
   name: 'vote',
-  sha1: '5696e37c915981840f0566b7cb1f65e42c1a089b',
+  sha1: 'c2c1edb722456700d19f39c9348b85ca50a607e1',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -1990,7 +2051,7 @@ export interface VoteKeys {
 export interface VoteArgs {
   /** How it wants to hold the lock. */
   readonly mode: LockMode;
-  /** Whether it wants one fence, owes no minHoldMs and has no grace. */
+  /** Whether it wants one fence, a lease of at most USUAL_LEASE_MS, owes no minHoldMs and has no grace. */
   readonly plain: boolean;
   /** Server time in ms after which nothing is done. */
   readonly notAfter: number;

@@ -15,7 +15,11 @@ import { percent } from '../../core/key/lock-key.js';
 
 export const SLOT_GROUPS = 256;
 /** The version of the wire format. It rises with every change of a Redis key, record or script that older processes do not understand. */
-export const FORMAT_VERSION = 4;
+export const FORMAT_VERSION = 5;
+/** The oldest version that this one runs beside: it reads both, and writes the older one where processes have agreed on that. */
+export const OLDEST_VERSION = 5;
+/** The record of a longer lease says how long it is (shared/limits.lua). Part of the wire format. */
+export const USUAL_LEASE_MS = 60_000;
 
 /** What is sent in place of a memory of the server (memory.lua) by who does not know it: as long as one. */
 export const UNKNOWN_MEMORY = '-'.repeat(30);

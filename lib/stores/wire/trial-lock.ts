@@ -24,13 +24,13 @@ export function trialOf(process: string, keys: RedisKeys): Trial {
 }
 
 /** Takes and releases the trial lock. Rejects with LockStoreError. */
-export async function takeTrialLock({ id, keys }: Trial, runner: ScriptRunner, maxLeaseMs: number, recoveryMs: number): Promise<void> {
-  await runner.run(acquireCall(keys, trialRequest({ id, mode: 'write', queue: false, longestMs: maxLeaseMs, recoveryMs })), granted);
+export async function takeTrialLock({ id, keys }: Trial, runner: ScriptRunner, recoveryMs: number): Promise<void> {
+  await runner.run(acquireCall(keys, trialRequest({ id, mode: 'write', queue: false, recoveryMs })), granted);
   await runner.run(releaseCall(keys, { id, mayBeOver: true, floor: 0, abandoned: true, recoveryMs, known: UNKNOWN_MEMORY }), releaseOutcome);
 }
 
 /** What is asked for a lock that nobody else can name. */
-export function trialRequest(how: Pick<AcquireArgs, 'id' | 'mode' | 'queue' | 'longestMs' | 'recoveryMs'>): AcquireArgs {
+export function trialRequest(how: Pick<AcquireArgs, 'id' | 'mode' | 'queue' | 'recoveryMs'>): AcquireArgs {
   return { ...how, leaseMs: TRIAL_LEASE_MS, needsListener: false, plain: true, takes: 'nothing', notAfter: NEVER, floor: 0, known: UNKNOWN_MEMORY, fences: 1, minHoldMs: 0, graceMs: 0 };
 }
 

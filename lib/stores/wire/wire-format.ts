@@ -1,11 +1,14 @@
 /**
- * The wire format, which all processes of a prefix must share: with another one they would not exclude each other. It is written on
- * the server by the first process that boots, and once more by those that run when the server has forgotten it.
+ * The wire format, on which all processes of a prefix must agree: with another one they would not exclude each other. It is written on
+ * the server by the first process that boots, and once more by those that run when the server has forgotten it. A process whose own
+ * version is newer writes the version on which they agreed, if it still can.
  */
 import { delay, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/lock-events.js';
-import { FORMAT_VERSION, SLOT_GROUPS, type RedisKeys } from './redis-keys.js';
+import { agreeCall, readAgree } from './lua.generated.js';
+import { FORMAT_VERSION, OLDEST_VERSION, SLOT_GROUPS, type RedisKeys } from './redis-keys.js';
+import { listOf } from './lock-reply.js';
 import type { ScriptRunner } from './script-runner.js';
 import { storeFailure } from './store-failure.js';
 
@@ -13,7 +16,7 @@ import { storeFailure } from './store-failure.js';
 const CLAIMS_AGAIN_AFTER_MS = 100;
 
 export class WireFormat {
-  private readonly ours: string;
+  private version = FORMAT_VERSION;
   private isKeeping = false;
 
   constructor(
@@ -21,21 +24,25 @@ export class WireFormat {
     private readonly keys: RedisKeys,
     private readonly node: string,
     private readonly clock: Clock,
-    maxLeaseMs: number,
-  ) {
-    this.ours = `version=${FORMAT_VERSION} groups=${SLOT_GROUPS} maxLeaseMs=${maxLeaseMs}`;
-  }
+    /** The longest lease that a process of the prefix may take, in ms, as far as this one was told. */
+    public longestMs: number,
+  ) {}
 
   /** Writes the format where there is none. @throws LockStoreError when the server does not answer, or other processes have another one */
   async claim(): Promise<void> {
-    const { runner, keys, node } = this;
-    await runner.command('format', keys.format, (client) => client.call('set', keys.format, this.ours, 'NX'));
-    const theirs = await runner.command('format', keys.format, (client) => client.call('get', keys.format));
-    if (theirs === null || theirs === this.ours) return;
+    const { runner, keys, node, version, longestMs } = this;
+    const ours = { oldest: OLDEST_VERSION, newest: version, groups: SLOT_GROUPS, maxLeaseMs: longestMs };
+    const told = await runner.run(agreeCall({ formatKey: keys.format }, ours), (reply) => readAgree(listOf(reply)));
+    if (told.kind === 'agreed') {
+      this.version = told.version;
+      this.longestMs = told.longestMs;
+      return;
+    }
+    const own = `version=${version} groups=${SLOT_GROUPS}`;
     throw new LockStoreError(
-      `Locks: the processes that use prefix '${keys.prefix}' on ${node} must agree on their format: found '${theirs}', this process has '${this.ours}'. ` +
-        `Give all processes the same options; or, when no other process runs any more, delete the key ${keys.format}.`,
-      { nodes: [{ node, reason: `format '${theirs}' instead of '${this.ours}'` }], retryable: false },
+      `Locks: the processes that use prefix '${keys.prefix}' on ${node} must agree on their format: found '${told.format}', this process has '${own}'. ` +
+        `Run versions that understand each other; or, when no other process runs any more, delete the key ${keys.format}.`,
+      { nodes: [{ node, reason: `format '${told.format}' instead of '${own}'` }], retryable: false },
     );
   }
 

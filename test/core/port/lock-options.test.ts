@@ -64,7 +64,7 @@ describe('Options', () => {
     [{ leaseMs: '20000' as never }, /leaseMs to be a whole number from 100 to 60000, got '20000' \(a text; make a number of it, as Number\(\) does\)/],
     [{ leaseMs: 10 }, /leaseMs to be a whole number from 100 to 60000, got 10 \(100 ms is the shortest lease, because .* could not be renewed in time/],
     [{ leaseMs: 99 }, /100 ms is the shortest lease/],
-    [{ leaseMs: 60_001 }, /got 60001 \(maxLeaseMs is the longest lease; raise it for all processes\)/],
+    [{ leaseMs: 60_001 }, /got 60001 \(maxLeaseMs is the longest lease; raise it\)/],
     [{ leaseMs: 99.5 }, /got 99.5 \(maxLeaseMs is the longest lease/],
     [{ waitMs: 2 ** 40 + 1 }, /waitMs to be a whole number from 0 to 1099511627776, got 1099511627777\.$/],
     [{ maxHoldMs: 2 ** 40 + 1 }, /maxHoldMs .* to 1099511627776/],
@@ -254,7 +254,7 @@ describe('The time in which a ticket can be adopted', () => {
 
   it.each<[unknown, string]>([
     [{ withinMs: 0 }, 'expected withinMs to be a whole number from 1 to 60000, got 0'],
-    [{ withinMs: 60_001 }, 'got 60001 (no lock stays taken for longer than maxLeaseMs without a sign of life; raise it for all processes)'],
+    [{ withinMs: 60_001 }, 'got 60001 (no lock stays taken for longer than maxLeaseMs without a sign of life; raise it)'],
     [{ withinMs: 1.5 }, 'got 1.5'],
     [{ withinMs: null }, 'expected withinMs to have a value or to be left out, got null'],
     [{ within: 5 }, `unknown option 'within'`],

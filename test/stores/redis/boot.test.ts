@@ -68,19 +68,30 @@ describe('a URL with parameters', () => {
 });
 
 describe('processes that do not agree', () => {
-  it('on maxLeaseMs are told at boot, with both values and the key to delete', async () => {
-    await openRedisStore(server.url, 'p1');
+  it.each(['version=6 groups=256 maxLeaseMs=60000', 'version=4 groups=256 maxLeaseMs=60000', 'version=5 groups=16 maxLeaseMs=60000'])('on the wire format are told at boot, with both and the key to delete: %s', async (format) => {
+    await server.command('SET', '{lock}:format', format);
     const error = await bootError(makeRedisStore(server.url, 'p2', { maxLeaseMs: 90_000 }));
-    expect(error.message).toMatch(/maxLeaseMs=60000.*maxLeaseMs=90000.*\{lock\}:format/s);
+    expect(error.message).toContain(`found '${format}', this process has 'version=5 groups=256'`);
+    expect(error.message).toContain('delete the key {lock}:format');
     expect(error.retryable).toBe(false);
+    expect(await server.command('GET', '{lock}:format')).toBe(format);
   });
 
-  it('are told so at boot also on a server that has lost its data, while others go on', async () => {
-    await openRedisStore(server.url, 'p1', { recoveryMs: 100 });
+  it('on maxLeaseMs go by the longest that one of them has, also after the server has lost its data', async () => {
+    const format = (): Promise<unknown> => server.command('GET', '{lock}:format');
+    const longest = await openRedisStore(server.url, 'p1', { maxLeaseMs: 90_000 });
+    await openRedisStore(server.url, 'p2', { recoveryMs: 100 });
+    await openRedisStore(server.url, 'p3', { maxLeaseMs: 30_000, recoveryMs: 100 });
+    expect(await format()).toBe('version=5 groups=256 maxLeaseMs=90000');
+    await longest.close();
     await server.command('FLUSHALL');
-    await eventually(async () => expect(await server.command('GET', '{lock}:format')).toContain('maxLeaseMs=60000'));
-    const error = await bootError(makeRedisStore(server.url, 'p2', { maxLeaseMs: 90_000 }));
-    expect(error.message).toMatch(/maxLeaseMs=60000.*maxLeaseMs=90000/s);
+    await eventually(async () => expect(await format()).toBe('version=5 groups=256 maxLeaseMs=90000'));
+  });
+
+  it('on maxLeaseMs wait with recoveryMs of a lease for the longest of all', async () => {
+    await openRedisStore(server.url, 'p1', { maxLeaseMs: 90_000 });
+    const { parts } = await openRedisStore(server.url, 'p2', { maxLeaseMs: 30_000, recoveryMs: 30_000 });
+    expect(parts.recoveryMs).toBe(90_000);
   });
 
   it('because another one was first on a server that had lost its data, say so in the log', async () => {
@@ -88,7 +99,7 @@ describe('processes that do not agree', () => {
     await openRedisStore(server.url, 'p1', { recoveryMs: 100, report: (finding) => reports.push(finding) });
     await server.command('EVAL', "redis.call('FLUSHALL') return redis.call('SET', KEYS[1], 'version=1')", '1', '{lock}:format');
     await eventually(async () => {
-      expect(reports).toContainEqual({ kind: expect.stringContaining('format'), level: 'error', message: expect.stringMatching(/found 'version=1'.*maxLeaseMs=60000/) });
+      expect(reports).toContainEqual({ kind: expect.stringContaining('format'), level: 'error', message: expect.stringMatching(/found 'version=1'.*version=5 groups=256/) });
     });
   });
 

@@ -76,7 +76,7 @@ describe('A Redlock that boots', () => {
     redlock.servers[1]!.put('{lock}:format', 'version=3 groups=256 maxLeaseMs=60000');
     const error = await failure(redlock.runUntil(redlock.member('p').store.open()));
     expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false });
-    expect(error.message).toMatch(/found 'version=3 groups=256 maxLeaseMs=60000', this process has 'version=4 .*when no other process runs any more, delete the key \{lock\}:format/);
+    expect(error.message).toMatch(/found 'version=3 groups=256 maxLeaseMs=60000', this process has 'version=5 .*when no other process runs any more, delete the key \{lock\}:format/);
   });
 
   it('waits a moment for a node that is slow, and no longer', async () => {

@@ -4,11 +4,11 @@
 ---   queueKey  its waiters
 ---   fenceKey  the slot group's last fence
 --- ARGV[...] requests  for each request; what the commonest case looks at comes first:
----   terms: <mode><queue><needsListener><plain><takes> <notAfter> <floor> <known> <keepMs> <id> <owner> <label> <fences> <minHoldMs> <graceMs> <longestMs> <recoveryMs> <replaces> <told>  who asks, and how
+---   terms: <mode><queue><needsListener><plain><takes> <notAfter> <floor> <known> <keepMs> <id> <owner> <label> <fences> <minHoldMs> <graceMs> <recoveryMs> <replaces> <told>  who asks, and how
 ---     mode: hold                    how it wants to hold the lock
 ---     queue: flag                   whether it takes a place in the queue when the lock is busy
 ---     needsListener: flag           whether others go first while nobody listens on the channel of its process
----     plain: flag                   whether it wants one fence, owes no minHoldMs, has no grace and replaces nothing
+---     plain: flag                   whether it wants one fence, a lease of at most USUAL_LEASE_MS, owes no minHoldMs, has no grace and replaces nothing
 ---     takes: taking                 what it gets from the id to replace: its permit, before those who wait; or all of its hold, as a ticket in its place or beside it; or that of a ticket; or nothing
 ---     notAfter: number of 13 digits  server time in ms after which nothing is done
 ---     floor: number of 16 digits    the highest fence that the caller has seen in the slot group
@@ -20,7 +20,6 @@
 ---     fences: number                how many to reserve
 ---     minHoldMs: number             how long the lock stays taken at least; of who takes a ticket the last server time in ms at which that can be taken
 ---     graceMs: number               how long the lock stays taken after a lease that ended without a release
----     longestMs: number             the longest lease that can be
 ---     recoveryMs: number            how long nothing new is granted after the server forgot
 ---     replaces: text or -           an id to release in the same step
 ---     told: text or -               how many ms ago the caller was told who holds the lock, a comma, and what it was told (stand-in.lua)
@@ -130,6 +129,7 @@ local function takeOver(lock, request)
   local heir = {}
   for field, value in pairs(holder) do heir[field] = value end
   heir.id, heir.ending = request.id, math.max(now + request.leaseMs, holder.minEnd)
+  heir.longMs = math.max(holder.longMs, longMsOf(request.leaseMs))
   if request.takes == 't' then
     if math.min(request.minHoldMs, leaseEnd(holder)) < now then return nil end
     if lock.recoversForMs > 0 then return nil, lock.recoversForMs end

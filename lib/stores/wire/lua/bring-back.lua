@@ -5,7 +5,7 @@
 ---   fenceKey  the slot group's last fence
 --- ARGV[...] requests  for each lease:
 ---   id: text  of the holder
----   terms: <mode> <notAfter> <leaseMs> <fence> <fences> <minHoldMs> <graceMs> <longestMs> <recoveryMs> <known> <ticketId>  what the lease is
+---   terms: <mode> <notAfter> <leaseMs> <fence> <fences> <minHoldMs> <graceMs> <recoveryMs> <known> <ticketId>  what the lease is
 ---     mode: hold          how it holds the lock
 ---     notAfter: number    server time in ms after which its holder does not trust it
 ---     leaseMs: number     how long it lasts from now
@@ -13,7 +13,6 @@
 ---     fences: number      how many it has
 ---     minHoldMs: number   how long the lock stays taken at least
 ---     graceMs: number     how long the lock stays taken after a lease that ended without a release
----     longestMs: number   the longest lease that can be
 ---     recoveryMs: number  how long nothing new is granted after the server forgot
 ---     known: text or -    the memory of the server that knew the lease last
 ---     ticketId: text or -  the ticket of which the lease was made
@@ -87,6 +86,7 @@ local function bringBack(lease)
   lock.recoversForMs = recoversForMs
   local holder = holderOf(lock, lease.id)
   if holder then
+    holder.longMs = math.max(holder.longMs, longMsOf(lease.leaseMs))
     holder.ending = math.max(holder.ending, now + lease.leaseMs + holder.graceMs, holder.minEnd + holder.graceMs)
     -- Nodes of a Redlock may vote with different fences, and agree on the highest.
     holder.fence = math.max(holder.fence, lease.fence)

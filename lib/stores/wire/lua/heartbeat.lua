@@ -6,7 +6,6 @@
 --- ARGV[...] requests  for each waiter:
 ---   id: text           of the waiter
 ---   floor: number      the highest fence that the caller has seen in the slot group
----   longestMs: number  the longest lease that can be
 ---   recoveryMs: number  how long nothing new is granted after the server forgot
 ---   known: text        what the server told the caller as its memory, or as many dashes
 --- RETURNS all head: now  the server's time in ms

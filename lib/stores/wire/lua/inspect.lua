@@ -12,6 +12,7 @@ local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
 
 --- @include shared/server-time
+--- @include shared/limits
 --- @include shared/lock-record
 
 local lock = parseLock(text, {})

@@ -1,6 +1,5 @@
 --- Prolongs the leases of many holders; never creates, never revives, never shortens.
 --- KEYS[...] lockKeys  the lock of each lease
---- ARGV[1] longestMs: number  the longest lease that can be
 --- ARGV[...] runs  for each run of leases that get the same length:
 ---   leaseMs: number  that length, with the grace after it
 ---   ids: text        the holders, with spaces between
@@ -32,7 +31,8 @@ local reply, position = { now }, 0
 local nowText = string.format(INSTANT, now)
 for run = 1, count do
   --- @bind leaseMs, ids of run
-  local newEnd, keepMs = string.format(INSTANT, now + leaseMs), string.format('%.0f', leaseMs + LOCK_GRACE_MS)
+  local lengthMs = tonumber(leaseMs)
+  local newEnd, keepMs = string.format(INSTANT, now + lengthMs), string.format('%.0f', lengthMs + LOCK_GRACE_MS)
   for id in string.gmatch(ids, '%S+') do
     position = position + 1
     local lockKey = lockKeys[position]
@@ -41,12 +41,12 @@ for run = 1, count do
     local head, oldEnd, holder, rest
     -- A refusal is a table without items.
     if text and #text > 0 then head, oldEnd, holder, rest = string.match(text, '^(.00 )(%d+) (%S+)(.*)') end
-    if holder == id and oldEnd >= nowText and oldEnd <= newEnd then
+    if holder == id and lengthMs <= USUAL_LEASE_MS and oldEnd >= nowText and oldEnd <= newEnd then
       write(lockKey, head .. newEnd .. ' ' .. id .. rest, keepMs)
     elseif known then
-      known[#known + 1] = { position = position, id = id, ending = now + leaseMs }
+      known[#known + 1] = { position = position, id = id, lengthMs = lengthMs }
     else
-      uncommon[lockKey] = { { position = position, id = id, ending = now + leaseMs } }
+      uncommon[lockKey] = { { position = position, id = id, lengthMs = lengthMs } }
       locks[#locks + 1] = lockKey
     end
   end
@@ -63,12 +63,15 @@ end
 
 -- Renews the holders of one lock that are in this batch; it is read again, for one of them may have been renewed just now.
 local function renew(lockKey, leases)
-  local lock = parseLock(redis.call('GET', lockKey) or '', { longestMs = longestMs })
+  local lock = parseLock(redis.call('GET', lockKey) or '', {})
   local holders, found = holdersById(lock), false
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]
     -- One that was let in from the queue says by its first renewal that it lives: from here on it owes its minHoldMs.
-    if holder then holder.ending, found = math.max(whole(holder).ending, lease.ending, holder.minEnd + holder.graceMs), true end
+    if holder then
+      holder.ending, found = math.max(whole(holder).ending, now + lease.lengthMs, holder.minEnd + holder.graceMs), true
+      holder.longMs = math.max(holder.longMs, longMsOf(lease.lengthMs))
+    end
   end
   if found then write(lockKey, formatLock(lock), keepMsOf(lock, lock.queued and WAITER_LEASE_MS)) end
   for _, lease in ipairs(leases) do

@@ -6,7 +6,7 @@
 --- ARGV[...] requests  for each request; what the commonest case looks at comes first:
 ---   terms: <mode><plain> <notAfter> <proposal> <known> <keepMs> <id> <owner> <label> <fences> <minHoldMs> <graceMs> <waitedMs> <patienceMs>  who asks, and how
 ---     mode: mode                     how it wants to hold the lock
----     plain: flag                    whether it wants one fence, owes no minHoldMs and has no grace
+---     plain: flag                    whether it wants one fence, a lease of at most USUAL_LEASE_MS, owes no minHoldMs and has no grace
 ---     notAfter: number of 13 digits  server time in ms after which nothing is done
 ---     proposal: number of 16 digits  the least fence the caller can use
 ---     known: text of 30 letters      what the server told the caller as its memory on this connection, or as many dashes

@@ -7,6 +7,8 @@ local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
 -- As recoveryMs, on a node of a Redlock: time alone does not end its recovery, but admit.lua does, with the fences of other nodes.
 local UNTIL_TOLD_MS = 1000000000000
+-- The record of a longer lease says how long it is (lock-record.lua).
+local USUAL_LEASE_MS = 60000
 local MAX_HOLDS_OF_OWNER = 1000 -- each hold of an owner is a line that whoever looks at the lock reads
 -- An instant in a record has thirteen digits whatever the server's clock shows, so that records can be cut and instants
 -- compared as text.

@@ -1,6 +1,6 @@
 -- The lock as one string, and as a table while a script works on it.
 --
---   <mode><queued><odd> <end> <id> <fence> <fences> <minEnd> <owner> <label> <graceMs> <heardOf>
+--   <mode><queued><odd> <end> <id> <fence> <fences> <minEnd> <owner> <label> <graceMs> <heardOf> <longMs>
 --
 --   w00 1795236000000 web-1.7 1795236000000123 1 0 - Orders.pay 500
 --   123 5          17 19
@@ -10,15 +10,15 @@
 -- mode    w or r: how it is held; p by several, each with a permit: then the owner's place says how many permits there are
 -- queued  1 while somebody waits, else 0: only then the queue's key means anything; 2 on a node of a Redlock that has marks (marks.lua)
 -- odd     0 for one holder without minHoldMs, whose release may delete the key unread; 1 where one has to look closer
--- graceMs is left out with the space before it when it is 0, and so is heardOf: the server time at which a process brought the hold of
--- an owner back, or said that it has it, to a server that forgot. A further holder adds a line of the same fields. `end` is the last
--- instant at which a holder still counts, its grace included: the lease has ended graceMs before. An id
--- that begins with ~ has been released, but its minHoldMs has not passed: nobody's hold, and yet the lock is taken. Without permits
--- there is one such line at most, which has the latest end of all.
+-- The last three are left out from the end on when they are 0. heardOf is the server time at which a process brought the hold of an
+-- owner back, or said that it has it, to a server that forgot; longMs how long the lease or its minHoldMs is at most, if that is more than
+-- USUAL_LEASE_MS: an end further ahead was written before the server's clock was set back, and is brought to where it must have been
+-- at the latest. A further holder adds a line of the same fields. `end` is the last instant at which a holder still counts, its grace
+-- included: the lease has ended graceMs before. An id that begins with ~ has been released, but its minHoldMs has not passed: nobody's
+-- hold, and yet the lock is taken. Without permits there is one such line at most, which has the latest end of all.
 
--- Makes the table from the string. The request gives lockKey, queueKey, fenceKey; floor; known and recoveryMs (memory.lua); and
--- longestMs, the longest lease there can be: an end beyond it was written before the server's clock was set back, and is brought to
--- where it must have been at the latest. A script leaves out what it does not need.
+-- Makes the table from the string. The request gives lockKey, queueKey, fenceKey; floor; known and recoveryMs (memory.lua).
+-- A script leaves out what it does not need.
 --
 -- Others write these fields of the table while they work on it, and closeLock reads what they wrote:
 --
@@ -31,22 +31,20 @@
 --
 -- Of each line only the end and the id are read, because there may be a thousand: what else a holder is, `whole` reads when a script
 -- asks for it, and then its line is written anew. So a request costs a quarter of what it would if all were read.
-local latest
-
 local function whole(holder)
   if not holder.line then return holder end
-  local fence, fences, minEnd, owner, label, graceMs, heardOf = string.match(holder.line, '^%d+ %S+ (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*) ?(%d*)$')
+  local fence, fences, minEnd, owner, label, graceMs, heardOf, longMs = string.match(holder.line, '^%d+ %S+ (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*) ?(%d*) ?(%d*)$')
   holder.line, holder.fence, holder.fences, holder.owner, holder.label = nil, tonumber(fence), tonumber(fences), owner, label
-  holder.graceMs, holder.heardOf = tonumber(graceMs) or 0, tonumber(heardOf)
+  holder.graceMs, holder.heardOf, holder.longMs = tonumber(graceMs) or 0, tonumber(heardOf) or 0, tonumber(longMs) or 0
+  local latest = now + math.max(holder.longMs, USUAL_LEASE_MS)
   holder.ending, holder.minEnd = math.min(holder.ending, latest + holder.graceMs), math.min(tonumber(minEnd), latest)
   return holder
 end
 
 local function parseLock(text, request)
   local mode, permits, holders = string.sub(text, 1, 1), 0, {}
-  latest = now + (request.longestMs or math.huge)
   if mode == 'p' then permits = tonumber(string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)) end
-  local at, count, sub, find = #text > 4 and 5, 0, string.sub, string.find
+  local latest, at, count, sub, find = now + USUAL_LEASE_MS, #text > 4 and 5, 0, string.sub, string.find
   while at do
     local stop = find(text, '\n', at, true)
     local ending = sub(text, at, at + 12) + 0
@@ -65,10 +63,16 @@ local function parseLock(text, request)
   }
 end
 
+-- What stands in a record of a lease or a minHoldMs of this length.
+local function longMsOf(lengthMs)
+  return lengthMs > USUAL_LEASE_MS and lengthMs or 0
+end
+
 local function lineOf(holder)
   local line = string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
     holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-  if holder.heardOf then return line .. string.format(' %.0f %.0f', holder.graceMs, holder.heardOf) end
+  if holder.longMs > 0 then return line .. string.format(' %.0f %.0f %.0f', holder.graceMs, holder.heardOf, holder.longMs) end
+  if holder.heardOf > 0 then return line .. string.format(' %.0f %.0f', holder.graceMs, holder.heardOf) end
   return holder.graceMs > 0 and line .. ' ' .. string.format('%.0f', holder.graceMs) or line
 end
 
@@ -149,7 +153,7 @@ local function fenceToShare(lock, owner)
   for _, holder in ipairs(lock.holders) do
     if whole(holder).owner == owner and not isReleased(holder) then
       if holder.fence >= since * 1000 then return math.max(shared or 0, holder.fence) end
-      if (holder.heardOf or 0) >= since then shared = math.max(shared or 0, holder.fence) end
+      if holder.heardOf >= since then shared = math.max(shared or 0, holder.fence) end
     end
   end
   return shared
@@ -211,7 +215,7 @@ local function enter(lock, who, lengthMs, sharedFence)
   local holder = {
     id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
     ending = lock.now + lengthMs + who.graceMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label, graceMs = who.graceMs,
+    owner = who.owner, label = who.label, graceMs = who.graceMs, heardOf = 0, longMs = longMsOf(math.max(lengthMs, who.minHoldMs)),
   }
   lock.holders[#lock.holders + 1] = holder
   return holder
@@ -220,5 +224,5 @@ end
 -- Adds a line that keeps the lock taken by nobody: it has no fence.
 local function addNobody(lock, id, ending)
   local owner = lock.mode == 'p' and string.format('%d', lock.permits) or '-'
-  lock.holders[#lock.holders + 1] = { ending = ending, id = id, fence = 0, fences = 1, minEnd = 0, owner = owner, label = '-', graceMs = 0 }
+  lock.holders[#lock.holders + 1] = { ending = ending, id = id, fence = 0, fences = 1, minEnd = 0, owner = owner, label = '-', graceMs = 0, heardOf = 0, longMs = longMsOf(ending - now) }
 end

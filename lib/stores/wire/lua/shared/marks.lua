@@ -87,9 +87,8 @@ end
 -- Keeps a free lock for the one that has waited longest.
 local function giveTurn(lock, line)
   local first = line.marks[1]
-  local ending = lock.now + first.patience
-  lock.mode, lock.marked = 'w', true
-  lock.holders = { { ending = ending, id = TURN .. first.process, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-', graceMs = 0 } }
+  lock.mode, lock.marked, lock.holders = 'w', true, {}
+  addNobody(lock, TURN .. first.process, lock.now + first.patience)
   callTurn(lock, first.process)
 end
 
