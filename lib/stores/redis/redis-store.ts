@@ -108,7 +108,7 @@ export class RedisStore implements LockStore {
     this.ticketHome = `redis ${prefix}`;
     this.pushedGrants = new PushedGrants(server, this.acquiring, (wake) => this.listener(wake));
     this.heartbeats = new Heartbeats(server, (id) => this.channel.missed(id));
-    this.channel = new WakeChannel(() => connections.subscribe(), [keys.channel(process), keys.channelOfAll], clock, commandTimeoutMs, this.messages());
+    this.channel = new WakeChannel((listening) => connections.subscribe(listening), [keys.channel(process), keys.channelOfAll], clock, this.messages());
     this.followConnections();
   }
 

@@ -2,15 +2,16 @@
  * The private connections of a store to one Redis, Sentinel or Cluster. A client of the application only says how to connect: it is never
  * used, closed or reconfigured. The packages of clients are known only by ioredis.ts and node-redis.ts.
  *
- *     commands      for all scripts                  reconnects for ever; queues no commands while it is away
- *     replicated()  for renewals with WAIT, which    the same
- *                   blocks it
- *     subscribe()   a new connection for messages    never reconnects: WakeChannel makes a new one
+ *     commands      for all scripts
+ *     replicated()  for renewals with WAIT, which blocks it
+ *     subscribe()   for messages
+ *
+ * Each is made anew for ever, and queues no commands while it is away.
  */
 import type { Clock } from '../../core/port/clock.js';
 import { ClusterConnection } from './cluster-connection.js';
 import type { Route, Whereabouts } from './route.js';
-import { MessageConnection, ServerConnection, type Address, type Needs } from './server-connection.js';
+import { ServerConnection, type Address, type Listening, type Needs } from './server-connection.js';
 
 /** Makes the connections to one target. A command of the store may take `timeoutMs`. @throws LockUsageError for a target that cannot be */
 export type Connect = (timeoutMs: number, clock: Clock) => Connections;
@@ -71,9 +72,9 @@ export class Connections {
     if (this.commands instanceof ClusterConnection) this.commands.onChange(listener);
   }
 
-  /** Makes a connection for messages; in a Cluster to any node, because messages reach all of them. */
-  subscribe(): MessageConnection {
-    return new MessageConnection(this.commands.here(), this.needs);
+  /** Makes a connection for messages, which its maker closes; in a Cluster to any node, because messages reach all of them. */
+  subscribe(listening: Listening): ServerConnection {
+    return new ServerConnection(async () => this.commands.here()(), this.needs, undefined, listening);
   }
 
   /** The masters, on each of which SCAN has to run. */

@@ -7,7 +7,7 @@
 import type { Timer } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
 import type { Whereabouts } from './route.js';
-import { LiveConnection, MessageConnection, nameOf, type Address, type Needs, type Source } from './server-connection.js';
+import { LiveConnection, nameOf, ServerConnection, type Address, type Needs, type Source } from './server-connection.js';
 
 /** How long a Sentinel may take to answer, in ms. It is short, because a Sentinel has little to do, and others can be asked. */
 const ANSWERS_WITHIN_MS = 500;
@@ -17,8 +17,7 @@ const LISTENS_AGAIN_MS = 4_000;
 const SWITCHES = ['+failover-state-reconf-slaves', '+switch-master'];
 
 export class SentinelMaster implements Whereabouts {
-  private readonly listening = new Map<string, MessageConnection>();
-  private readonly pauses = new Set<Timer>();
+  private readonly listening = new Map<string, ServerConnection>();
   private moved: (to: Address) => void = () => {};
   private closed = false;
 
@@ -54,7 +53,6 @@ export class SentinelMaster implements Whereabouts {
 
   close(): void {
     this.closed = true;
-    for (const pause of this.pauses) this.needs.clock.clearTimer(pause);
     for (const connection of this.listening.values()) connection.close();
   }
 
@@ -87,20 +85,11 @@ export class SentinelMaster implements Whereabouts {
   private listen(sentinel: Address): void {
     const name = nameOf(sentinel);
     if (this.closed || this.listening.has(name)) return;
-    const connection = new MessageConnection(() => Promise.resolve(this.source(sentinel)), this.needs);
+    const hear = (message: string): void => void (message.split(' ').includes(this.name) && this.hear(sentinel));
+    const pauseMs = LISTENS_AGAIN_MS * (0.5 + Math.random());
+    const connection = new ServerConnection(() => Promise.resolve(this.source(sentinel)), this.needs, undefined, { channels: SWITCHES, hear, pauseMs });
     this.listening.set(name, connection);
-    connection.onEnd(() => this.listenAgain(sentinel));
-    connection.open(SWITCHES, (message) => message.split(' ').includes(this.name) && void this.hear(sentinel)).catch(() => connection.close());
-  }
-
-  private listenAgain(sentinel: Address): void {
-    if (this.closed) return;
-    const pause = this.needs.clock.setTimer(() => {
-      this.pauses.delete(pause);
-      this.listening.delete(nameOf(sentinel));
-      this.listen(sentinel);
-    }, LISTENS_AGAIN_MS * (0.5 + Math.random()));
-    this.pauses.add(pause);
+    connection.start().catch(() => {});
   }
 
   /** Other Sentinels may hear of it seconds later. */

@@ -121,6 +121,8 @@ export class LiveConnection {
     private readonly ended: (error: Error) => void = () => {},
     /** How long the server may take for each step of connecting, in ms. */
     private readonly stepMs = connectingMs(needs.timeoutMs),
+    /** What is heard on it, if anything. */
+    private readonly listening?: Listening,
   ) {}
 
   /** Rejects with what the client or the server says. A server that accepts connections and answers nothing is given up. */
@@ -145,6 +147,7 @@ export class LiveConnection {
       await client.sender.call('client', 'SETNAME', CONNECTION_NAME).catch((error: unknown) => {
         if (!isReply(error)) throw error;
       });
+      if (this.listening !== undefined) await subscribe(client, this.listening);
       // ioredis goes on in database 0, where the locks are not, when a server refuses another one.
       if (this.reason !== undefined || this.hasEnded) throw new Error('the connection was closed');
       this.isOpen = true;
@@ -240,7 +243,9 @@ export class ServerConnection extends Listened {
     private readonly locate: Locate,
     private readonly needs: Needs,
     /** It is given up when it owes an answer and nothing comes from it for so long, in ms. */
-    readonly patienceMs: number,
+    readonly patienceMs = Infinity,
+    /** What is heard on it, if it is one for messages: it is open when it has subscribed. */
+    private readonly listening?: Listening,
   ) {
     super();
   }
@@ -284,10 +289,15 @@ export class ServerConnection extends Listened {
     if (this.state.isOpen) this.live?.end(reason);
   }
 
-  /** Leaves the server that it leads to, or begins to lead to, unless that is the one at `to`. */
+  /** Leaves the server that it leads to, or begins to lead to. */
+  leave(reason: Error): void {
+    this.live?.end(reason);
+  }
+
+  /** The same, unless that is the one at `to`. */
   leaveFor(to: Address): void {
     const { host, port } = this.source?.address ?? to;
-    if (host !== to.host || port !== to.port) this.live?.end(new Error(`the master is now ${nameOf(to)}`));
+    if (host !== to.host || port !== to.port) this.leave(new Error(`the master is now ${nameOf(to)}`));
   }
 
   close(): void {
@@ -304,11 +314,13 @@ export class ServerConnection extends Listened {
 
   private async connect(): Promise<void> {
     if (this.closed) return;
-    this.letGo ??= this.needs.clock.keepAlive();
+    const { needs, listening } = this;
+    this.letGo ??= needs.clock.keepAlive();
     try {
       const source = await this.locate();
       if (this.closed) return;
-      const live = new LiveConnection(source, this.needs, (error) => this.live === live && this.lost(error, reconnectPause(true)));
+      const stepMs = listening && Math.max(needs.timeoutMs, SUBSCRIBES_WITHIN_MS);
+      const live = new LiveConnection(source, needs, (error) => this.live === live && this.lost(error, reconnectPause(true)), stepMs, listening);
       this.live = live;
       this.source = source;
       this.client = await live.open();
@@ -333,7 +345,7 @@ export class ServerConnection extends Listened {
       if (this.pause !== undefined) clock.clearTimer(this.pause);
       this.letGo ??= clock.keepAlive();
       // connect() tells its error to those who listen.
-      this.pause = clock.setTimer(() => void this.connect().catch(() => {}), retryMs);
+      this.pause = clock.setTimer(() => void this.connect().catch(() => {}), this.listening?.pauseMs ?? retryMs);
     }
     this.events.emit('end', wasOpen);
   }
@@ -346,54 +358,23 @@ export interface Target {
   readonly asking?: boolean;
 }
 
-/** A connection for messages. It ends once. */
-export class MessageConnection {
-  private live: LiveConnection | undefined;
-  private closed = false;
-  private ended: () => void = () => {};
+/** What is heard on a connection for messages. */
+export interface Listening {
+  readonly channels: readonly string[];
+  hear(message: string): void;
+  /** Called whenever the data of the server were emptied or replaced, if the server tells. Who need not know leaves it out. */
+  readonly flushed?: (() => void) | undefined;
+  /** How long after its end it is made anew, in ms; by default as soon as one for commands. */
+  readonly pauseMs?: number;
+}
 
-  constructor(
-    private readonly locate: Locate,
-    private readonly needs: Needs,
-  ) {}
+/** A subscription may take so long at least, in ms: it is a connection and some questions, and not one command. */
+const SUBSCRIBES_WITHIN_MS = 2_000;
 
-  /**
-   * Connects and subscribes. Rejects with the error of the client or the server. `flushed` is called whenever the data of the server were
-   * emptied or replaced, if the server tells.
-   */
-  async open(channels: readonly string[], hear: (message: string) => void, flushed?: () => void): Promise<void> {
-    try {
-      const source = await this.locate();
-      if (this.closed) throw new Error('the connection was closed');
-      const live = new LiveConnection(source, this.needs, () => this.ended());
-      this.live = live;
-      const client = await live.open();
-      const isTold = flushed !== undefined && (await askForFlushes((command, ...args) => client.sender.call(command, ...args)));
-      // It is a subscription of its own, because a user may lack the right to this channel only.
-      if (isTold) client.subscribe([FLUSHES], flushed).catch(() => undefined);
-      await client.subscribe(channels, hear);
-    } catch (error) {
-      this.ended();
-      throw error;
-    }
-  }
-
-  onEnd(listener: () => void): void {
-    this.ended = () => {
-      this.ended = () => {};
-      listener();
-    };
-  }
-
-  /** Ends the connection; whoever listens for its end is told. */
-  drop(): void {
-    this.live?.end(new Error('no answer'));
-  }
-
-  close(): void {
-    this.closed = true;
-    this.live?.end();
-  }
+async function subscribe(client: Client, { channels, hear, flushed }: Listening): Promise<void> {
+  // The news of a flush are a subscription of its own, because a user may lack the right to that channel only.
+  if (flushed !== undefined && (await askForFlushes(client.sender))) client.subscribe([FLUSHES], flushed).catch(() => undefined);
+  await client.subscribe(channels, hear);
 }
 
 /**
@@ -403,13 +384,13 @@ export class MessageConnection {
 export const FLUSHES = '__redis__:invalidate';
 
 /**
- * Asks for the news on a connection that will subscribe, with a function that sends a command on it. Returns whether the server agrees: a
- * user without the right, or a proxy that does not know the command, goes without the news.
+ * Asks for the news on a connection that will subscribe. Returns whether the server agrees: a user without the right, or a proxy that does
+ * not know the command, goes without the news.
  */
-async function askForFlushes(send: (command: string, ...args: string[]) => Promise<unknown>): Promise<boolean> {
+async function askForFlushes(sender: Sender): Promise<boolean> {
   try {
-    const id = await send('CLIENT', 'ID');
-    await send('CLIENT', 'TRACKING', 'ON', 'REDIRECT', String(id));
+    const id = await sender.call('CLIENT', 'ID');
+    await sender.call('CLIENT', 'TRACKING', 'ON', 'REDIRECT', String(id));
     return true;
   } catch {
     return false;

@@ -2,13 +2,12 @@
  * The subscriber connection of a process, on which the messages arrive that scripts publish for it. Messages are only hints: every
  * waiter also sends heartbeats, and after every subscription all waiters ask again.
  *
- *     connecting ──▶ listening ──(the connection ended, or a message is overdue)──▶ pause ──▶ connecting …
- *                        └──(the commands have a new connection)──▶ connecting …
+ *     connecting ──▶ listening ──(it ended, a message is overdue, or the commands have a new connection)──▶ connecting …
  */
-import type { Clock, Timer } from '../../core/port/clock.js';
+import type { Clock } from '../../core/port/clock.js';
 import type { LockMode } from '../../core/port/lock-options.js';
 import { decodeKey } from './redis-keys.js';
-import type { MessageConnection } from './server-connection.js';
+import type { Listening, ServerConnection } from './server-connection.js';
 
 /** A grant as a script published it. Its end is in the server's time. */
 export interface PushedGrant {
@@ -43,54 +42,50 @@ export interface WakeListener {
   listening(): void;
 }
 
-const SHORTEST_PAUSE_MS = 50;
-const LONGEST_PAUSE_MS = 500;
-/** A subscription may take so long at least, in ms: it is a connection and some questions, and not one command. */
-const SUBSCRIBES_WITHIN_MS = 2_000;
 /** A message that is late by more than this, in ms, counts as lost, and a connection is kept at least this long. */
 const DEAF_AFTER_MS = 500;
 
 export class WakeChannel {
-  private client: MessageConnection | undefined;
-  private pause: Timer | undefined;
-  private pauseMs = SHORTEST_PAUSE_MS;
+  private connection: ServerConnection | undefined;
   private openedAt = -Infinity;
-  private closed = false;
   /** The ids whose grant came in a reply before its message, and when. An entry is removed by the message or a new subscription. */
   private readonly overdue = new Map<string, number>();
 
   constructor(
-    private readonly connect: () => MessageConnection,
+    private readonly connect: (listening: Listening) => ServerConnection,
     private readonly channels: readonly string[],
     private readonly clock: Clock,
-    private readonly timeoutMs: number,
     private readonly listener: WakeListener,
   ) {}
 
-  /** Subscribes for the first time. Rejects with the error of the server; after later failures this class subscribes again. */
+  /** Subscribes for the first time. Rejects with the error of the server; later it is subscribed again whenever the connection has ended. */
   async open(): Promise<void> {
+    const { channels, clock, listener } = this;
     // An earlier try of this boot may have subscribed already.
-    this.stop();
-    const client = this.start();
-    try {
-      await this.subscribe(client);
-    } catch (error) {
-      if (this.client === client) this.stop();
+    this.connection?.close();
+    const connection = (this.connection = this.connect({ channels, hear: (message) => this.hear(message), flushed: listener.flushed }));
+    connection.onOpen(() => {
+      this.openedAt = clock.now();
+      this.overdue.clear();
+      listener.listening();
+    });
+    await connection.start().catch((error: unknown) => {
+      connection.close();
       throw error;
-    }
+    });
   }
 
   /** Notes that a reply brought a grant whose message has not come. If it does not come soon, this connection receives nothing. */
   missed(id: string): void {
-    if (this.client !== undefined) this.overdue.set(id, this.clock.now());
+    this.overdue.set(id, this.clock.now());
   }
 
-  /** Closes the connection, so that a new one is made, when a message has been late for too long. */
+  /** Makes a new connection when a message has been late for too long. */
   check(): void {
     if (this.overdue.size === 0) return;
     const now = this.clock.now();
     const late = [...this.overdue.values()].some((since) => now - since > DEAF_AFTER_MS);
-    if (late && now - this.openedAt > DEAF_AFTER_MS) this.client?.drop();
+    if (late && now - this.openedAt > DEAF_AFTER_MS) this.connection?.drop();
   }
 
   /**
@@ -98,64 +93,11 @@ export class WakeChannel {
    * server. A former master could publish grants of locks that the new master has given to others.
    */
   follow(): void {
-    if (this.closed || (this.client === undefined && this.pause === undefined)) return;
-    this.stop();
-    this.again();
+    this.connection?.leave(new Error('the commands have a new connection'));
   }
 
   close(): void {
-    this.closed = true;
-    this.stop();
-  }
-
-  private start(): MessageConnection {
-    const client = this.connect();
-    this.client = client;
-    this.openedAt = this.clock.now();
-    client.onEnd(() => this.client === client && this.restart());
-    return client;
-  }
-
-  private async subscribe(client: MessageConnection): Promise<void> {
-    const timer = this.clock.setTimer(() => client.drop(), Math.max(this.timeoutMs, SUBSCRIBES_WITHIN_MS));
-    try {
-      await client.open(this.channels, (message) => this.hear(message), this.listener.flushed);
-    } finally {
-      this.clock.clearTimer(timer);
-    }
-    this.pauseMs = SHORTEST_PAUSE_MS;
-    this.overdue.clear();
-    this.listener.listening();
-  }
-
-  private restart(): void {
-    this.stop();
-    if (this.closed) return;
-    this.pause = this.clock.setTimer(() => {
-      this.pause = undefined;
-      this.again();
-    }, this.pauseMs);
-    this.pauseMs = Math.min(LONGEST_PAUSE_MS, 2 * this.pauseMs);
-  }
-
-  private again(): void {
-    let client: MessageConnection;
-    try {
-      client = this.start();
-    } catch {
-      return this.restart();
-    }
-    this.subscribe(client).catch(() => {
-      if (this.client === client) this.restart();
-    });
-  }
-
-  private stop(): void {
-    const { client, pause } = this;
-    if (pause !== undefined) this.clock.clearTimer(pause);
-    this.pause = undefined;
-    this.client = undefined;
-    client?.close();
+    this.connection?.close();
   }
 
   private hear(message: string): void {

@@ -116,6 +116,8 @@ describe('a network that fails', () => {
     let idleMs = 0;
     const clock = { ...systemClock, now: () => systemClock.now() + idleMs };
     const idle = await openRedisStore(proxy.url, 'i', { commandTimeoutMs: 300, clock });
+    const hasAllAnswers = (): Promise<void> => eventually(() => expect(idle.parts.runner.underway).toHaveLength(0));
+    await hasAllAnswers();
     idleMs = 300_000;
     proxy.holdUp();
     const late = request({ notAfter: clock.now() + 250 });
@@ -126,7 +128,7 @@ describe('a network that fails', () => {
     await proxy.deliverHeldUp();
     expect((await other.inspect(late.key)).mode).toBeNull();
     await resumes(idle, clock.now);
-    await eventually(() => expect(idle.parts.runner.underway).toHaveLength(0));
+    await hasAllAnswers();
     idleMs = 600_000;
     expect(await idle.acquire(request({ notAfter: clock.now() + 300 }))).toMatchObject({ kind: 'granted' });
   });

@@ -192,8 +192,8 @@ describe.each(PACKAGES)('A connection by %s', (client) => {
   it('is found in CLIENT LIST by its name, that of messages as well', async () => {
     const server = await startRedis();
     const connections = connectBy(server.url, client)(2_000, systemClock);
-    const subscriber = connections.subscribe();
-    await Promise.all([connections.commands.start(), subscriber.open(['channel'], () => {})]);
+    const subscriber = connections.subscribe({ channels: ['channel'], hear: () => {} });
+    await Promise.all([connections.commands.start(), subscriber.start()]);
     await eventually(async () => expect(String(await server.command('CLIENT', 'LIST')).match(/ name=nestjs-holdfast /g)).toHaveLength(2));
     subscriber.close();
     connections.close();
