@@ -54,6 +54,11 @@ export class Announcer {
     this.report?.(finding);
   }
 
+  /** Work under a ticket failed, and its hold did not go back to the ticket. A loss has its own line. */
+  notHandedBack({ key, loss }: Hold, { message }: Error): void {
+    if (!loss) this.report?.({ kind: 'hand-back', level: 'warning', message: `Lock '${key}' is not with its ticket again, so the next attempt must take it anew. ${message}` });
+  }
+
   /** Logs the holds that went on for longer than the shutdown waits, the longest first. */
   overstayed(holds: readonly Hold[], graceMs: number): void {
     this.report?.({ kind: 'shutdown', level: 'warning', message: keptText(holds, graceMs) });

@@ -189,7 +189,7 @@ export class LockCalls implements CallHost {
       try {
         return await fn(lease);
       } catch (error) {
-        await this.tickets.handBack(lease as Hold, ticket!, withinMs).catch(() => {});
+        await this.tickets.handBack(lease as Hold, ticket!, withinMs).catch((reason: Error) => this.announcer.notHandedBack(lease as Hold, reason));
         throw error;
       }
     };

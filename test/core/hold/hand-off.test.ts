@@ -1,8 +1,8 @@
 /** What the store may answer to a hand-off: nothing, or that it forgot the hold; how long it is asked, and what is freed when there is no ticket. */
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { LockLostError, LockStoreError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
-import type { LockEvent } from '../../../lib/core/port/lock-events.js';
+import type { Finding, LockEvent } from '../../../lib/core/port/lock-events.js';
 import type { AcquireOutcome, AcquireRequest, RenewRequest } from '../../../lib/core/port/lock-store.js';
 import { resolveDefaults } from '../../../lib/core/port/options.js';
 import { LockService } from '../../../lib/lock.service.js';
@@ -280,9 +280,10 @@ describe("A ticket with onError: 'handBack'", () => {
     for (const ticket of [first, second]) await expect(worker.locks.adopt(ticket)).rejects.toMatchObject({ reason: 'ticket-used' });
   });
 
-  it('releases the lock where calls are still inside the hold, because they would go on without it', async () => {
+  it('releases the lock where calls are still inside the hold, because they would go on without it, and says so', async () => {
     const fleet = new Fleet();
-    const [giver, worker] = [fleet.process(), fleet.process()];
+    const report = jest.fn<(finding: Finding) => void>();
+    const [giver, worker] = [fleet.process(), fleet.process(undefined, undefined, report)];
     const ticket = await (await giver.locks.acquire('k')).handOff();
     const { promise, open } = gate();
     let inside: Promise<unknown> | undefined;
@@ -293,6 +294,8 @@ describe("A ticket with onError: 'handBack'", () => {
     await expect(work).rejects.toBe(failed);
     const { holders } = await worker.locks.inspect('k');
     expect(holders.map(({ handedOff }) => handedOff)).toEqual([undefined]);
+    const message = expect.stringMatching(/^Lock 'k' is not with its ticket again, so the next attempt must take it anew\. Lock 'k'/);
+    expect(report.mock.calls).toEqual([[{ kind: 'hand-back', level: 'warning', message }]]);
     open();
     await inside;
     await fleet.clock.advance(10);
