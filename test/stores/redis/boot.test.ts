@@ -79,8 +79,8 @@ describe('processes that do not agree', () => {
 
   it('on maxLeaseMs go by the longest that one of them has, also after the server has lost its data', async () => {
     const format = (): Promise<unknown> => server.command('GET', '{lock}:format');
-    const longest = await openRedisStore(server.url, 'p1', { maxLeaseMs: 90_000 });
-    await openRedisStore(server.url, 'p2', { recoveryMs: 100 });
+    await openRedisStore(server.url, 'p1', { recoveryMs: 100 });
+    const longest = await openRedisStore(server.url, 'p2', { maxLeaseMs: 90_000 });
     await openRedisStore(server.url, 'p3', { maxLeaseMs: 30_000, recoveryMs: 100 });
     expect(await format()).toBe('version=5 groups=256 maxLeaseMs=90000');
     await longest.close();
