@@ -46,6 +46,31 @@ describe('Processes on one Redis', () => {
     expect(await lease.release()).toBe('released');
   });
 
+  it('leave a lock free within one lease when they are killed', async () => {
+    const [holder, other] = await Promise.all([start(), start()]);
+    const leaseMs = 1_500;
+    const old = await holder.hold('k', { leaseMs });
+    const killedAt = performance.now();
+    await holder.kill();
+    const lease = await other.hold('k');
+    expect(performance.now() - killedAt).toBeLessThan(leaseMs + 500);
+    expect(lease.fence).toBeGreaterThan(old.fence);
+  });
+
+  it('that were stopped for two leases find out at once that they hold nothing any more', async () => {
+    const [holder, other] = await Promise.all([start(), start()]);
+    const old = await holder.hold('k', { leaseMs: 500 });
+    holder.pause();
+    const lease = await other.hold('k', { leaseMs: 500 });
+    await eventually(async () => expect((await lease.look()).remainingMs).toBeGreaterThan(0));
+    holder.resume();
+    expect(await old.look()).toEqual({ held: false, aborted: true, remainingMs: 0 });
+    expect(await old.release()).toBe('lost');
+    expect(lease.fence).toBeGreaterThan(old.fence);
+    expect(await lease.look()).toMatchObject({ held: true, aborted: false });
+    expect(await lease.release()).toBe('released');
+  });
+
   it('exit by themselves after close, and after SIGTERM with code 0 once their holders are done', async () => {
     const [idle, busy] = await Promise.all([start(), start({ shutdownGraceMs: 5_000 })]);
     expect(await idle.close()).toBe(0);

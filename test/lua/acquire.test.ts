@@ -37,18 +37,6 @@ describe('acquire.lua', () => {
     expect(second.fence).toBe(ahead + 2);
   });
 
-  it('returns 10 more when the id to replace had ended or never was', async () => {
-    const lock = lua.lock('a13');
-    expect(((await lock.acquire('p.1', { replaces: 'p.0', leaseMs: 100 })) as number[])[0]).toBe(11);
-    await lua.past((await lua.now()) + 100);
-    expect(((await lock.acquire('p.2', { replaces: 'p.1' })) as number[])[0]).toBe(11);
-    expect(((await lock.acquire('p.3', { replaces: 'p.1' })) as number[])[0]).toBe(12);
-    expect(((await lock.acquire('p.4', { replaces: 'p.1', queue: 0 })) as number[])[0]).toBe(13);
-    expect(await lock.release('p.3')).toBe(1);
-    expect(((await lock.acquire('p.5', { replaces: 'p.2', fences: 16 })) as number[])[0]).toBe(1);
-    expect(((await lock.acquire('p.6', { replaces: 'p.5' })) as number[])[0]).toBe(1);
-  });
-
   it('does not take a queue for its own that outlived its lock', async () => {
     const lock = lua.lock('a10');
     await lock.acquire('p.1');
@@ -119,17 +107,6 @@ describe('renew.lua', () => {
     await lock.acquire('p.2');
     expect(await lock.renew('p.1', 10_000)).toEqual([expect.any(Number), 1, 10_000, 1]);
     expect(await lua.client.pttl(lock.lockKey)).toBeGreaterThan(10_000);
-  });
-
-  it('renews one reader among several, and one whose minHoldMs has not passed, without the others', async () => {
-    const lock = lua.lock('n4');
-    await lock.acquire('p.1', { mode: 'r', leaseMs: 5_000 });
-    await lock.acquire('p.2', { mode: 'r', leaseMs: 5_000, minHoldMs: 3_000 });
-    expect(await lock.renew('p.2', 20_000)).toEqual([expect.any(Number), 1, 20_000, 0]);
-    const [, , , , , first, , , , , , second] = (await lock.inspect()) as number[];
-    expect(first).toBeLessThanOrEqual(5_000);
-    expect(second).toBeGreaterThan(19_000);
-    expect(await lua.client.pttl(lock.lockKey)).toBeGreaterThan(20_000);
   });
 
   it('brings an end from before the clock was set back to the latest that can be, of a crashed holder beside and of its own', async () => {

@@ -27,18 +27,6 @@ describe('heartbeat.lua', () => {
     expect(await lua.client.exists(lock.queueKey)).toBe(0);
   });
 
-  it('drops the silent ahead, however many, and lets in the first who is alive', async () => {
-    const lock = lua.lock('h4');
-    await lock.acquire('p.0');
-    for (let i = 1; i <= 200; i++) await lock.acquire(`dead.${i}`);
-    await lock.acquire('p.1');
-    for (let i = 1; i <= 200; i++) await fallSilent(lock, `dead.${i}`);
-    await lock.release('p.0');
-    const [, code] = (await lock.heartbeat('p.1')) as number[];
-    expect(code).toBe(1);
-    expect(await lua.client.exists(lock.queueKey)).toBe(0);
-  });
-
   it('keeps places on a server whose memory is full, and lets in who is next', async () => {
     const lock = lua.lock('h7');
     await lock.acquire('p.0');

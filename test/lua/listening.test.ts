@@ -55,15 +55,6 @@ describe('A waiter for which nobody listens', () => {
     expect(await holders(lock)).toEqual(['deaf.1']);
   });
 
-  it('has its turn at its first place when its process listens again', async () => {
-    const lock = await waitedFor('n3', ['deaf.1', 'live.1', 'live.2']);
-    await listens('live');
-    await lock.release('holder.1');
-    await listens('deaf');
-    await lock.release('live.1');
-    expect(await holders(lock)).toEqual(['deaf.1']);
-  });
-
   it('is granted the lock all the same when nobody listens at all, so that no free lock is left to nobody', async () => {
     const lock = await waitedFor('n4', ['deaf.1', 'deaf.2']);
     await lock.release('holder.1');

@@ -40,17 +40,6 @@ describe('release.lua', () => {
     });
   });
 
-  it('returns 1 for a waiter at the head, in the middle and at the tail, and the others keep their order', async () => {
-    const lock = lua.lock('r4');
-    await lock.acquire('p.0');
-    for (const id of ['p.1', 'p.2', 'p.3', 'p.4', 'p.5']) await lock.acquire(id);
-    for (const id of ['p.3', 'p.1', 'p.5']) expect(await lock.release(id)).toBe(1);
-    expect(((await lock.inspect()) as unknown[]).slice(8)).toEqual(['p.2', 'w', '-', 'p.4', 'w', '-']);
-    for (const id of ['p.2', 'p.4']) expect(await lock.release(id)).toBe(1);
-    expect(await lua.client.exists(lock.queueKey)).toBe(0);
-    expect(await lua.client.get(lock.lockKey)).toMatch(/^w00 /);
-  });
-
   it('publishes the grant to the channel of the process whose turn it is', async () => {
     const lock = lua.lock('r5');
     const listener = lua.server.client();

@@ -50,29 +50,6 @@ describe('A hand-off', () => {
     expect(await lock.lastFence()).toBe(fence);
   });
 
-  it('answers 0 when the hold is not there, and does nothing', async () => {
-    const lock = lua.lock('ho2');
-    expect(await handOff(lock, 'p.1')).toEqual([0]);
-    await lock.takes('p.1', { leaseMs: 100 });
-    await lua.past((await lua.now()) + 110);
-    expect((await handOff(lock, 'p.1'))[0]).toBe(0);
-    expect(await lua.client.exists(lock.fenceKey)).toBe(1);
-    const [, waits] = (await lock.acquire('p.2')) as string;
-    expect(waits).toBeDefined();
-    expect((await handOff(lock, 'p.3'))[0]).toBe(0);
-    expect(((await lock.inspect()) as unknown[]).slice(0, 3)).toEqual(['w', 1, 'p.2']);
-  });
-
-  it('leaves the queue as it is, and does not let readers in beside a reader that waits for a writer', async () => {
-    const lock = lua.lock('ho4');
-    await lock.takes('p.1', { mode: 'r' });
-    await lock.acquire('p.2');
-    await lock.acquire('p.3', { mode: 'r' });
-    await handOff(lock, 'p.1', { stays: true });
-    const reply = (await lock.inspect()) as unknown[];
-    expect(reply.filter((item) => typeof item === 'string' && /^(?:p\.|giver)/.test(item))).toEqual(['p.1', TICKET, 'p.3', 'p.2']);
-  });
-
   it('works on a full server, on which the hold must leave its process too', async () => {
     const lock = lua.lock('ho5');
     await lock.takes('p.1');

@@ -32,11 +32,6 @@ class MailService {
     });
   }
 
-  @Locked('smtp', { permits: 3 })
-  async sendTwice(): Promise<number> {
-    return (await this.send()) + (await this.send());
-  }
-
   private async work(): Promise<number> {
     this.inside += 1;
     this.most = Math.max(this.most, this.inside);

@@ -23,11 +23,6 @@ class OrderService {
 
   @Locked('order:<0>', { waitMs: 100 })
   async ship(_id: string): Promise<void> {}
-
-  @Locked('order:<0>', { waitMs: 100, onBusy: 'skip' })
-  async remind(_id: string): Promise<string | undefined> {
-    return 'reminded';
-  }
 }
 
 const redis = forAll(startRedis);

@@ -160,13 +160,6 @@ describe('An adoption', () => {
     }
   });
 
-  it('that fails ends at once, and not when its time is over', async () => {
-    const { fleet, locks, ticketOf } = setUp(() => Promise.reject(failure(false)));
-    const [ticket, since] = [await ticketOf('k'), fleet.clock.now()];
-    await expect(locks.adopt(ticket, { waitMs: 5_000 })).rejects.toThrow('the store is ill');
-    expect(fleet.clock.now()).toBe(since);
-  });
-
   it('that a shutdown refuses sends nothing to the store', async () => {
     const { fleet, locks, wire, ticketOf } = setUp();
     const [ticket, lease] = [await ticketOf('k'), await locks.acquire('other')];

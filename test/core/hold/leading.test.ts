@@ -208,23 +208,6 @@ describe('A leader', () => {
     expect(members[0]!.work.mostAtOnce).toBe(1);
   });
 
-  it('that ignores the signal keeps another candidate of its process from running beside it', async () => {
-    const { clock, members } = await fleetOf(1);
-    const { locks } = members[0]!;
-    const stubborn = new Work(false);
-    const other = new Work();
-    locks.lead('indexer', stubborn.lead);
-    const second = locks.lead('indexer', other.lead);
-    await clock.settle();
-    await locks.forceRelease('leader:indexer');
-    await clock.advance(5_000);
-    expect([stubborn.running, other.terms.length]).toEqual([1, 0]);
-    stubborn.finish();
-    await clock.advance(10);
-    expect(stubborn.running + other.running).toBe(1);
-    await second.stop();
-  });
-
   it('that was stopped keeps its lock until the function has ended, and stop() waits for that', async () => {
     const { clock, members } = await fleetOf(2);
     members[0]!.work = new Work(false);

@@ -8,46 +8,6 @@ import { alone, Fleet, gate } from '../../support/locks.js';
 const many = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, index) => make(index));
 
 describe('The callers of one process that want a permit', () => {
-  it('are told once each that they wait, those for whom no request of their own is made too', async () => {
-    const fleet = new Fleet();
-    const other = fleet.process().locks;
-    const { locks } = fleet.process();
-    const held = await Promise.all(many(2, () => other.acquire('k', { permits: 2 })));
-    const waiting: (number | undefined)[] = [];
-    locks.events.subscribe(({ type, call }) => type === 'waiting' && waiting.push(call));
-    const callers = many(5, () => locks.withLock('k', { permits: 2 }, async () => {}));
-    await fleet.clock.settle();
-    expect(waiting).toHaveLength(5);
-    await fleet.clock.runUntil(Promise.all([...held.map((lease) => lease.release()), ...callers]));
-    expect(new Set(waiting).size).toBe(5);
-    expect(waiting).toHaveLength(5);
-  });
-
-  it('are let in one for each permit that another process gives back', async () => {
-    const fleet = new Fleet();
-    const other = fleet.process().locks;
-    const { locks } = fleet.process();
-    const [first, second] = [await other.acquire('k', { permits: 3 }), await other.acquire('k', { permits: 3 })];
-    const inside: number[] = [];
-    const work = gate();
-    const callers = many(4, (n) => locks.withLock('k', { permits: 3 }, async () => {
-      inside.push(n);
-      await work.promise;
-    }));
-    await fleet.clock.settle();
-    expect(inside).toEqual([0]);
-    await fleet.clock.runUntil(first.release());
-    await fleet.clock.settle();
-    expect(inside).toEqual([0, 1]);
-    await fleet.clock.runUntil(second.release());
-    await fleet.clock.settle();
-    expect(inside).toEqual([0, 1, 2]);
-    work.open();
-    await fleet.clock.runUntil(Promise.all(callers));
-    expect(inside).toEqual([0, 1, 2, 3]);
-    expect(fleet.store.size).toBe(0);
-  });
-
   it('are served by another permit when one hangs', async () => {
     const { fleet, locks } = alone();
     const hangs = gate();
@@ -58,25 +18,6 @@ describe('The callers of one process that want a permit', () => {
     expect(order).toEqual([0, 1, 2, 3, 4]);
     hangs.open();
     await fleet.clock.runUntil(hung);
-  });
-
-  it('that give up leave the queue of the store, and the others keep their places', async () => {
-    const fleet = new Fleet();
-    const other = fleet.process().locks;
-    const { locks } = fleet.process();
-    const held = await other.acquire('k', { permits: 1 });
-    const impatient = locks.acquire('k', { permits: 1, waitMs: 200 });
-    const refused = expect(impatient).rejects.toThrow(LockTimeoutError);
-    const patient = locks.acquire('k', { permits: 1 });
-    await fleet.clock.advance(100);
-    const later = fleet.process().locks.acquire('k', { permits: 1 });
-    await fleet.clock.advance(200);
-    await refused;
-    expect((await fleet.store.inspect('k')).waiters).toHaveLength(2);
-    await fleet.clock.runUntil(held.release());
-    await fleet.clock.runUntil((await fleet.clock.runUntil(patient)).release());
-    await fleet.clock.runUntil((await fleet.clock.runUntil(later)).release());
-    expect(fleet.store.size).toBe(0);
   });
 
   it('take no more places in the queue of the store than callers of the process wait, once some have given up', async () => {

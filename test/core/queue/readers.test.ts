@@ -256,16 +256,6 @@ describe('Calls that do not wait for each other in their process', () => {
     expect([kept.signal.aborted, await kept.release()]).toEqual([true, 'lost']);
   });
 
-  it('hear it also when another came after them and has it still', async () => {
-    const { fleet, locks } = alone();
-    const taken = await locks.acquire('k', { mode: 'read', owner: 'a' });
-    const kept = await locks.acquire('k', { mode: 'read', owner: 'b' });
-    await fleet.process().locks.forceRelease('k', { fence: taken.fence });
-    await fleet.clock.settle();
-    expect([taken.signal.aborted, kept.signal.aborted]).toEqual([true, false]);
-    expect([await taken.release(), await kept.release()]).toEqual(['lost', 'released']);
-  });
-
   it('share a request where they can: readers with the terms of another that stands aside ask with it', async () => {
     const { fleet, locks, wire } = alone();
     const other = await fleet.process().locks.acquire('k');

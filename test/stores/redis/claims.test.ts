@@ -63,11 +63,6 @@ describe('A process that boots', () => {
     expect([bootCall.keys[3], bootCall.args.slice(0, 4)]).toEqual([keys.fence(3), ['p', 400, 1_000, 0]]);
     expect(memories.areKnown).toBe(true);
   });
-
-  it('asks for each group by itself in a Cluster, where each may have another master', async () => {
-    const { atBoot } = await booted({ isCluster: true });
-    expect(atBoot).toHaveLength(SLOT_GROUPS);
-  });
 });
 
 describe('A server that may have forgotten', () => {
@@ -86,19 +81,6 @@ describe('A server that may have forgotten', () => {
     on.recovery.doubt(() => true, true);
     await on.clock.settle();
     expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews where it says so', 'reviews all']);
-  });
-
-  it('is claimed again while leases go on being brought back, however long that takes', async () => {
-    const on = await booted();
-    on.memory = TWO;
-    const back = gate<void>();
-    on.reviewing = back.promise;
-    on.recovery.doubt();
-    await on.clock.advance(4_500);
-    expect(on.done.filter((what) => what.startsWith('claims 2'))).toHaveLength(3);
-    back.open();
-    await on.clock.settle();
-    expect(on.clock.pendingTimers).toBe(0);
   });
 
   it('is claimed until it answers, and at once when something happens that may have brought it back', async () => {
@@ -126,18 +108,6 @@ describe('A server that may have forgotten', () => {
     await on.clock.advance(60_000);
     expect(on.done.length).toBeLessThan(3 * tries);
     expect(on.clock.pendingTimers).toBe(0);
-  });
-
-  it('is asked nothing more when the store is closed', async () => {
-    const on = await booted();
-    on.isDown = true;
-    on.recovery.doubt();
-    await on.clock.advance(100);
-    on.recovery.close();
-    const tries = on.done.length;
-    await on.clock.advance(5_000);
-    on.recovery.doubt();
-    expect([on.done.length, on.clock.pendingTimers]).toEqual([tries, 0]);
   });
 });
 
@@ -224,22 +194,5 @@ describe('A server that recovers', () => {
     expect(on.clock.now() - since).toBe(500 + marginOf(500));
     await on.recovery.recovered(10_000);
     expect([on.clock.pendingTimers, on.recovery.recoversForMs]).toEqual([0, 0]);
-  });
-
-  it('is counted once for each time, however often it says so', async () => {
-    const on = await booted();
-    const ask = async (recoversForMs: number) => {
-      on.recoversForMs = recoversForMs;
-      on.recovery.doubt();
-      await on.clock.settle();
-    };
-    await ask(0);
-    expect(on.recovery.recoveries).toBe(0);
-    await ask(1_000);
-    await ask(500);
-    expect([on.recovery.recoveries, on.recovery.recoversForMs]).toEqual([1, 1_000 + marginOf(1_000)]);
-    await on.clock.advance(2_000);
-    await ask(500);
-    expect(on.recovery.recoveries).toBe(2);
   });
 });

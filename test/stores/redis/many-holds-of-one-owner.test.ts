@@ -143,60 +143,6 @@ describe('an owner with as many holds of a lock as there can be', () => {
 });
 
 describe('a hold beside hundreds of its owner', () => {
-  it('is the same one when it is asked for again, whether somebody waits or not', async () => {
-    const store = await openRedisStore(server.url, 'p');
-    const holds = [request(), request(), request()];
-    for (const hold of holds) expect(await store.acquire(hold)).toMatchObject({ kind: 'granted', grant: { contended: false } });
-    const record = await server.command('GET', lockKey);
-    for (const hold of holds) expect((await store.acquire(hold)).kind).toBe('granted');
-    expect(await server.command('GET', lockKey)).toBe(record);
-    const waiting = request({ owner: undefined });
-    expect((await store.acquire(waiting)).kind).toBe('waiting');
-    expect(await store.acquire(request())).toMatchObject({ kind: 'granted', grant: { contended: true } });
-    expect(await store.acquire(holds[1]!)).toMatchObject({ kind: 'granted', grant: { contended: true } });
-    expect((await store.inspect('k')).holders).toHaveLength(4);
-  });
-
-  it('leaves the others and who waits as they are, and the last of them lets the next one in', async () => {
-    const store = await openRedisStore(server.url, 'p');
-    const holds = [request(), request({ minHoldMs: 10 }), request(), request()];
-    for (const hold of holds) await store.acquire(hold);
-    const waiting = request({ owner: undefined });
-    await store.acquire(waiting);
-    for (const at of [2, 0, 3]) {
-      expect(await store.release(holds[at]!)).toBe('released');
-      expect(await store.release(holds[at]!)).toBe('lost');
-      expect((await store.inspect('k')).waiters.map(({ id }) => id)).toEqual([waiting.id]);
-    }
-    expect((await store.inspect('k')).holders.map(({ id }) => id)).toEqual([holds[1]!.id]);
-    await eventually(async () => {
-      await store.release(holds[1]!);
-      expect((await store.inspect('k')).holders.map(({ id }) => id)).toEqual([waiting.id]);
-    });
-  });
-
-  it('has a fence of its own when all of them have ended', async () => {
-    const store = await openRedisStore(server.url, 'p');
-    const ended = [request({ leaseMs: 150 }), request({ leaseMs: 150 })];
-    for (const hold of ended) expect((await store.acquire(hold)).kind).toBe('granted');
-    const { fence } = (await store.inspect('k')).holders[0]!;
-    await eventually(async () => expect((await store.inspect('k')).holders).toEqual([]));
-    const outcome = await store.acquire(request());
-    expect(outcome.kind === 'granted' && outcome.grant.fence).toBeGreaterThan(fence);
-  });
-
-  it('lets in who waits when those that are left beside it have ended', async () => {
-    const store = await openRedisStore(server.url, 'p');
-    const [died, last] = [request({ leaseMs: 300 }), request()];
-    const waiting = request({ owner: undefined });
-    await store.acquire(died);
-    await store.acquire(last);
-    expect((await store.acquire(waiting)).kind).toBe('waiting');
-    await eventually(async () => expect((await store.inspect('k')).holders).toHaveLength(1));
-    expect(await store.release(last)).toBe('released');
-    expect((await store.inspect('k')).holders.map(({ id }) => id)).toEqual([waiting.id]);
-  });
-
   it('is given back on a server whose memory is full', async () => {
     const store = await openRedisStore(server.url, 'p');
     const holds = [request(), request(), request()];
@@ -209,57 +155,5 @@ describe('a hold beside hundreds of its owner', () => {
     }
     expect(await server.command('EXISTS', lockKey)).toBe(0);
     expect(await server.command('EXISTS', fenceKey)).toBe(1);
-  });
-});
-
-/** A permit beside others, which is taken and given back on the text of the record: it is as exact as where all of it is read. */
-const permitsKey = keys.lock('k');
-
-function permit(how: Partial<AcquireRequest> = {}): AcquireRequest {
-  return acquireRequest({ key: 'k', leaseMs: 30_000, permits: 3, ...how });
-}
-
-describe('A permit beside others', () => {
-  it('is the same one when it is asked for again, and each has a higher fence than those before', async () => {
-    const store = await openRedisStore(server.url, 'p');
-    const holds = [permit(), permit(), permit({ label: 'Mail.send', graceMs: 500 })];
-    for (const hold of holds) expect(await store.acquire(hold)).toMatchObject({ kind: 'granted', grant: { fences: 1, contended: false } });
-    const record = await server.command('GET', permitsKey);
-    for (const hold of holds) expect((await store.acquire(hold)).kind).toBe('granted');
-    expect(await server.command('GET', permitsKey)).toBe(record);
-    const { holders } = await store.inspect('k');
-    expect(holders.map(({ id }) => id)).toEqual(holds.map(({ id }) => id));
-    expect(holders[2]).toMatchObject({ label: 'Mail.send', graceMs: 500 });
-    const fences = holders.map(({ fence }) => fence);
-    expect(fences).toEqual([...new Set(fences)].sort((one, other) => one - other));
-  });
-
-  it('is not given to more than there are permits, nor to another number, nor past those who wait', async () => {
-    const store = await openRedisStore(server.url, 'p');
-    const holds = [permit(), permit(), permit()];
-    for (const hold of holds.slice(0, 2)) expect((await store.acquire(hold)).kind).toBe('granted');
-    expect(await store.acquire(permit({ permits: 4 }))).toEqual({ kind: 'permits', permits: 3 });
-    expect(await store.acquire(permit({ permits: undefined, owner: '3' }))).toEqual({ kind: 'permits', permits: 3 });
-    expect((await store.acquire(holds[2]!)).kind).toBe('granted');
-    const [first, second] = [permit(), permit()];
-    expect((await store.acquire(first)).kind).toBe('waiting');
-    expect((await store.acquire(second)).kind).toBe('waiting');
-    expect(await store.release(holds[0]!)).toBe('released');
-    expect((await store.acquire(permit({ queue: false }))).kind).toBe('busy');
-    const { holders, waiters } = await store.inspect('k');
-    expect(holders.map(({ id }) => id)).toEqual([holds[1]!.id, holds[2]!.id, first.id]);
-    expect(waiters.map(({ id }) => id)).toEqual([second.id]);
-  });
-
-  it('is free again when the leases of others have ended', async () => {
-    const store = await openRedisStore(server.url, 'p');
-    const ended = [permit({ leaseMs: 100 }), permit({ leaseMs: 100 }), permit({ leaseMs: 100 })];
-    for (const hold of ended) expect((await store.acquire(hold)).kind).toBe('granted');
-    const later = permit();
-    const outcome = await store.acquire(later);
-    expect(outcome.kind).toBe('waiting');
-    await server.command('DEBUG', 'SLEEP', '0.15');
-    expect((await store.acquire(later)).kind).toBe('granted');
-    expect((await store.inspect('k')).holders.map(({ id }) => id)).toEqual([later.id]);
   });
 });

@@ -120,26 +120,6 @@ describe.each([
     expect(held.signal.aborted).toBe(false);
   });
 
-  it('gives readers, owners, fixed leases and several locks back to those who had them, and nothing to a writer', async () => {
-    const [a, b] = [await openLocks('a'), await openLocks('b')];
-    await servesAll(a);
-    const leases = [
-      await a.acquire('read', { mode: 'read' }),
-      await b.acquire('read', { mode: 'read' }),
-      await a.acquire('owned', { owner: 'saga' }),
-      await b.acquire('owned', { owner: 'saga' }),
-      await a.acquire('fixed', { renew: false }),
-      await a.acquire(['one', 'two']),
-    ];
-    const fences = leases.map((lease) => [...lease.fences.values()]);
-    await forget();
-    const c = await openLocks('c');
-    for (const lease of leases) await isStillHeld(lease);
-    for (const key of ['read', 'owned', 'fixed', 'one', 'two']) expect(await c.tryAcquire(key)).toBeNull();
-    expect(leases.map((lease) => [...lease.fences.values()])).toEqual(fences);
-    for (const lease of leases) expect(await lease.release()).toBe('released');
-  });
-
   it('tells who does not wait that it recovers, lets wait who does, and serves everybody after recoveryMs', async () => {
     // Long enough for both to connect again on a busy machine while the server recovers.
     const recoveryMs = 3_000;
@@ -152,35 +132,6 @@ describe.each([
     expect(performance.now() - askedAt).toBeLessThan(recoveryMs + 2_000);
     await lease.release();
     expect(await a.withLock('other', async () => 'served')).toBe('served');
-  });
-
-  it('grants fences above those of before to everybody, also where only a process without leases has seen them', async () => {
-    const [a, b] = [await openLocks('a'), await openLocks('b')];
-    await servesAll(a);
-    const seen = await a.withLock('k', async (lease) => lease.fence);
-    await forget();
-    expect((await b.acquire('k')).fence).toBeGreaterThan(seen);
-  });
-
-  it('does not keep what was released while it was being brought back', async () => {
-    const [a, b] = [await openLocks('a'), await openLocks('b')];
-    await servesAll(a);
-    const leases = await Promise.all(Array.from({ length: 300 }, (_, n) => a.acquire(`k${n}`)));
-    const forgotten = forget();
-    let releasing = true;
-    const released = (async () => {
-      for (const lease of leases) {
-        if (releasing) await new Promise((resolve) => setTimeout(resolve, 1));
-        void lease.release();
-      }
-    })();
-    await forgotten;
-    releasing = false;
-    await released;
-    await servesAll(b);
-    await eventually(async () => {
-      for await (const { key } of b.list()) throw new Error(`'${key}' is held by nobody`);
-    }, 5_000);
   });
 
   it('revives nothing with recoveryMs 0: what is held is lost, and told at once after a restart', async () => {
@@ -367,16 +318,5 @@ describe('A process with a new connection', () => {
     expect(sent.indexOf('recall')).toBeLessThan(sent.indexOf('renew'));
     expect(sent.filter((name) => name === 'renew')).toHaveLength(1);
     for (const lease of held) await isStillHeld(lease);
-  });
-});
-
-describe('A Redis that was restarted without its data, where recovery is switched off,', () => {
-  it('is asked at once for all that is held: a holder with a lease of 30 s knows long before its next renewal that it was forgotten', async () => {
-    const locks = await openLocks('a', { recoveryMs: 0 });
-    const leases = [await locks.acquire('watched'), await locks.acquire('fixed', { renew: false })];
-    await restartEmpty();
-    await eventually(async () => {
-      for (const lease of leases) expect(lease.signal.aborted).toBe(true);
-    }, 5_000);
   });
 });

@@ -6,7 +6,6 @@ import { Places } from '../../../lib/stores/redis/places.js';
 import { Spots, RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { type ServerView, Trust } from '../../../lib/stores/redis/server-view.js';
 import { release } from '../../../lib/stores/wire/lua.generated.js';
-import { acquireRequest } from '../../support/acquire-request.js';
 
 const keys = new RedisKeys('lock');
 const spot = keys.spotOf('k');
@@ -39,12 +38,6 @@ describe('A release', () => {
     expect(said(sent[0]!)).toEqual([[spot.lockKey, spot.queueKey, spot.fenceKey], [`10 p.1 77 400 memory ${spot.group} -`]]);
   });
 
-  it.each([[true, 1], [false, 0], [undefined, 0]])('says whether its work never began: %p', (abandoned, told) => {
-    const { sent, give } = stage();
-    void give({ abandoned });
-    expect(said(sent[0]!)).toEqual([expect.anything(), [`1${told} p.1 0 400 memory ${spot.group} -`]]);
-  });
-
   it.each([
     [{ askedAt: 55, trustedUntil: 56 }, 0],
     [{ askedAt: 55, trustedUntil: 55 }, 1],
@@ -72,25 +65,5 @@ describe('A release', () => {
     expect(look()).toBe(1);
     releases.runBy.clear();
     expect(look()).toBe(1);
-  });
-
-  it('drops the place of its id, and no other', () => {
-    const { places, give } = stage();
-    const [one, two] = ['p.1', 'p.2'].map((id) => places.add(acquireRequest({ key: 'k', id }), spot.group, 0));
-    void give();
-    expect([places.has(one!), places.has(two!)]).toEqual([false, true]);
-    void give({ id: 'p.2' });
-    expect(places.count).toBe(0);
-  });
-
-  it('has the outcome that the server says, and fails as it fails', async () => {
-    const { sent, give } = stage();
-    const all = [give(), give(), give()];
-    sent[0]!.answered(1);
-    sent[1]!.answered(0);
-    expect(await Promise.all(all.slice(0, 2))).toEqual(['released', 'lost']);
-    expect(() => sent[2]!.answered(['refused', 'WRONGTYPE it is a list'])).toThrow('WRONGTYPE it is a list');
-    sent[2]!.failed(new Error('no answer') as never);
-    await expect(all[2]).rejects.toThrow('no answer');
   });
 });

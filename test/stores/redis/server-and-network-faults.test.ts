@@ -3,7 +3,6 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireOutcome, AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
 import { systemClock } from '../../../lib/core/port/clock.js';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
-import { LockService } from '../../../lib/lock.service.js';
 import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import { acquireRequest, newId } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
@@ -133,19 +132,6 @@ describe('a network that fails', () => {
     expect(await idle.acquire(request({ notAfter: clock.now() + 300 }))).toMatchObject({ kind: 'granted' });
   });
 
-  it('a request that was held up does not hold a lock for nobody after the hold that its second try got', async () => {
-    const locks = new LockService({ store: await openRedisStore(proxy.url, 'l'), process: 'l' });
-    await locks.withLock('warm', async () => {});
-    proxy.holdUp();
-    const call = locks.withLock('k', async () => {});
-    await eventually(() => expect(proxy.bytesHeldUp).toBeGreaterThan(0));
-    proxy.loseHeldUp();
-    await call;
-    await proxy.deliverHeldUp();
-    await eventually(async () => expect((await other.inspect('k')).mode).toBeNull(), 1_000);
-    await locks.close();
-  });
-
   it('a renewal ends in a third of its lease when that is shorter than the timeout', async () => {
     const held = request({ leaseMs: 300 });
     await store.acquire(held);
@@ -179,41 +165,6 @@ describe('a server that fails', () => {
       expect(again.grant.fence).toBeGreaterThan(before.grant.fence);
     });
     expect(await store.renew([{ ...ask }])).toEqual([{ kind: 'lost' }]);
-  });
-
-  it('when its memory is full, acquires fail until there is room, and releases work', async () => {
-    const held = request();
-    await store.acquire(held);
-    await server.command('CONFIG', 'SET', 'maxmemory', 1);
-    expect(await failure(store.acquire(request()))).toMatchObject({ retryable: true, message: expect.stringContaining('OOM') });
-    expect(await store.release(held)).toBe('released');
-    await server.command('CONFIG', 'SET', 'maxmemory', 0);
-    await resumes();
-  });
-
-  it('when it refuses writes for want of replicas, acquires fail until it has them', async () => {
-    await server.command('CONFIG', 'SET', 'min-replicas-to-write', 1);
-    expect(await failure(store.acquire(request()))).toMatchObject({ retryable: true, message: expect.stringContaining('NOREPLICAS') });
-    await server.command('CONFIG', 'SET', 'min-replicas-to-write', 0);
-    await resumes();
-  });
-
-  it('when it is a replica for a while, acquires fail and service resumes within 2 s of its promotion', async () => {
-    await server.command('REPLICAOF', '127.0.0.1', 1);
-    expect((await failure(store.acquire(request()))).retryable).toBe(true);
-    await server.command('REPLICAOF', 'NO', 'ONE');
-    await within(2_000, () => resumes());
-  });
-
-  it('when it is busy with a script, acquires fail with what it says, and service resumes', async () => {
-    await server.command('CONFIG', 'SET', 'lua-time-limit', 20);
-    const operator = server.client();
-    await operator.ping();
-    const hog = server.client().eval('while true do end', 0).catch(() => undefined);
-    await eventually(async () => expect((await failure(store.acquire(request()))).message).toContain('BUSY'));
-    await operator.script('KILL');
-    await hog;
-    await within(2_000, () => resumes());
   });
 
   it('when it is too busy to SELECT the database of a new connection, nothing is granted in another one', async () => {
@@ -253,23 +204,5 @@ describe('a push connection that fails', () => {
     expect((await store.acquire(ask)).kind).toBe('waiting');
     proxy.resetConnections();
     await eventually(() => expect(wakes).toContainEqual({ kind: 'ask', key: ask.key, id: ask.id }));
-  });
-
-  it('a heartbeat tells the grant whose message was lost, and no waiter stays asleep', async () => {
-    const client = server.client();
-    for (let round = 0; round < 3; round++) {
-      const held = request({ id: newId('o') });
-      await other.acquire(held);
-      const ask = request({ key: held.key });
-      expect((await store.acquire(ask)).kind).toBe('waiting');
-      await client.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
-      await other.release(held);
-      await eventually(async () => {
-        const granted = wakes.some((wake) => wake.id === ask.id);
-        const [outcome] = granted ? [undefined] : await store.heartbeat([ask]);
-        expect(granted || outcome?.kind === 'granted').toBe(true);
-      });
-      await store.release(ask);
-    }
   });
 });

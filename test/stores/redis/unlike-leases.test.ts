@@ -2,8 +2,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
-import { LockService } from '../../../lib/lock.service.js';
-import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
@@ -42,12 +40,6 @@ function request(how: Partial<AcquireRequest>): AcquireRequest {
   return acquireRequest({ queue: false, notAfter: performance.now() + 2_000, ...how });
 }
 
-async function farStore(): Promise<RedisStore> {
-  const store = await openRedisStore(proxy.url, 'p');
-  proxy.delay(WAY_MS);
-  return store;
-}
-
 describe('A renewal of long leases', () => {
   it.each([0, 1])('is waited for as long as they allow, whatever short ones are renewed with them (minReplicas %i)', async (minReplicas) => {
     const store = await openRedisStore(proxy.url, 'p');
@@ -74,28 +66,5 @@ describe('A renewal of long leases', () => {
     over = true;
     await Promise.all(renewals);
     expect(outcomes).toEqual(new Set(['granted']));
-  });
-});
-
-describe('A long lease on a healthy Redis', () => {
-  it('is never in doubt beside calls with short ones', async () => {
-    const locks = new LockService({ store: await farStore(), process: 'p' });
-    const doubts: string[] = [];
-    locks.events.subscribe((event) => (event.type === 'renewFailed' || event.type === 'lost') && event.key === 'long' && doubts.push(event.type));
-    const long = await locks.acquire('long', { leaseMs: 3_000 });
-    const until = performance.now() + 5_000;
-    const shortCalls = Array.from({ length: 8 }, async (_, n) => {
-      while (performance.now() < until) {
-        // On a busy machine the answer may come too late for so short a lease.
-        const lease = await locks.acquire(`short:${n}`, { leaseMs: SHORT_MS, waitMs: 1_000 }).catch(() => undefined);
-        // Until its renewals were in vain.
-        if (lease) await new Promise<void>((resolve) => lease.signal.addEventListener('abort', () => resolve()));
-      }
-    });
-    await Promise.all(shortCalls);
-    long.assertHeld();
-    expect(doubts).toEqual([]);
-    await long.release();
-    await locks.close();
   });
 });

@@ -82,6 +82,25 @@ describe('A Redlock node that lost its memory', () => {
 });
 
 describe('Fences of a Redlock', () => {
+  it('rise through restarts of all nodes, one after another, whatever the clocks of the processes say', async () => {
+    await fiveMasters();
+    const options = { maxLeaseMs: 400, commandTimeoutMs: 1_000 };
+    let last = 0;
+    for (const [turn, master] of masters.entries()) {
+      // Everybody who saw a fence is gone each time; the first clock was an hour ahead of all others.
+      const store = await openRedlock(masters, `p${turn}`, { ...options, clock: turn === 0 ? fastClock : systemClock });
+      const { fence } = await getsIn(store, 'order:1', 300, 5_000);
+      expect(fence).toBeGreaterThan(last);
+      last = fence;
+      await master.restart({ keepData: false });
+      await eventually(async () => expect(await votes(master)).toBe(true));
+      await closeRedlocks();
+    }
+    const store = await openRedlock(masters, 'last', options);
+    expect((await getsIn(store, 'order:1', 300, 5_000)).fence).toBeGreaterThan(last);
+    expect(last).toBeGreaterThan((Date.now() + 3_000_000) * 1_000);
+  });
+
   it('are told to a node that lost its memory by a quorum of the others, so that any later quorum knows them', async () => {
     const [a, b, c] = await fiveMasters();
     const options = { maxLeaseMs: 400 };
