@@ -85,9 +85,16 @@ export class LuaServer {
     return this.client.eval(this.header + script.source, keys.length, ...keys, ...args) as Promise<Reply>;
   }
 
-  /** As it is shipped, without the line that would let it through on a full server. */
-  shipped({ script, keys, args }: scripts.BuiltCall): Promise<Reply> {
-    return this.client.eval(script.source, keys.length, ...keys, ...args) as Promise<Reply>;
+  /** The answers to these, one after another and as they are shipped, of a server that has no memory for anything new. */
+  async whenFull(...calls: readonly scripts.BuiltCall[]): Promise<Reply[]> {
+    await this.client.config('SET', 'maxmemory', 1);
+    try {
+      const replies: Reply[] = [];
+      for (const { script, keys, args } of calls) replies.push((await this.client.eval(script.source, keys.length, ...keys, ...args)) as Reply);
+      return replies;
+    } finally {
+      await this.client.config('SET', 'maxmemory', 0);
+    }
   }
 
   lock(key: string): LuaLock {
@@ -173,5 +180,11 @@ export class LuaLock {
 
   inspect(): Promise<Reply> {
     return this.lua.run(scripts.inspectCall(this));
+  }
+
+  /** The ids of its holders. */
+  async holders(): Promise<string[]> {
+    const [, count, ...fields] = (await this.inspect()) as (string | number)[];
+    return Array.from({ length: Number(count) }, (_, n) => String(fields[6 * n]));
   }
 }

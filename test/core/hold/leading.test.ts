@@ -130,7 +130,7 @@ describe('A leader', () => {
     const events: LockEvent[] = [];
     locks.events.subscribe((event) => events.push(event));
     const startedAt: number[] = [];
-    const leadership = locks.lead('indexer', async () => {
+    locks.lead('indexer', async () => {
       startedAt.push(clock.now());
       throw new Error(`failure ${startedAt.length}`);
     });
@@ -143,7 +143,6 @@ describe('A leader', () => {
     expect(rests.length).toBeGreaterThanOrEqual(6);
     expect(events.find(({ type }) => type === 'termFailed')).toMatchObject({ key: 'leader:indexer', template: 'leader:indexer', cause: new Error('failure 1'), restMs: expect.any(Number) });
     expect(log[0]).toMatchObject({ level: 'error', message: expect.stringMatching(/^Role 'indexer': the function of the leader failed.*stands for election again in 2.*failure 1/s) });
-    await leadership.stop();
   });
 
   it('that loses its term is told by the signal, and stands again when its function has ended', async () => {
@@ -307,11 +306,10 @@ describe('A candidate', () => {
   it('that the store refuses for good tells the log, and tries again after growing rests', async () => {
     const { clock, log, members } = await fleetOf(1);
     const { locks, work } = members[0]!;
-    const leadership = locks.lead('indexer', work.lead, { minReplicas: 1 });
+    locks.lead('indexer', work.lead, { minReplicas: 1 });
     await clock.advance(5_000);
     expect(work.terms).toEqual([]);
     expect(log[0]).toMatchObject({ level: 'error', message: expect.stringMatching(/^Role 'indexer': this process cannot stand for election/) });
-    await leadership.stop();
   });
 });
 
@@ -353,13 +351,12 @@ describe('The function of a leader whose term was lost', () => {
   ];
   it.each(failures)('failed when it throws %s', async (_what, error) => {
     const on = setUp();
-    const { leadership } = leads(on, (term) => Promise.reject(error(term)));
+    leads(on, (term) => Promise.reject(error(term)));
     await on.clock.settle();
     await on.other.forceRelease('leader:indexer');
     await on.clock.settle();
     expect(on.events.filter(({ type }) => type === 'termFailed')).toHaveLength(1);
     expect(on.log.filter((line) => line.includes('the function of the leader failed'))).toHaveLength(1);
-    await leadership.stop();
   });
 
   it('has this process stand again at the same instant when it ends because of that, by an error or without', async () => {
@@ -380,10 +377,9 @@ describe('The function of a leader whose term was lost', () => {
 describe('The function of a leader whose term goes on', () => {
   it('failed also when it throws what the end of a term would be', async () => {
     const { clock, locks, events } = setUp();
-    const leadership = locks.lead('indexer', () => Promise.reject(Object.assign(new Error('aborted'), { name: 'AbortError' })));
+    locks.lead('indexer', () => Promise.reject(Object.assign(new Error('aborted'), { name: 'AbortError' })));
     await clock.settle();
     expect(events.map(({ type }) => type)).toContain('termFailed');
-    await leadership.stop();
   });
 
   it('makes it no leader any more from the moment at which it released the term', async () => {
@@ -397,7 +393,6 @@ describe('The function of a leader whose term goes on', () => {
     expect(leadership.isLeader).toBe(false);
     await (await other.acquire('leader:indexer', { waitMs: 0 })).release();
     open();
-    await leadership.stop();
   });
 });
 
@@ -406,24 +401,22 @@ describe('A rest', () => {
     const { clock, locks } = setUp();
     const chance = jest.spyOn(Math, 'random').mockReturnValue(1);
     let terms = 0;
-    const leadership = locks.lead('indexer', async () => void (terms += 1), { restMs: 1_000 });
+    locks.lead('indexer', async () => void (terms += 1), { restMs: 1_000 });
     await clock.advance(1_249);
     expect(terms).toBe(1);
     await clock.advance(2);
     expect(terms).toBe(2);
     chance.mockRestore();
-    await leadership.stop();
   });
 
   it('after a failure is not shorter than 200 ms, whatever restMs says', async () => {
     const { clock, locks } = setUp();
     let terms = 0;
-    const leadership = locks.lead('indexer', () => Promise.reject(new Error(`failure ${(terms += 1)}`)), { restMs: 0 });
+    locks.lead('indexer', () => Promise.reject(new Error(`failure ${(terms += 1)}`)), { restMs: 0 });
     await clock.advance(199);
     expect(terms).toBe(1);
     await clock.advance(60);
     expect(terms).toBe(2);
-    await leadership.stop();
   });
 
   it.each([[60_001, 2_500], [60_000, 5_000]])('after a function that failed for the second time after %i ms is at most %i ms', async (ranMs, longestMs) => {
@@ -490,6 +483,5 @@ describe('Of two candidates of one process the second', () => {
     await on.clock.runUntil(stopping);
     await on.clock.advance(10);
     expect([terms.length, second.isLeader]).toEqual([1, true]);
-    await second.stop();
   });
 });
