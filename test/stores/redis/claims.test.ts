@@ -35,7 +35,7 @@ async function booted({ isCluster = false } = {}) {
     const claimed = groups.filter(({ claims }) => claims).length;
     done.push(isCluster ? `${claimed > 0 ? 'claims' : 'is through with'} ${groups.map(({ group }) => group).join()}` : `claims ${claimed} of ${groups.length}`);
     const sentAt = clock.now();
-    const reply = [77, on.recoversForMs, ...call.keys.map(() => on.memory)];
+    const reply = [77, on.recoversForMs, ...call.keys.flatMap(() => [on.memory, 0])];
     await on.hold;
     if (on.isDown) throw new Error('not connected');
     return decode(reply, sentAt, clock.now());
