@@ -372,7 +372,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     if (!this.lastsFor(wanted, now)) return false;
     // Readers join at any time; while a writer waits anywhere, only those that had waited when this phase of reading began.
     if (this.options.mode === 'read') return !this.contended || arrival <= this.phase;
-    if (this.users > 0 || handOn === 1 || !this.hasFences) return false;
+    if (this.users > 0 || handOn === 1 || this.options.permits !== undefined || !this.hasFences) return false;
     return !this.contended || (this.turns < handOn && now - this.grantedAt < HAND_ON_WINDOW_MS);
   }
 
@@ -385,16 +385,16 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     return now - this.heardAt < NEWS_STALE_AFTER_MS;
   }
 
-  /** Puts a caller on the lease. `block`: the lease of this process whose fences it gets, if that is another one. */
-  admit({ maxHoldMs, minHoldMs }: ResolvedOptions, now: number, block: StoreLease = this): void {
+  /** Puts a caller on the lease. */
+  admit({ maxHoldMs, minHoldMs }: ResolvedOptions, now: number): void {
     const until = now + maxHoldMs;
     this.renewUntil = this.users === 0 ? until : Math.max(this.renewUntil, until);
     this.users += 1;
     this.turns += 1;
     this.admittedAt = now;
     if (minHoldMs > 0) this.isSpent = true;
-    this.fence = block.nextFence;
-    if (!this.sharesFence) block.nextFence += 1;
+    this.fence = this.nextFence;
+    if (!this.sharesFence) this.nextFence += 1;
   }
 
   /** Takes a user off the lease, so that it is not told of a later loss. `abandoned`: its work never began. */

@@ -7,6 +7,11 @@
  *
  * Only calls with like options follow each other on a lease. Readers are on one lease at the same time. There are several leases when
  * readers took a new one beside an earlier read lease: the readers on the earlier ones go on, and nobody joins them.
+ *
+ * Calls for a permit, of which the lock has n, stand in a queue with n places: in each is a request or a lease, so that no more is asked for
+ * than could be had at a time. Whichever place is free first serves the first call. A permit is not handed on here, because the fence of each
+ * hold must be above all that other processes were granted before: the store hands it on, by one command that gives it back and asks for the
+ * next call. For `handOn` turns, and for 50 ms, that call gets it before those of other processes.
  */
 import { Alarm } from '../lease/schedule.js';
 import { askTheSame, HAND_ON_WINDOW_MS, StoreLease, type LeaseKeeper, type LeaseUser } from '../lease/store-lease.js';
@@ -19,51 +24,47 @@ import { refusalError, refusedAtOnce, waitedInVain } from './refusal.js';
 import { StoreRequest, type Refusal, type RequestListener } from './store-request.js';
 
 /** How many calls are admitted in a row before the event loop gets a turn, so that timers and sockets are served too. */
-export const LONGEST_BURST = 64;
+const LONGEST_BURST = 64;
 /** While others want the lock, a lease gets at most so many fences; else at least so many, and at most LARGEST_BLOCK. */
 const SMALL_BLOCK = 256;
-export const LARGEST_BLOCK = 4096;
+const LARGEST_BLOCK = 4096;
 
 const NONE: readonly StoreLease[] = [];
+const NO_STAY = { since: -Infinity, turnsLeft: 0 };
+const NO_REQUESTS: readonly StoreRequest[] = [];
 /** The last user of a lease that nobody used: nobody waits to hear how its release ends. */
-export const NOBODY: Pick<LeaseUser, 'left'> = { left: () => {} };
+const NOBODY: Pick<LeaseUser, 'left'> = { left: () => {} };
 
-/** A queue in which calls of this process wait for one lock. */
-export interface CallQueue extends CallKeeper {
-  readonly key: string;
-  /** The options that its calls share, for a queue aside from the main queue of its key (see LocalQueue); else undefined. */
-  readonly sharedOptions?: ResolvedOptions | undefined;
-  /** The lease that is held under this id. */
-  leaseOf(id: string): StoreLease | undefined;
-  /** The open request with this id. */
-  requestOf(id: string): StoreRequest | undefined;
-  /** Rejects every call that still waits and for whom there is a reason. */
-  rejectWaiting(reasonFor: ReasonToReject): void;
-}
-
-export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, RequestListener {
+export class KeyQueue implements CallKeeper, Entry<KeyQueue>, LeaseKeeper, RequestListener {
   private readonly line = new CallLine();
-  /** The lease to which calls are admitted, and the earlier ones of readers. */
+  /** The lease to which calls are admitted, and the earlier ones of readers and of those who have a permit. */
   private lease: StoreLease | undefined;
   private earlier = NONE;
-  private request: StoreRequest | undefined;
+  /** The open requests, the oldest first: one, or with permits one for each call in the line that could have a permit. */
+  private requests = NO_REQUESTS;
   /** How many calls had come to the line when the request was made. */
   private arrivalsWhenAsked = 0;
   private isResting = false;
   /** When to look whether a call behind a writer of this process asks the store by now; made when one first waits so. */
   private later: Alarm | undefined;
+  /** Since when permits have come from other processes, and for how many turns they still go on here before these have theirs. */
+  private stay = NO_STAY;
   /** Whether other processes waited for the lock when its last lease ended, and how many fences that had if all of them were used, else 0. */
   private wasContended = true;
   private usedUpFences = 0;
+  /** How many may hold the lock at a time; undefined for one writer, or readers. */
+  private readonly permits: number | undefined;
   hash = 0;
   chained: KeyQueue | undefined;
 
   constructor(
     readonly key: string,
     private readonly host: LocalQueue,
+    /** The options that its calls share, for a queue aside from the main queue of its key (see LocalQueue); else undefined. */
     readonly sharedOptions?: ResolvedOptions,
   ) {
-    this.lease = this.request = this.later = this.chained = undefined;
+    this.permits = sharedOptions?.permits;
+    this.lease = this.later = this.chained = undefined;
   }
 
   /**
@@ -77,11 +78,11 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
   }
 
   join(call: Call, now: number): void {
-    if (call.options.waitMs === 0 && !this.mayServeAtOnce(call.options, now)) return call.reject(refusedAtOnce(this.request, call, (this.lease?.users ?? 0) > 0));
+    if (call.options.waitMs === 0 && !this.mayServeAtOnce(call.options, now)) return call.reject(refusedAtOnce(this.requests[0], call, this.permits === undefined && (this.lease?.users ?? 0) > 0));
     this.line.add(call);
     call.startWaiting();
     this.pump(now);
-    if (this.request?.asker !== call) call.tellWaiting();
+    if (this.requests.at(-1)?.asker !== call) call.tellWaiting();
   }
 
   leaseOf(id: string): StoreLease | undefined {
@@ -89,7 +90,7 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
   }
 
   requestOf(id: string): StoreRequest | undefined {
-    return this.request?.id === id ? this.request : undefined;
+    return this.requests.find((request) => request.id === id);
   }
 
   rejectWaiting(reasonFor: ReasonToReject): void {
@@ -98,10 +99,13 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
 
   giveUp(call: Call, reason: unknown): void {
     if (!this.line.remove(call)) return;
-    call.reject(reason === undefined ? waitedInVain(this.request, call) : reason);
-    // The request keeps its place in the store's queue for the next call, unless that one would ask for something else.
+    const request = this.requestFor(call);
+    call.reject(reason === undefined ? waitedInVain(request, call) : reason);
+    // A request keeps its place in the store's queue for the next call, unless that one would ask for something else. One that no call needs
+    // any more is dropped: that which has waited for the shortest time.
     const { first } = this.line;
-    if (this.request?.asker === call && !(first && askTheSame(first.options, call.options))) this.dropRequest();
+    if (request?.asker === call && !(first && askTheSame(first.options, call.options))) this.drop(request);
+    if (this.requests.length > this.line.size) this.drop(this.requests.at(-1)!);
     this.pump();
   }
 
@@ -125,13 +129,13 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
       return lease.loseIfOverdue();
     }
     const { first } = this.line;
-    // Only the current lease can be handed on, and not while a request for a new one is open.
-    if (lease !== this.lease || !first || this.request || lease.owesNothing) return this.giveBack(lease, user);
+    // A call follows when it waits and no request is open for it. Readers follow each other on the current lease only.
+    const follows = first && this.requests.length < Math.min(this.line.size, this.permits ?? 1) && (lease === this.lease || this.permits !== undefined);
+    if (!follows || lease.owesNothing) return this.giveBack(lease, user);
     // The lease is handed on in the next turn of the event loop.
     if (this.isResting) return user.left('released');
     const now = this.host.clock.now();
-    // The lease has no users and no request is open, so `ask` sends one, and tells the user.
-    if (!lease.admits(first.options, now, this.host.handOn, first.arrival)) return this.ask(first, now, user);
+    if (!lease.admits(first.options, now, this.host.handOn, first.arrival)) return this.yield(lease, now, user);
     this.admit(first, lease, now);
     this.pump(now);
     user.left('released');
@@ -139,7 +143,7 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
 
   requestGranted(request: StoreRequest, grant: Grant, now: number): void {
     const { options, wasRefused } = request;
-    this.request = undefined;
+    this.forgetRequest(request);
     const ended = this.lease ? this.takeEndedBy(grant.mode) : NONE;
     // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
     // to wait the phase begins with the grant; for one granted at once, when it was made.
@@ -151,24 +155,28 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
     if (options.mode === 'read') this.line.bringForward((call) => call.arrival <= phase && askTheSame(call.options, options));
     // A loss calls pump(), which must find the new lease in its place, and not ask the store for one.
     for (const one of ended) one.lose('gone', 'the store granted the lock to a later request');
+    if (this.permits !== undefined && (wasRefused || !request.handsOn)) this.stayOn(now);
     // A call that is alone needs no second look at what was judged just now.
     const { first } = this.line;
     if (this.line.size === 1 && first === request.asker && this.lease === lease && !this.isResting) this.admit(first, lease, now);
-    else this.pump(now);
+    else {
+      this.pump(now);
+      // Its permit may have served another call.
+      request.asker.tellWaiting();
+    }
   }
 
-  requestRefused({ asker }: StoreRequest, refusal: Refusal | undefined): void {
-    this.request = undefined;
+  requestRefused(request: StoreRequest, refusal: Refusal | undefined): void {
+    const { asker } = request;
+    this.forgetRequest(request);
     if (refusal && this.line.remove(asker)) asker.reject(refusalError(refusal, asker));
     this.pump();
   }
 
   /** The request was not granted at once: calls with waitMs 0 are rejected, the others begin to wait. */
   requestDelayed(request: StoreRequest): void {
-    for (const call of this.line.all()) {
-      if (call.options.waitMs === 0) call.giveUp(refusedAtOnce(request, call));
-      else call.tellWaiting();
-    }
+    for (const call of this.line.all()) if (call.options.waitMs === 0) call.giveUp(refusedAtOnce(request, call));
+    request.asker.tellWaiting();
   }
 
   /**
@@ -188,14 +196,16 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
       }
     }
     if (this.line.first) return;
-    if (this.request) this.dropRequest();
+    for (const request of this.requests) this.drop(request);
     if (this.later) this.host.watchdog.schedule.cancel(this.later);
     if (this.lease?.users === 0) this.giveBack(this.lease, NOBODY);
     else if (!this.lease && this.earlier === NONE) this.host.forget(this);
   }
 
   private mayServeAtOnce(options: ResolvedOptions, now: number): boolean {
-    const { request, host, lease } = this;
+    const { host, lease } = this;
+    const request = this.requests[0];
+    if (this.permits !== undefined) return this.hasRoom && !this.requests.some(({ wasRefused }) => wasRefused);
     if (this.line.size === 0 && !request && (!lease || lease.admits(options, now, host.handOn))) return true;
     // Readers share: the answer to an open request serves this call too, and the store may grant a lease beside a read lease at hand.
     if (options.mode === 'write' || lease?.mode === 'write' || request?.wasRefused) return false;
@@ -235,24 +245,56 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
     else this.remove(lease);
   }
 
-  /** Asks the store for the first call, unless a request does. A lease without users is given back in that step, and its last user hears of it. */
-  private ask(first: Call, now: number, user?: LeaseUser): void {
+  /**
+   * Asks the store for the first call, unless a request does; with permits for one more call, if it could have one. A lease without users is
+   * given back in that step.
+   */
+  private ask(first: Call, now: number): void {
     const { lease, host } = this;
-    // By asking, a call takes its place in the store's queue before others that come later. Behind a writer of this process it asks
-    // when that has held the lock for so long that the lease is not handed on any more while others wait; before that it costs nothing.
-    if (lease && lease.users > 0 && lease.mode === 'write') {
-      if (!host.store.capabilities.queue) return;
-      const asksFrom = lease.admittedAt + HAND_ON_WINDOW_MS;
-      if (now < asksFrom) return this.lookAgain(asksFrom);
+    const request = this.requests[0];
+    if (this.permits !== undefined) {
+      if (!this.hasRoom || this.requests.length >= this.line.size) return;
+    } else {
+      // By asking, a call takes its place in the store's queue before others that come later. Behind a writer of this process it asks
+      // when that has held the lock for so long that the lease is not handed on any more while others wait; before that it costs nothing.
+      if (lease && lease.users > 0 && lease.mode === 'write') {
+        if (!host.store.capabilities.queue) return;
+        const asksFrom = lease.admittedAt + HAND_ON_WINDOW_MS;
+        if (now < asksFrom) return this.lookAgain(asksFrom);
+      }
+      if (request && askTheSame(request.options, first.options)) return;
+      if (request) this.drop(request);
     }
-    if (this.request && askTheSame(this.request.options, first.options)) return;
-    if (this.request) this.dropRequest();
-    const unused = lease?.users === 0 ? lease : undefined;
-    if (unused) this.letGo(unused);
-    this.arrivalsWhenAsked = this.line.arrivals;
-    const fences = this.line.size === 1 ? 1 : this.fencesFor(first.options);
-    this.request = new StoreRequest(host, first, fences, this, unused, user);
-    this.request.ask(now);
+    if (lease?.users === 0) this.yield(lease, now, NOBODY);
+    else this.send(now);
+  }
+
+  /** Gives a lease back, and asks for the next call in the same step. */
+  private yield(lease: StoreLease, now: number, user: Pick<LeaseUser, 'left'>): void {
+    this.letGo(lease);
+    const handsOn = this.isStaying(now);
+    if (handsOn) this.stay.turnsLeft -= 1;
+    this.send(now, lease, user, handsOn);
+  }
+
+  /** A permit came from another process. Those that come while one goes on here stay no longer than that. */
+  private stayOn(now: number): void {
+    if (!this.isStaying(now)) this.stay = { since: now, turnsLeft: 0 };
+    this.stay.turnsLeft += this.host.handOn - 1;
+  }
+
+  private isStaying(now: number): boolean {
+    return this.stay.turnsLeft > 0 && now - this.stay.since < HAND_ON_WINDOW_MS;
+  }
+
+  private send(now: number, unused?: StoreLease, user?: Pick<LeaseUser, 'left'>, handsOn = false): void {
+    const { line, requests } = this;
+    this.arrivalsWhenAsked = line.arrivals;
+    const asker = requests.length === 0 ? line.first! : (line.find((call) => !requests.some((request) => request.asker === call)) ?? line.first!);
+    const fences = line.size === 1 ? 1 : this.fencesFor(asker.options);
+    const request = new StoreRequest(this.host, asker, fences, this, unused, user, handsOn);
+    this.requests = requests === NO_REQUESTS ? [request] : [...requests, request];
+    request.ask(now);
   }
 
   private lookAgain(at: number): void {
@@ -266,16 +308,31 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
    * in microseconds, and reserved ones that nobody uses must not run ahead of it. So a lease gets a large block only when the lease
    * before used up its own: each of its fences was a turn, and a turn takes more than a microsecond.
    */
-  private fencesFor({ mode, minHoldMs }: ResolvedOptions): number {
+  private fencesFor({ mode, minHoldMs, permits }: ResolvedOptions): number {
     const { line: { size }, host: { handOn } } = this;
-    if (mode === 'read' || minHoldMs > 0 || handOn === 1) return 1;
+    if (mode === 'read' || minHoldMs > 0 || permits !== undefined || handOn === 1) return 1;
     if (this.wasContended) return Math.min(SMALL_BLOCK, Math.max(size, handOn));
     return Math.min(LARGEST_BLOCK, Math.max(SMALL_BLOCK, 4 * this.usedUpFences));
   }
 
-  private dropRequest(): void {
-    this.request!.cancel();
-    this.request = undefined;
+  /** Of a lock with permits: whether a place is left in which neither a request nor a lease stands. */
+  private get hasRoom(): boolean {
+    return this.requests.length + this.earlier.length + (this.lease ? 1 : 0) < this.permits!;
+  }
+
+  /** The request that was made for this call, else the oldest, which may serve it as well. */
+  private requestFor(call: Call): StoreRequest | undefined {
+    return this.requests.find(({ asker }) => asker === call) ?? this.requests[0];
+  }
+
+  private forgetRequest(request: StoreRequest): void {
+    this.requests = this.requests.length === 1 ? NO_REQUESTS : this.requests.filter((one) => one !== request);
+  }
+
+  private drop(request: StoreRequest): void {
+    this.forgetRequest(request);
+    request.cancel();
+    request.asker.tellWaiting();
   }
 
   /**
@@ -283,6 +340,7 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
    * to read one that wrote, because the store grants no writer beside another lease.
    */
   private takeEndedBy(granted: LockMode): readonly StoreLease[] {
+    if (this.permits !== undefined) return NONE;
     const ended = [...this.earlier, this.lease!].filter(({ mode }) => granted === 'write' || mode === 'write');
     for (const lease of ended) this.remove(lease);
     return ended;

@@ -10,9 +10,8 @@ import type { Clock } from '../port/clock.js';
 import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
 import type { LockStore, Wake } from '../port/lock-store.js';
 import type { Call, ReasonToReject } from './call.js';
-import { KeyQueue, type CallQueue } from './key-queue.js';
+import { KeyQueue } from './key-queue.js';
 import { hashOf, KeyTable } from './key-table.js';
-import { PermitQueue } from './permit-queue.js';
 import { MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_A_GROUP, Traffic, type StoreRequest } from './store-request.js';
 
 export class LocalQueue {
@@ -23,7 +22,7 @@ export class LocalQueue {
    * here: each call that names an owner or brings a ticket, because it passes the store's queue, readers that a writer in the main queue, or readers with
    * other wishes there, would keep out of their phase of reading, and calls that want a permit.
    */
-  private readonly aside = new Map<string, Set<CallQueue>>();
+  private readonly aside = new Map<string, Set<KeyQueue>>();
   readonly heartbeats: Heartbeats;
   readonly commandTimeoutMs: number;
   readonly handOn: number;
@@ -73,14 +72,14 @@ export class LocalQueue {
     for (const queues of this.aside.values()) for (const queue of queues) queue.rejectWaiting(reasonFor);
   }
 
-  private queuesOf(key: string): CallQueue[] {
+  private queuesOf(key: string): KeyQueue[] {
     const queue = this.queues.get(key);
     return [...(queue ? [queue] : []), ...(this.aside.get(key) ?? [])];
   }
 
   /** The queue in which this call has to wait. */
-  queueFor({ key, options, ticket }: Call): CallQueue {
-    if (options.permits !== undefined) return this.alike(key, options) ?? this.addAside(new PermitQueue(key, this, options, options.permits));
+  queueFor({ key, options, ticket }: Call): KeyQueue {
+    if (options.permits !== undefined) return this.alike(key, options) ?? this.addAside(new KeyQueue(key, this, options));
     if (options.owner !== undefined || ticket) return this.addAside(new KeyQueue(key, this, options));
     const hash = hashOf(key);
     const queue = this.queues.get(key, hash) ?? this.queues.add(new KeyQueue(key, this), hash);
@@ -96,12 +95,12 @@ export class LocalQueue {
   }
 
   /** A queue aside from the main one whose calls want the same. */
-  private alike(key: string, options: ResolvedOptions): CallQueue | undefined {
+  private alike(key: string, options: ResolvedOptions): KeyQueue | undefined {
     for (const queue of this.aside.get(key) ?? []) if (queue.sharedOptions && askTheSame(queue.sharedOptions, options)) return queue;
     return undefined;
   }
 
-  private addAside(queue: CallQueue): CallQueue {
+  private addAside(queue: KeyQueue): KeyQueue {
     const present = this.aside.get(queue.key);
     if (present) present.add(queue);
     else this.aside.set(queue.key, new Set([queue]));
@@ -109,8 +108,8 @@ export class LocalQueue {
   }
 
   /** No call of the queue wants the lock or has it any more. */
-  forget(queue: CallQueue): void {
-    if (queue instanceof KeyQueue && !queue.sharedOptions) return this.queues.remove(queue);
+  forget(queue: KeyQueue): void {
+    if (!queue.sharedOptions) return this.queues.remove(queue);
     const others = this.aside.get(queue.key);
     if (others?.delete(queue) && others.size === 0) this.aside.delete(queue.key);
   }
