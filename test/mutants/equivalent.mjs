@@ -204,7 +204,6 @@ const list = [
   ['lib/nest/lock.interceptor.ts', "loss?.addEventListener('abort', lost, { once: true });", 'A signal aborts once.', 'true', 'false'],
   ['lib/nest/lock.interceptor.ts', 'else if (!subscriber.closed)', 'A reader that has left hears nothing, and the fallback is asked only when the lock was busy.', undefined, 'true'],
   // lib/stores/redlock
-  ['lib/stores/redlock/ballot.ts', 'agreed instanceof Promise ? await agreed', 'It saves a turn of the microtasks, in which nothing is decided.', undefined, 'true'],
   ['lib/stores/redlock/ballot.ts', 'const leftMs = Math.max(0, ...votes', 'No pause is as short as 1 ms.', '0', '1'],
   ['lib/stores/redlock/ballot.ts', "return vote.kind === 'busy' ||", 'Only a grant can be shared; the first half is for the compiler.', undefined, 'vote.shared'],
   ['lib/stores/redlock/quorum-view.ts', 'return lefts.length < quorum', 'Where just a quorum knows it, the least of all is the last of the quorum.', undefined, 'lefts.length <= quorum'],

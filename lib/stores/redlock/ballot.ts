@@ -100,8 +100,8 @@ export class Ballot implements HeldLease {
     return this.standings.filter(({ isTaken }) => isTaken).length;
   }
 
-  /** Asks all nodes. Rejects with LockStoreError when no quorum answered. Unless it is granted, the ballot is over then. */
-  async cast(): Promise<AcquireOutcome> {
+  /** Asks all nodes. Rejects with LockStoreError when no quorum answered. A ballot that is not granted has to be taken back. */
+  cast(): Promise<AcquireOutcome> {
     const { redlock: { nodes, quorum, clock, options: { commandTimeoutMs }, floors }, terms, standings, spot, request } = this;
     const { leaseMs, minHoldMs, graceMs } = terms;
     const now = clock.now();
@@ -110,29 +110,20 @@ export class Ballot implements HeldLease {
     this.lasts(this.limit - now + Math.max(leaseMs, minHoldMs) + graceMs);
     // A silent node is not asked while the others are a quorum, so that nobody waits for it.
     const isSpared = nodes.filter((node) => node.isListening).length >= quorum;
-    let replies: Replies<VoteReply> = [];
-    const result = await poll<Standing, VoteReply, Word | 'split'>(
+    return poll<Standing, VoteReply, AcquireOutcome>(
       standings,
       (standing, hear) => {
         const { node } = standing;
         if (node.isUsable && !(isSpared && node.isSilent)) standing.ask(now, hear);
         else hear(node.refusal(this.key, node.isUsable ? 'silent' : undefined));
       },
-      (all, count) => {
-        replies = all;
-        return count < quorum ? undefined : verdict(all.map(wordOf));
+      (replies, count) => {
+        const result = count < quorum ? undefined : verdict(replies.map(wordOf));
+        if (result === undefined) return undefined;
+        this.tookMs = clock.now() - now;
+        return this.decided(replies, result);
       },
     );
-    this.tookMs = clock.now() - now;
-    try {
-      if (this.state === 'over') return this.busy([]);
-      if (result !== 'granted' && typeof result !== 'number') return this.refused(replies, result);
-      const agreed = this.agreeOnFence(result);
-      return this.granted(agreed instanceof Promise ? await agreed : agreed);
-    } finally {
-      // A release may have ended the ballot meanwhile. Otherwise only a granted ballot goes on.
-      if (this.state === 'open') this.takeBack();
-    }
   }
 
   /** The grant, as its holder may trust it now. */
@@ -172,12 +163,13 @@ export class Ballot implements HeldLease {
   }
 
   /**
-   * Agrees on one fence: that of the owner's hold that is shared, or the greatest of the votes. Where a quorum answered the same, that is
-   * the fence. Otherwise it is written back until a quorum has it, before anybody uses it: every later quorum then has a node that knows
-   * it. Returns where it stands.
+   * What comes of the ballot now that the missing votes cannot change it. A grant has one fence: that of the owner's hold that is shared, or
+   * the greatest of the votes. It is written to the nodes that answered another one, and nobody uses it before a quorum has it: every later
+   * quorum then has a node that knows it.
    */
-  private agreeOnFence(result: 'granted' | number): readonly Standing[] | Promise<readonly Standing[]> {
-    const { nodes, quorum } = this.redlock;
+  private decided(replies: Replies<VoteReply>, result: Word | 'split'): AcquireOutcome | Promise<AcquireOutcome> {
+    if (this.state === 'over') return this.busy([]);
+    if (result !== 'granted' && typeof result !== 'number') return this.refused(replies, result);
     const voters = this.standings.filter(({ vote }) => vote !== undefined);
     const counted = voters.filter(({ vote }) => result === 'granted' || (vote!.shared && vote!.fence === result));
     if (result !== 'granted') {
@@ -185,31 +177,23 @@ export class Ballot implements HeldLease {
       this.fences = 1;
     }
     this.firstFence = Math.max(...counted.map(({ vote }) => vote!.fence));
-    const agreed = counted.filter(({ vote }) => vote!.fence === this.firstFence);
     // The limit of what nodes are told of it until a quorum is known to have it.
     this.trustedUntil = Math.max(...counted.map(({ end }) => end!));
+    const agreed = counted.filter(({ vote }) => vote!.fence === this.firstFence);
     const others = voters.filter(({ vote }) => vote!.fence !== this.firstFence);
-    if (agreed.length >= quorum) {
-      // Nobody waits for the answers: the fence of such a node matters only to a later share of the hold, which compares it there.
-      for (const standing of others) void standing.raiseFence();
-      return agreed;
-    }
-    return poll<Standing, boolean, readonly Standing[]>(
-      others,
-      (standing, hear) => void standing.raiseFence().then(hear),
-      (replies, count) => {
-        const all = [...agreed, ...answersOf(replies).flatMap(([stands, at]) => (stands ? others[at]! : []))];
-        if (all.length >= quorum) return all;
-        if (count < others.length) return undefined;
-        const ofAll = nodes.map((node) => replies[others.findIndex((other) => other.node === node)]);
-        throw noQuorum('its agreement on a fence', this.key, nodes, ofAll, (stands) => (stands ? 'agreed' : 'lost the vote'));
-      },
-    );
+    const raised = others.map((standing) => standing.raiseFence());
+    // Then the fence of another node matters only to a later share of the hold, which compares it there.
+    if (agreed.length >= this.redlock.quorum) return this.granted(agreed);
+    return Promise.all(raised).then((stands) => this.granted([...agreed, ...others.filter((_, at) => stands[at])]));
   }
 
   private granted(agreed: readonly Standing[]): AcquireOutcome {
     if (this.state === 'over') return this.busy([]);
-    const { quorum, clock } = this.redlock;
+    const { nodes, quorum, clock } = this.redlock;
+    if (agreed.length < quorum) {
+      const words = this.standings.map((standing) => (agreed.includes(standing) ? 'agreed' : standing.vote && 'lost the vote'));
+      throw noQuorum('its agreement on a fence', this.key, nodes, words, (word) => word);
+    }
     const trustedUntil = quorumEnd(agreed.map(({ end }) => end!), quorum);
     if (clock.now() >= trustedUntil) {
       const message = `Lock '${this.key}': a quorum granted it, but its ${this.terms.leaseMs} ms were over before all had answered. It is safe to try again.`;

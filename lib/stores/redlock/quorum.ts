@@ -74,7 +74,7 @@ export function asking<N extends Node, A>(key: string | undefined, question: (no
 export function poll<N, A, R>(
   nodes: readonly N[],
   ask: (node: N, hear: Hear<A>, at: number) => void,
-  decide: (replies: Replies<A>, count: number) => R | undefined,
+  decide: (replies: Replies<A>, count: number) => R | Promise<R> | undefined,
   late?: (reply: Reply<A>, at: number) => void,
 ): Promise<R> {
   return new Promise<R>((resolve, reject) => {

@@ -266,7 +266,7 @@ export class RedlockStore implements LockStore {
     } finally {
       this.asking.delete(id);
       this.waiters.leave(id, key, true);
-      if (ballot !== undefined && ballot.state !== 'held') this.forget(ballot);
+      if (ballot?.state === 'open') this.drop(ballot);
     }
   }
 
@@ -283,7 +283,7 @@ export class RedlockStore implements LockStore {
   private answered({ key, id }: AcquireRequest, outcome: AcquireOutcome, ballot: Ballot): AcquireOutcome {
     this.tookMs = ballot.tookMs;
     if (ballot.state === 'held') this.waiters.served(key, this.clock.now());
-    else this.forget(ballot);
+    else if (ballot.state === 'open') this.drop(ballot);
     if (outcome.kind === 'busy') return this.waiters.told(id, key) ? { ...outcome, retryInMs: 0 } : outcome;
     this.waiters.leave(id, key);
     return outcome;
@@ -303,13 +303,9 @@ export class RedlockStore implements LockStore {
   }
 
   private drop(ballot: Ballot): void {
-    this.forget(ballot);
-    ballot.takeBack();
-  }
-
-  private forget(ballot: Ballot): void {
     const { id } = ballot.request;
     if (this.ballots.get(id) === ballot) this.ballots.delete(id);
+    ballot.takeBack();
   }
 }
 
