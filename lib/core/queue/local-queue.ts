@@ -41,7 +41,7 @@ export class LocalQueue {
   ) {
     this.groupOf = store.capabilities.groupOf;
     this.background = new BackgroundRelease(store, clock, watchdog.schedule);
-    this.heartbeats = new Heartbeats(store, clock, watchdog.schedule);
+    this.heartbeats = new Heartbeats(store, clock);
     this.commandTimeoutMs = commandTimeoutMs;
     this.handOn = handOn;
     store.onWake((wake) => this.wake(wake));

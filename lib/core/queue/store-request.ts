@@ -12,7 +12,7 @@
  * has ended is asked for again under the same id, or given back if the call does not wait.
  */
 import { type EndingLease, requestPauses, type Backoff } from '../lease/background-release.js';
-import type { Pulse, Waiter } from '../lease/heartbeats.js';
+import { HEARTBEAT_MS, type Waiter } from '../lease/heartbeats.js';
 import { Alarm } from '../lease/schedule.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError, slownessError } from '../port/hold-errors.js';
@@ -84,9 +84,11 @@ export class StoreRequest implements AcquireRequest, Waiter {
   /** The pauses between tries, if one has failed since the last answer. */
   private backoff: Backoff | undefined;
   private readonly traffic: Traffic;
-  private bound: Alarm | undefined;
-  /** Its heartbeats, once it has a place in the store's queue. */
-  private pulse: Pulse | undefined;
+  /** When it asks again by itself, and when its next heartbeat is due, once it has a place in the store's queue; else Infinity. */
+  private askAt = Infinity;
+  private beatAt = Infinity;
+  /** Its appointment at the earlier of the two; made for the first one. */
+  private alarm: Alarm | undefined;
 
   constructor(
     private readonly host: LocalQueue,
@@ -121,7 +123,7 @@ export class StoreRequest implements AcquireRequest, Waiter {
       this.ticketUntil = asker.ticket.takenUntil;
       this.ticketId = this.replaces = asker.ticket.id;
     }
-    this.lastError = this.backoff = this.bound = this.pulse = undefined;
+    this.lastError = this.backoff = this.alarm = undefined;
   }
 
   /**
@@ -157,6 +159,10 @@ export class StoreRequest implements AcquireRequest, Waiter {
     if (this.state !== 'open') return;
     this.end('cancelled');
     this.giveBack();
+  }
+
+  get hasPlace(): boolean {
+    return this.beatAt !== Infinity;
   }
 
   /** How long the store has been silent, in ms, if it has not answered this request at all; else 0. */
@@ -239,7 +245,7 @@ export class StoreRequest implements AcquireRequest, Waiter {
         this.lastError = outcome.cause;
         return this.queue ? this.wait(outcome.retryInMs) : this.refuse({ kind: 'failed', error: outcome.cause });
       case 'waiting':
-        this.pulse = this.host.heartbeats.start(this, this.pulse);
+        this.beatAt = this.host.clock.now() + HEARTBEAT_MS;
         return this.wait(outcome.askAgainInMs);
       case 'busy':
         return this.queue ? this.wait(outcome.retryInMs) : this.refuse(outcome);
@@ -302,7 +308,7 @@ export class StoreRequest implements AcquireRequest, Waiter {
   }
 
   private granted(grant: Grant, now: number): void {
-    if (this.pulse || this.bound) this.end('answered');
+    if (this.alarm) this.end('answered');
     else this.state = 'answered';
     this.listener.requestGranted(this, grant, now);
   }
@@ -319,15 +325,29 @@ export class StoreRequest implements AcquireRequest, Waiter {
   }
 
   private askIn(delayMs: number | undefined): void {
-    const { watchdog, clock } = this.host;
-    if (delayMs !== undefined) watchdog.schedule.set((this.bound ??= new Alarm((now) => this.ask(now))), clock.now() + delayMs);
-    else if (this.bound) watchdog.schedule.cancel(this.bound);
+    this.askAt = delayMs === undefined ? Infinity : this.host.clock.now() + delayMs;
+    this.plan();
+  }
+
+  private plan(): void {
+    this.host.watchdog.schedule.set((this.alarm ??= new Alarm((now) => this.due(now))), Math.min(this.askAt, this.beatAt));
+  }
+
+  private due(now: number): void {
+    if (now >= this.beatAt) {
+      this.beatAt = now + HEARTBEAT_MS;
+      this.host.heartbeats.send(this);
+    }
+    const asks = now >= this.askAt;
+    if (asks) this.askAt = Infinity;
+    this.plan();
+    if (asks) this.ask(now);
   }
 
   private end(state: 'answered' | 'cancelled'): void {
     this.state = state;
-    if (this.pulse) this.host.heartbeats.stop(this.pulse);
-    if (this.bound) this.askIn(undefined);
+    this.askAt = this.beatAt = Infinity;
+    if (this.alarm) this.plan();
   }
 
   private giveBack(): void {

@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { Heartbeats, type Pulse } from '../../../lib/core/lease/heartbeats.js';
+import { Heartbeats, type Waiter } from '../../../lib/core/lease/heartbeats.js';
 import { Alarm, Schedule } from '../../../lib/core/lease/schedule.js';
 import type { HeartbeatOutcome, HolderRef } from '../../../lib/core/port/lock-store.js';
 import { MemoryStore } from '../../../lib/stores/memory/memory-store.js';
 import { FakeClock } from '../../support/fake-clock.js';
+import { gate } from '../../support/locks.js';
 import { StoreAround } from '../../support/store-around.js';
 
 describe('The schedule', () => {
@@ -126,34 +127,37 @@ class Places extends StoreAround {
   }
 }
 
-function setUp(): { clock: FakeClock; places: Places; beats: Heartbeats; heard: string[]; start: (id: string, pulse?: Pulse) => Pulse } {
+function setUp(): { clock: FakeClock; places: Places; beats: Heartbeats; heard: string[]; waiter: (id: string) => Waiter & { hasPlace: boolean } } {
   const clock = new FakeClock({ now: 0 });
   const places = new Places(clock);
-  const beats = new Heartbeats(places, clock, new Schedule(clock));
   const heard: string[] = [];
-  const start = (id: string, pulse?: Pulse): Pulse => beats.start({ key: 'k', id, heartbeatAnswered: ({ kind }) => void heard.push(`${id} ${kind}`) }, pulse);
-  return { clock, places, beats, heard, start };
+  const waiter = (id: string): Waiter & { hasPlace: boolean } => ({ key: 'k', id, hasPlace: true, heartbeatAnswered: ({ kind }) => void heard.push(`${id} ${kind}`) });
+  return { clock, places, beats: new Heartbeats(places, clock), heard, waiter };
 }
 
 describe('The heartbeats of waiters', () => {
-  it('are sent every 700 ms until they are stopped', async () => {
-    const { clock, places, beats, heard, start } = setUp();
-    const pulse = start('a');
-    await clock.advance(2_000);
-    beats.stop(pulse);
-    await clock.advance(2_000);
-    expect(places.batches).toEqual([{ at: 700, ids: ['a'] }, { at: 1_400, ids: ['a'] }]);
-    expect(heard).toEqual(['a waiting', 'a waiting']);
-    expect(clock.pendingTimers).toBe(0);
+  it('are sent for those alone that have their place still, and answered to these alone', async () => {
+    const { clock, places, beats, heard, waiter } = setUp();
+    const [kept, given, lost] = [waiter('kept'), waiter('given up before'), waiter('given up meanwhile')];
+    const answers = gate();
+    places.answers = answers.promise;
+    for (const each of [kept, given, lost]) beats.send(each);
+    given.hasPlace = false;
+    await clock.settle();
+    lost.hasPlace = false;
+    answers.open();
+    await clock.settle();
+    expect(places.batches.map(({ ids }) => ids)).toEqual([['kept', 'given up meanwhile']]);
+    expect(heard).toEqual(['kept waiting']);
   });
 
   it('leave in batches of 250 at most, one in each turn of the event loop', async () => {
-    const { clock, places, start } = setUp();
-    for (let n = 0; n < 501; n++) start(`${n}`);
+    const { clock, places, beats, waiter } = setUp();
     const turns: number[] = [];
     const nextTurn = clock.nextTurn.bind(clock);
     clock.nextTurn = (callback) => (turns.push(places.batches.length), nextTurn(callback));
-    await clock.advance(700);
+    for (let n = 0; n < 501; n++) beats.send(waiter(`${n}`));
+    await clock.settle();
     expect(places.batches.map(({ ids }) => ids.length)).toEqual([250, 250, 1]);
     expect(new Set(places.batches.flatMap(({ ids }) => ids)).size).toBe(501);
     expect(turns).toEqual([0, 1, 2]);
