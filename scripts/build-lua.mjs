@@ -85,7 +85,7 @@ export function compileFolder(dir) {
   const shared = [...named].sort(([one], [other]) => (one < other ? -1 : 1)).map(([name, text]) => `const ${camel(name)} = \`${quoted(text)}\`;\n`);
   return `// Made by scripts/build-lua.mjs from lua/*.lua; never edited.
 import type { LockMode } from '../../core/port/lock-options.js';
-import { fromField, toField } from './record-field.js';
+import { fromField, toField } from './redis-keys.js';
 import { unexpected } from './store-failure.js';
 
 /** A script as it is sent. */

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { downgradeCall, forceReleaseCall, readForceRelease, type BuiltCall, type ReplyItems } from '../../lib/stores/wire/lua.generated.js';
 import { UNTIL_TOLD_MS } from '../../lib/stores/wire/redis-keys.js';
-import { NEVER } from '../../lib/stores/wire/trial-lock.js';
+import { NEVER } from '../../lib/stores/wire/boot-probe.js';
 import { NodeScripts } from '../support/node-scripts.js';
 import { forAll } from '../support/started.js';
 

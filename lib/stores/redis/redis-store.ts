@@ -6,7 +6,7 @@ import type { Clock } from '../../core/port/clock.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import type { AcquireOutcome, AcquireRequest, Doubt, HeartbeatOutcome, HeldLease, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
-import { probe, type ServerFacts } from '../wire/boot-probe.js';
+import { probe, takeTrialLock, type ServerFacts } from '../wire/boot-probe.js';
 import type { TurnEnd } from '../wire/bundles.js';
 import type { Connect, Connections } from '../wire/connections.js';
 import type { FenceFloors } from '../wire/fence-floors.js';
@@ -16,7 +16,6 @@ import { Outage, type OutageListener } from '../wire/outage.js';
 import { checkProcess, KEYS_PER_SCAN, type RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import { DamagedLocks, storeFailure } from '../wire/store-failure.js';
-import { takeTrialLock, trialOf } from '../wire/trial-lock.js';
 import { WakeChannel, type WakeListener } from '../wire/wake-channel.js';
 import { Acquiring } from './acquiring.js';
 import { Heartbeats, PushedGrants } from './places.js';
@@ -187,7 +186,7 @@ export class RedisStore implements LockStore {
 
   tryOut(): Promise<void> {
     const { process, recoveryMs } = this.options;
-    return takeTrialLock(trialOf(process, this.parts.keys), this.parts.runner, recoveryMs);
+    return takeTrialLock(process, this.parts.keys, this.parts.runner, recoveryMs);
   }
 
   async close(): Promise<void> {

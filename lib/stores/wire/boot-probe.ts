@@ -1,19 +1,19 @@
 /**
  * Checks a server before the first lock is asked for: it answers, all processes use the same wire format, and its access rules allow
  * every command and channel that will be needed. Each script runs once, on a lock that nobody else can name, so that a missing
- * right shows at boot and not at the first use.
+ * right shows at boot and not at the first use. The health check takes such a lock, too.
  */
 import { delay, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/lock-events.js';
 import { rightsError } from './access-rule.js';
 import type { Connections } from './connections.js';
-import { acquireCall, downgradeCall, forceReleaseCall, heartbeatCall, inspectCall, releaseCall, renewCall, type BuiltCall } from './lua.generated.js';
+import { acquireCall, downgradeCall, forceReleaseCall, heartbeatCall, inspectCall, readAcquire, releaseCall, renewCall, type AcquireArgs, type BuiltCall } from './lua.generated.js';
+import { listOf, RECOVERING_REASON, releaseOutcome } from './lock-reply.js';
 import { boundedBoot, connected, mistaken } from './first-connection.js';
 import { UNKNOWN_MEMORY, type RedisKeys } from './redis-keys.js';
-import type { ScriptRunner } from './script-runner.js';
+import type { ScriptReply, ScriptRunner } from './script-runner.js';
 import { reasonOf, storeFailure } from './store-failure.js';
-import { NEVER, TRIAL_LEASE_MS, trialRequest } from './trial-lock.js';
 import type { WakeChannel } from './wake-channel.js';
 import type { WireFormat } from './wire-format.js';
 
@@ -39,6 +39,11 @@ interface Probed {
 const PROBES_AGAIN_AFTER_MS = 100;
 /** One slot group of each number of digits, because an access rule has a pattern for each. */
 const GROUPS_BY_DIGITS = [0, 10, 100];
+
+/** The length of the trial's lease in ms. If the release does not arrive, the lock is free after it. */
+const TRIAL_LEASE_MS = 1_000;
+/** The last instant of thirteen digits: what is asked for here may act whenever it arrives. */
+export const NEVER = 9_999_999_999_999;
 
 /**
  * Resolves when the server can be used, with what it says of its set-up, or with undefined when the user may not ask. Rejects with
@@ -116,7 +121,7 @@ async function runEveryCommand(probed: Probed): Promise<void> {
     ['time'],
     ['publish', keys.channel(options.process), ''],
   ];
-  for (const [command, ...args] of calls) await runner.command(command, command === 'eval' ? key : args.length === 0 || command === 'publish' ? undefined : String(args[0]), (client) => client.call(command, ...args));
+  for (const [command, ...args] of calls) await runner.command(command, key, (client) => client.call(command, ...args));
   for (const group of GROUPS_BY_DIGITS) {
     const all = Object.values(keys.probe(group, probeName('keys', probed)));
     await runner.command('eval', all[0], (client) => client.call('eval', 'return 1', all.length, ...all));
@@ -146,6 +151,28 @@ async function runEveryScript(probed: Probed): Promise<void> {
     forceReleaseCall(on, { notAfter: NEVER, floor: 0, recoveryMs }),
   ];
   for (const call of calls) await runner.run(call, () => undefined);
+}
+
+/**
+ * Takes and releases a lock that nobody else can name, for the health check: a server may answer questions and yet refuse every write,
+ * because its memory is full or it has become a replica. Trials of one process at the same time have the same id, so they do not get in
+ * each other's way. Rejects with LockStoreError.
+ */
+export async function takeTrialLock(process: string, redisKeys: RedisKeys, runner: ScriptRunner, recoveryMs: number): Promise<void> {
+  const name = `trial:${process}`;
+  const [id, keys] = [`${process}.trial`, redisKeys.probe(redisKeys.groupOf(name), name)];
+  await runner.run(acquireCall(keys, trialRequest({ id, mode: 'write', queue: false, recoveryMs })), granted);
+  await runner.run(releaseCall(keys, { id, mayBeOver: true, floor: 0, abandoned: true, recoveryMs, known: UNKNOWN_MEMORY }), releaseOutcome);
+}
+
+/** What is asked for a lock that nobody else can name. */
+function trialRequest(how: Pick<AcquireArgs, 'id' | 'mode' | 'queue' | 'recoveryMs'>): AcquireArgs {
+  return { ...how, leaseMs: TRIAL_LEASE_MS, needsListener: false, plain: true, takes: 'nothing', notAfter: NEVER, floor: 0, known: UNKNOWN_MEMORY, fences: 1, minHoldMs: 0, graceMs: 0 };
+}
+
+/** Accepts every reply of acquire.lua but a refusal of the server, or that it recovers. @throws Error with the server's words */
+function granted(reply: ScriptReply): void {
+  if (typeof reply !== 'string' && readAcquire(listOf(reply)).kind === 'recovering') throw new Error(RECOVERING_REASON);
 }
 
 function checkEviction(facts: ServerFacts | undefined, { connections, options }: Probed): void {

@@ -1,6 +1,6 @@
 // Made by scripts/build-lua.mjs from lua/*.lua; never edited.
 import type { LockMode } from '../../core/port/lock-options.js';
-import { fromField, toField } from './record-field.js';
+import { fromField, toField } from './redis-keys.js';
 import { unexpected } from './store-failure.js';
 
 /** A script as it is sent. */

@@ -41,7 +41,7 @@ export function checkProcess(process: string): void {
 }
 
 /** The Redis keys of a lock that a script needs which may let a waiter in. */
-export interface LockKeys {
+interface LockKeys {
   readonly lockKey: string;
   readonly queueKey: string;
   readonly fenceKey: string;
@@ -167,6 +167,21 @@ export function encodeKey(key: string): string {
 /** The key of an encoded text. For a text that encodeKey cannot have written, it returns a key that encodes to another text. */
 export function decodeKey(text: string): string {
   return text.includes('%') ? text.replace(EVERY_ESCAPE, decodeURIComponent) : text;
+}
+
+/** Names that callers give, such as an owner or a label, that can stand in records and requests as they are. */
+const PLAIN = /^(?!-$)[!-$&-~]+$/;
+
+/** Writes a text as one field: without spaces, and `-` for no text. */
+export function toField(text: string | undefined): string {
+  if (text === undefined || text === '') return '-';
+  if (PLAIN.test(text)) return text;
+  return text === '-' ? '%2D' : encodeURIComponent(text.replace(/\p{Surrogate}/gu, (half) => `\\u${half.charCodeAt(0).toString(16)}`));
+}
+
+/** Reads what {@link toField} wrote. */
+export function fromField(field: string | number | undefined): string | undefined {
+  return field === '-' || field === undefined ? undefined : decodeURIComponent(String(field));
 }
 
 export interface Spot extends LockSpot {
