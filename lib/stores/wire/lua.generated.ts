@@ -25,26 +25,7 @@ export interface BuiltCall {
 /** For how long the key of a lock is kept after its last lease, in ms (shared/limits.lua). */
 const LOCK_GRACE_MS = 1000;
 
-const sharedCloseLock = `local function writeQueue(lock)
-  local queue = lock.queue
-  if not queue then return end
-  if not lock.queued then
-    if next(queue.moved) then redis.call('DEL', lock.queueKey) end
-    return
-  end
-  local sets = queue.sets
-  for mode in pairs(queue.moved) do
-    if queue.head[mode] then
-      sets[#sets + 1], sets[#sets + 2] = mode .. 'h', queue.head[mode]
-      sets[#sets + 1], sets[#sets + 2] = mode .. 't', queue.tail[mode]
-    else
-      redis.call('HDEL', lock.queueKey, mode .. 'h', mode .. 't')
-    end
-  end
-  if #sets > 0 then redis.call('HSET', lock.queueKey, unpack(sets)) end
-  if queue.joined then redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS) end
-end
-local function writeLock(lock)
+const sharedCloseLock = `local function writeLock(lock)
   if #lock.holders == 0 then
     redis.call('DEL', lock.lockKey)
     return
@@ -53,7 +34,7 @@ local function writeLock(lock)
   if text ~= lock.text then
     if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
     redis.call('SET', lock.lockKey, text, 'PX', keepMsOf(lock, lock.queued and WAITER_LEASE_MS))
-  elseif lock.queue and (lock.queue.heard or lock.queue.joined) and lastEnd(lock) - lock.now < WAITER_LEASE_MS then
+  elseif lock.queue and lock.queue.isKept and lastEnd(lock) - lock.now < WAITER_LEASE_MS then
     redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
   end
 end
@@ -71,7 +52,6 @@ local function tell(lock)
   end
 end
 local function closeLock(lock)
-  writeQueue(lock)
   writeLock(lock)
   tell(lock)
 end`;
@@ -467,14 +447,13 @@ end`;
 const sharedQueue = `local function openQueue(lock, id)
   if lock.queue then return lock.queue, id and lock.queued and redis.call('HGET', lock.queueKey, '@' .. id) end
   local found = lock.queued and redis.call('HMGET', lock.queueKey, 'rh', 'rt', 'wh', 'wt', '@' .. (id or '')) or {}
-  lock.queue = { head = { r = found[1], w = found[3] }, tail = { r = found[2], w = found[4] }, moved = {}, sets = {} }
+  lock.queue = { head = { r = found[1], w = found[3] }, tail = { r = found[2], w = found[4] } }
   lock.queued = (found[1] or found[3]) and true or false
   return lock.queue, found[5]
 end
-local function moveEnds(lock, mode, head, tail)
-  local queue = lock.queue
-  queue.head[mode], queue.tail[mode], queue.moved[mode] = head, tail, true
-  lock.queued = (queue.head.r or queue.head.w) and true or false
+local function keepQueue(lock)
+  if not lock.queue.isKept then redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS) end
+  lock.queue.isKept = true
 end
 local function takeOut(lock, id)
   if not lock.queued then return false end
@@ -483,10 +462,14 @@ local function takeOut(lock, id)
   local record, after, before = found[1], found[2], found[3]
   if not record then return false end
   local mode = string.sub(record, 15, 15)
-  redis.call('HDEL', key, '@' .. id, '>' .. id, '<' .. id, '>' .. (before or id), '<' .. (after or id))
+  local toNext, toLast = before and '>' .. before or mode .. 'h', after and '<' .. after or mode .. 't'
+  redis.call('HDEL', key, '@' .. id, '>' .. id, '<' .. id, toNext, toLast)
   lock.deleted = true
-  if before and after then redis.call('HSET', key, '>' .. before, after, '<' .. after, before) end
-  moveEnds(lock, mode, before and queue.head[mode] or after, after and queue.tail[mode] or before)
+  if after then redis.call('HSET', key, toNext, after) end
+  if before then redis.call('HSET', key, toLast, before) end
+  if not before then queue.head[mode] = after end
+  if not after then queue.tail[mode] = before end
+  lock.queued = (queue.head.r or queue.head.w) and true or false
   return true
 end
 local function isAlive(lock, record)
@@ -510,7 +493,11 @@ end
 local function firstWaiter(lock, mode)
   local head = openQueue(lock).head
   local id, record, after = liveFrom(lock, head[mode])
-  if not id and head[mode] then moveEnds(lock, mode) end
+  if not id and head[mode] then
+    redis.call('HDEL', lock.queueKey, mode .. 'h', mode .. 't')
+    head[mode] = nil
+    lock.queued = (head.r or head.w) and true or false
+  end
   return id, record, after
 end
 local function firstListening(lock, mode)
@@ -537,21 +524,22 @@ local function joinQueue(lock, who)
   local id, mode = who.id, who.mode == 'r' and 'r' or 'w'
   if not lock.queued then
     redis.call('DEL', lock.queueKey)
-    lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
+    lock.queue, lock.queued = { head = {}, tail = {} }, true
     tellHolders(lock)
   end
   local turn = who.needsListener and ONLY_IF_HEARD or ONLY_IF_RECENT
   local record = string.format(INSTANT .. ' %s%s %.0f %.0f %.0f %d %s %s',
     lock.now + WAITER_LEASE_MS, mode, turn, who.leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
-  local sets, last = queue.sets, queue.tail[mode]
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
+  local last = queue.tail[mode]
   if last then
-    sets[#sets + 1], sets[#sets + 2], sets[#sets + 3], sets[#sets + 4] = '>' .. last, id, '<' .. id, last
+    redis.call('HSET', lock.queueKey, '@' .. id, record, mode .. 't', id, '>' .. last, id, '<' .. id, last)
   else
+    redis.call('HSET', lock.queueKey, '@' .. id, record, mode .. 't', id, mode .. 'h', id)
     queue.head[mode] = id
   end
-  queue.tail[mode], queue.moved[mode], queue.joined = id, true, true
+  queue.tail[mode] = id
+  keepQueue(lock)
 end
 local function enterBesideOwner(lock, id, record)
   local who = readWaiter(id, record)
@@ -564,7 +552,7 @@ local function enterBesideOwner(lock, id, record)
   return holder
 end
 local function keepPlace(lock, id)
-  local queue, record = openQueue(lock, id)
+  local _, record = openQueue(lock, id)
   if not record then return false end
   if not isAlive(lock, record) then
     takeOut(lock, id)
@@ -572,11 +560,10 @@ local function keepPlace(lock, id)
   end
   local holder = enterBesideOwner(lock, id, record)
   if holder then return false, holder end
-  redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
-  local sets, turn = queue.sets, string.sub(record, 16, 16)
+  keepQueue(lock)
+  local turn = string.sub(record, 16, 16)
   if turn == WAS_PASSED_OVER then turn = TAKES_ITS_TURN end
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14, 15) .. turn .. string.sub(record, 17)
-  queue.heard = true
+  redis.call('HSET', lock.queueKey, '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14, 15) .. turn .. string.sub(record, 17))
   return true
 end
 local function askAgainIn(lock, id)
@@ -713,7 +700,7 @@ end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '5cd1ae14977b81d19d7832c1d9f1cb4d06804fbd',
+  sha1: '0b4f2ba183532250d02a8615ae4bb890fe664e1a',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -1085,7 +1072,7 @@ export function readAgree(reply: ReplyItems, at = 0, code = Number(reply[at])): 
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '810fea28575395442de34ef6de863eaeac7e1807',
+  sha1: '482263b3e07a3f699c905344e5854636f042f997',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1267,7 +1254,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: 'dd1d8f8fb75aea9d6a85611ad99ef5bbbe9045f2',
+  sha1: '0603b850f5a44dea5e2a009f9336dd794edbf73e',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1359,7 +1346,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: '8ab285c2d763ae865e79561c3262e12ea3dbddc8',
+  sha1: '5d459c88ccaf6e26089e083710800ba07a389f90',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1445,7 +1432,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: '5be5c900496dac1e7f42d6f10f5ca43e3ea0f4b8',
+  sha1: '408978bacae5f82b41a5082d23ab4362283f6eee',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -1742,7 +1729,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '5373477e8ae89467452a3dfe763f0a09fcc7dd40',
+  sha1: '676f05f84a5c6c454ebc46c77e2ed41bb5a6bea0',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1946,7 +1933,7 @@ export function readRenewNews(reply: ReplyItems, at = 0): RenewNews {
 
 export const vote: LuaScript = {
   name: 'vote',
-  sha1: 'c2c1edb722456700d19f39c9348b85ca50a607e1',
+  sha1: '1f1d012ea8917ec4969974a86b2712039b7b73ff',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}

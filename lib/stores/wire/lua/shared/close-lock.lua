@@ -1,24 +1,4 @@
--- Writes back what a script did to a lock and its queue, and tells whom it concerns.
-
-local function writeQueue(lock)
-  local queue = lock.queue
-  if not queue then return end
-  if not lock.queued then
-    if next(queue.moved) then redis.call('DEL', lock.queueKey) end
-    return
-  end
-  local sets = queue.sets
-  for mode in pairs(queue.moved) do
-    if queue.head[mode] then
-      sets[#sets + 1], sets[#sets + 2] = mode .. 'h', queue.head[mode]
-      sets[#sets + 1], sets[#sets + 2] = mode .. 't', queue.tail[mode]
-    else
-      redis.call('HDEL', lock.queueKey, mode .. 'h', mode .. 't')
-    end
-  end
-  if #sets > 0 then redis.call('HSET', lock.queueKey, unpack(sets)) end
-  if queue.joined then redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS) end
-end
+-- Writes back what a script did to a lock, and tells whom it concerns.
 
 local function writeLock(lock)
   if #lock.holders == 0 then
@@ -30,7 +10,7 @@ local function writeLock(lock)
     -- Where nothing was deleted yet: this deletes nothing either, but after it a full server lets the next line through.
     if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
     redis.call('SET', lock.lockKey, text, 'PX', keepMsOf(lock, lock.queued and WAITER_LEASE_MS))
-  elseif lock.queue and (lock.queue.heard or lock.queue.joined) and lastEnd(lock) - lock.now < WAITER_LEASE_MS then
+  elseif lock.queue and lock.queue.isKept and lastEnd(lock) - lock.now < WAITER_LEASE_MS then
     redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
   end
 end
@@ -51,7 +31,6 @@ local function tell(lock)
 end
 
 local function closeLock(lock)
-  writeQueue(lock)
   writeLock(lock)
   tell(lock)
 end

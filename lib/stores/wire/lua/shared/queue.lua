@@ -8,19 +8,19 @@
 -- mode    that of the list: who waits for a permit stands among those who write
 -- turn    whether it is passed over while it would not hear of its turn (listening.lua)
 
--- The ends of both lists, read once and written back by closeLock; and the record of a waiter, if one is asked for.
+-- The ends of both lists, read once; and the record of a waiter, if one is asked for.
 local function openQueue(lock, id)
   if lock.queue then return lock.queue, id and lock.queued and redis.call('HGET', lock.queueKey, '@' .. id) end
   local found = lock.queued and redis.call('HMGET', lock.queueKey, 'rh', 'rt', 'wh', 'wt', '@' .. (id or '')) or {}
-  lock.queue = { head = { r = found[1], w = found[3] }, tail = { r = found[2], w = found[4] }, moved = {}, sets = {} }
+  lock.queue = { head = { r = found[1], w = found[3] }, tail = { r = found[2], w = found[4] } }
   lock.queued = (found[1] or found[3]) and true or false
   return lock.queue, found[5]
 end
 
-local function moveEnds(lock, mode, head, tail)
-  local queue = lock.queue
-  queue.head[mode], queue.tail[mode], queue.moved[mode] = head, tail, true
-  lock.queued = (queue.head.r or queue.head.w) and true or false
+-- Whoever is heard of, or joins, keeps the queue and its lock. This needs no memory, and after it a full server lets the rest through.
+local function keepQueue(lock)
+  if not lock.queue.isKept then redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS) end
+  lock.queue.isKept = true
 end
 
 -- Takes a waiter out from wherever it is. Deletes before it writes, so that a full server lets it through.
@@ -30,11 +30,16 @@ local function takeOut(lock, id)
   local found = redis.call('HMGET', key, '@' .. id, '>' .. id, '<' .. id)
   local record, after, before = found[1], found[2], found[3]
   if not record then return false end
+  -- An end of the list stands in the place of the neighbour that is not there.
   local mode = string.sub(record, 15, 15)
-  redis.call('HDEL', key, '@' .. id, '>' .. id, '<' .. id, '>' .. (before or id), '<' .. (after or id))
+  local toNext, toLast = before and '>' .. before or mode .. 'h', after and '<' .. after or mode .. 't'
+  redis.call('HDEL', key, '@' .. id, '>' .. id, '<' .. id, toNext, toLast)
   lock.deleted = true
-  if before and after then redis.call('HSET', key, '>' .. before, after, '<' .. after, before) end
-  moveEnds(lock, mode, before and queue.head[mode] or after, after and queue.tail[mode] or before)
+  if after then redis.call('HSET', key, toNext, after) end
+  if before then redis.call('HSET', key, toLast, before) end
+  if not before then queue.head[mode] = after end
+  if not after then queue.tail[mode] = before end
+  lock.queued = (queue.head.r or queue.head.w) and true or false
   return true
 end
 
@@ -64,8 +69,12 @@ end
 local function firstWaiter(lock, mode)
   local head = openQueue(lock).head
   local id, record, after = liveFrom(lock, head[mode])
-  -- Without a record the list is damaged: its rest cannot be reached, and its waiters ask anew.
-  if not id and head[mode] then moveEnds(lock, mode) end
+  if not id and head[mode] then
+    -- Without a record the list is damaged: its rest cannot be reached, and its waiters ask anew.
+    redis.call('HDEL', lock.queueKey, mode .. 'h', mode .. 't')
+    head[mode] = nil
+    lock.queued = (head.r or head.w) and true or false
+  end
   return id, record, after
 end
 
@@ -98,21 +107,22 @@ local function joinQueue(lock, who)
   local id, mode = who.id, who.mode == 'r' and 'r' or 'w'
   if not lock.queued then
     redis.call('DEL', lock.queueKey) -- of a lock that was lost without its queue
-    lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
+    lock.queue, lock.queued = { head = {}, tail = {} }, true
     tellHolders(lock)
   end
   local turn = who.needsListener and ONLY_IF_HEARD or ONLY_IF_RECENT
   local record = string.format(INSTANT .. ' %s%s %.0f %.0f %.0f %d %s %s',
     lock.now + WAITER_LEASE_MS, mode, turn, who.leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
-  local sets, last = queue.sets, queue.tail[mode]
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
+  local last = queue.tail[mode]
   if last then
-    sets[#sets + 1], sets[#sets + 2], sets[#sets + 3], sets[#sets + 4] = '>' .. last, id, '<' .. id, last
+    redis.call('HSET', lock.queueKey, '@' .. id, record, mode .. 't', id, '>' .. last, id, '<' .. id, last)
   else
+    redis.call('HSET', lock.queueKey, '@' .. id, record, mode .. 't', id, mode .. 'h', id)
     queue.head[mode] = id
   end
-  queue.tail[mode], queue.moved[mode], queue.joined = id, true, true
+  queue.tail[mode] = id
+  keepQueue(lock)
 end
 
 -- Lets a waiter in beside its owner, who was granted the lock after it had queued; not to write beside readers. It is looked
@@ -129,10 +139,9 @@ local function enterBesideOwner(lock, id, record)
 end
 
 -- Prolongs the waiter lease of a live waiter, which has its turn again if it was passed over. False when it has no place, or lost
--- it by its silence; and the holder, when it was let in beside its owner. PEXPIRE comes first: it needs no memory, and after it a
--- full server lets the rest through.
+-- it by its silence; and the holder, when it was let in beside its owner.
 local function keepPlace(lock, id)
-  local queue, record = openQueue(lock, id)
+  local _, record = openQueue(lock, id)
   if not record then return false end
   if not isAlive(lock, record) then
     takeOut(lock, id)
@@ -140,11 +149,10 @@ local function keepPlace(lock, id)
   end
   local holder = enterBesideOwner(lock, id, record)
   if holder then return false, holder end
-  redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
-  local sets, turn = queue.sets, string.sub(record, 16, 16)
+  keepQueue(lock)
+  local turn = string.sub(record, 16, 16)
   if turn == WAS_PASSED_OVER then turn = TAKES_ITS_TURN end
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14, 15) .. turn .. string.sub(record, 17)
-  queue.heard = true
+  redis.call('HSET', lock.queueKey, '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14, 15) .. turn .. string.sub(record, 17))
   return true
 end
 
