@@ -20,7 +20,7 @@ interface Counted {
 }
 
 interface InsideNode {
-  readonly parts: { readonly places: { all(): readonly unknown[] }; readonly runner: { readonly awaited: { readonly out: readonly unknown[] } } };
+  readonly parts: { readonly places: ReadonlyMap<string, unknown>; readonly runner: { readonly awaited: { readonly out: readonly unknown[] } } };
 }
 
 /** Of a single Redis, or of a Redlock. */
@@ -88,7 +88,7 @@ export class Remains {
 }
 
 function inStore(store: InsideStore): Record<string, number> {
-  if ('parts' in store) return { places: store.parts.places.all().length, requests: store.parts.runner.awaited.out.length };
+  if ('parts' in store) return { places: store.parts.places.size, requests: store.parts.runner.awaited.out.length };
   return {
     ballots: store.ballots.size,
     questions: store.asking.size,

@@ -7,47 +7,179 @@
  *      ├────▶ busy | upgrade | full | permits | gone (the hold that it was to take)
  *      ├────▶ recovering: the server forgot, and grants nothing new for a while
  *      └────▶ late ──(the time of the server was not known before)──▶ asked once more, with a limit in that time; else an error
+ *
+ * Who waits has a place in the queue, which heartbeats keep, and is granted the lock by a message, by a heartbeat or by an answer:
+ *
+ *     expected ──▶ waiting ──▶ granted | gone | released
+ *
+ * The message of a grant can arrive before the answer that gave the place; it is kept until that answer.
  */
 import { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
-import type { AcquireOutcome, AcquireRequest, Grant, TakenHold } from '../../core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, HolderRef, TakenHold, Wake } from '../../core/port/lock-store.js';
 import type { BundledRequest } from '../wire/bundles.js';
 import { listOf, recoveringError, type ServerGrant, sharing } from '../wire/lock-reply.js';
-import { acquire, type AcquireReply, addAcquire, readAcquire, type ScriptArgument } from '../wire/lua.generated.js';
+import {
+  acquire, type AcquireReply, addAcquire, addHeartbeat, heartbeat, heartbeatHeadSize, type HeartbeatReply, heartbeatSize, readAcquire, readHeartbeat,
+  readHeartbeatHead, type ScriptArgument,
+} from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY, USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { type Exchange, LONG_AGO } from '../wire/server-clock.js';
-import { unexpected } from '../wire/store-failure.js';
+import { failedLock, storeFailure, unexpected } from '../wire/store-failure.js';
 import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
-import type { Place } from './places.js';
+import { Batches } from './batches.js';
 import type { Recovery } from './recovery.js';
 import type { Renewals } from './renewals.js';
 import type { ServerView } from './server-view.js';
 
+/** The place of a request in a queue. Its entry goes with the grant, the release, or an answer that gives no place. */
+export class Place {
+  /** Whether the request was answered, so that the place waits: a message of its grant is believed from then on. */
+  private isAnswered = false;
+
+  constructor(
+    readonly request: AcquireRequest,
+    readonly group: number,
+    /** The highest fence that was known when the place was first asked for. The fence of its grant must be greater. */
+    readonly floor: number,
+    /** The message of its grant, if that came before the answer. */
+    private early?: PushedGrant,
+  ) {}
+
+  /** The place of the request when it asks again: it keeps its floor, and messages wait for the answer. */
+  askedAgain(request: AcquireRequest): Place {
+    return new Place(request, this.group, this.floor);
+  }
+
+  /** Notes the message of its grant. Returns whether that is to be judged now; else the place keeps it for the answer. */
+  messageCame(push: PushedGrant): boolean {
+    if (!this.isAnswered) this.early = push;
+    return this.isAnswered;
+  }
+
+  /** Notes the answer that gave the place. Returns the message of its grant, if that came before. */
+  answerCame(): PushedGrant | undefined {
+    this.isAnswered = true;
+    return this.early;
+  }
+}
+
+/** How many waiters one heartbeat command has at most, and how many are out. Each waiter costs the server about 5 µs. */
+const MAX_HEARTBEATS_TOGETHER = 100;
+const MAX_HEARTBEATS_OUT = 16;
+
+type Waiter = HolderRef & { readonly spot: Spot };
+
 export class Acquiring {
   /** Whether waiters of this process are passed over while nobody listens on its channel. It is found out at boot. */
   needsListener = false;
+  private readonly heartbeats = new Batches<Waiter, HeartbeatOutcome>(
+    MAX_HEARTBEATS_TOGETHER, MAX_HEARTBEATS_OUT, (waiters) => this.sendHeartbeats(waiters), (waiters, error) => this.noHeartbeat(waiters, error),
+  );
 
   constructor(
     readonly server: ServerView,
     private readonly renewals: Renewals,
     readonly recovery: Recovery,
+    private readonly tell: (wake: Wake) => void,
+    /** Called when a heartbeat brought a grant whose message has not come. */
+    private readonly missed: (id: string) => void,
   ) {}
 
   /** Asks for a lock. Rejects with LockStoreError when the outcome is not known. The store has this function as its own, as that of Releases. */
   readonly acquire = (request: AcquireRequest): Promise<AcquireOutcome> => {
     const { bundles, spots, places } = this.server;
     const spot = spots.of(request.key);
-    const known = places.count > 0 ? places.askAgain(request) : undefined;
+    const known = places.size > 0 ? places.get(request.id)?.askedAgain(request) : undefined;
+    if (known) places.set(request.id, known);
     return new Promise((resolve, reject) => {
       bundles.add(acquire, spot.source, new BundledAcquire(this, request, spot, known, resolve, reject));
     });
   };
 
-  /** The try of this id that is not answered yet, for a message that came before its answer. */
-  underway(id: string): BundledAcquire | undefined {
-    for (const request of this.server.bundles.underway()) if (request instanceof BundledAcquire && request.request.id === id) return request;
-    return undefined;
+  /** Removes a place, unless a later try of its id has replaced it. */
+  forget(place: Place): void {
+    const { places } = this.server;
+    if (places.get(place.request.id) === place) places.delete(place.request.id);
+  }
+
+  /**
+   * Judges the message of a grant. It becomes a lease when the message is enough to trust it, and else its waiter asks. One that came
+   * before the answer to its request is kept for that answer. A grant to nobody is given back.
+   */
+  granted(push: PushedGrant): void {
+    const { places, bundles, process } = this.server;
+    const { key, id } = push;
+    const place = places.get(id);
+    if (place === undefined) {
+      for (const one of bundles.underway()) if (one instanceof BundledAcquire && one.request.id === id) return one.messageCame(push);
+      // Only an id of this process is released, whatever a message says.
+      if (id.startsWith(`${process}.`)) this.tell({ kind: 'stray', key, id });
+      return;
+    }
+    if (!place.messageCame(push)) return;
+    const grant = this.believed(place, push);
+    this.tell(grant === undefined ? { kind: 'ask', key, id } : { kind: 'granted', key, id, grant });
+  }
+
+  /** The grant of a place from its message, which ends the place; undefined when the message is not enough to trust it. */
+  believed(place: Place, push: PushedGrant): Grant | undefined {
+    const { places, trust, memories, toldHolds, clock } = this.server;
+    const grant = trust.pushed(place, push, clock.now(), memories.madeBy(place.group, grantedAt(push)));
+    if (grant === undefined) return undefined;
+    places.delete(place.request.id);
+    toldHolds.forget(push.key);
+    return grant;
+  }
+
+  /** Keeps the places of waiters, and returns grants whose message was lost. The outcomes are in the order of the waiters; never rejects. */
+  heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
+    const { spots } = this.server;
+    return Promise.all(waiters.map(({ key, id }) => {
+      const spot = spots.of(key);
+      return this.heartbeats.run(spot.source, { key, id, spot });
+    }));
+  }
+
+  private sendHeartbeats(waiters: readonly Waiter[]): Promise<readonly HeartbeatOutcome[]> {
+    const { runner, trust, memories, recoveryMs } = this.server;
+    const keys: string[] = [];
+    const args: ScriptArgument[] = [];
+    for (const { id, spot } of waiters) addHeartbeat(keys, args, spot, { id, floor: trust.floors.of(spot.group), recoveryMs, known: memories.of(spot.group) });
+    return runner.run({ script: heartbeat, key: waiters.length === 1 ? waiters[0]!.key : undefined, keys, args }, (reply, sentAt, receivedAt) => {
+      const told = listOf(reply);
+      const exchange: Exchange = { sentAt, receivedAt, serverNow: readHeartbeatHead(told).now };
+      trust.observe(waiters[0]!.spot.group, exchange);
+      return waiters.map((waiter, n) => this.heartbeatOutcome(waiter, readHeartbeat(told, heartbeatHeadSize + heartbeatSize * n), exchange));
+    });
+  }
+
+  private noHeartbeat(waiters: readonly Waiter[], error: unknown): HeartbeatOutcome[] {
+    const cause = storeFailure(error, { what: 'heartbeat', key: waiters.length === 1 ? waiters[0]!.key : undefined, node: this.server.node });
+    return waiters.map(() => ({ kind: 'unknown', cause }));
+  }
+
+  private heartbeatOutcome({ id, spot }: Waiter, told: HeartbeatReply, exchange: Exchange): HeartbeatOutcome {
+    const { places, trust, memories, toldHolds, node } = this.server;
+    const place = places.get(id);
+    switch (told.kind) {
+      case 'refused':
+        return failedLock(told.words, 'heartbeat', node, spot);
+      case 'waiting':
+        toldHolds.note(spot.key, told.holds, exchange.receivedAt);
+        return { kind: 'waiting', askAgainInMs: told.leftMs < 0 ? undefined : told.leftMs };
+      case 'gone':
+        places.delete(id);
+        return { kind: 'gone' };
+      case 'granted':
+        if (place !== undefined) this.missed(id);
+        // The grant needs more than this answer: acknowledgements of replicas, or a higher fence. An acquire of the same id gets them.
+        if (place !== undefined && (place.request.minReplicas > 0 || told.fence <= place.floor)) return { kind: 'waiting', askAgainInMs: 0 };
+        places.delete(id);
+        toldHolds.forget(spot.key);
+        return { kind: 'granted', grant: trust.answered(spot.group, told, exchange, memories.knownOf(spot.group)) };
+    }
   }
 
   /**
@@ -140,7 +272,7 @@ class BundledAcquire implements BundledRequest {
     addAcquire(keys, args, this.spot, {
       id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener, plain, takes: takesOver ?? (handsOn ? 'permit' : 'nothing'),
       notAfter: this.limit || LONG_AGO, floor: this.floor, known: this.memory, fences, minHoldMs: ticketUntil ?? minHoldMs, graceMs,
-      recoveryMs, replaces, owner, label, told: toldHolds.count > 0 ? toldHolds.of(this.key, this.askedAt) : undefined,
+      recoveryMs, replaces, owner, label, told: toldHolds.of(this.key, this.askedAt),
     });
   }
 
@@ -166,7 +298,7 @@ class BundledAcquire implements BundledRequest {
 
   failed(error: LockStoreError): void {
     this.hasFailed = true;
-    if (this.place) this.acquiring.server.places.forget(this.place);
+    if (this.place) this.acquiring.forget(this.place);
     this.reject(error);
   }
 
@@ -221,7 +353,7 @@ class BundledAcquire implements BundledRequest {
   private granted(grant: Grant, taken?: TakenHold): AcquireOutcome | Promise<AcquireOutcome> {
     const { request, spot, acquiring } = this;
     const { memories, toldHolds } = acquiring.server;
-    if (toldHolds.count > 0) toldHolds.forget(this.key);
+    toldHolds.forget(this.key);
     if (request.minReplicas > 0) return acquiring.confirmed(request, spot.group, grant, this.connection, taken);
     if (grant.memory !== memories.of(spot.group)) acquiring.recovery.compare(spot.group, grant.memory, this.connection);
     return { kind: 'granted', grant, taken };
@@ -230,21 +362,20 @@ class BundledAcquire implements BundledRequest {
   /** The outcome for a place in the queue: `waiting`, or the grant if its message came first. */
   private waits(askAgainInMs: number | undefined): AcquireOutcome | Promise<AcquireOutcome> {
     const { request, spot, acquiring } = this;
-    const { places, trust, clock, memories } = acquiring.server;
+    const { places, clock } = acquiring.server;
     // Since this try was sent, the id may have been released, or asked for by a later try, which keeps its own place.
-    if (this.place && !places.has(this.place)) return { kind: 'waiting', askAgainInMs };
-    const place = this.place ?? places.add(request, spot.group, this.floor, this.early);
+    if (this.place && places.get(request.id) !== this.place) return { kind: 'waiting', askAgainInMs };
+    const place = this.place ?? new Place(request, spot.group, this.floor, this.early);
+    places.set(request.id, place);
     const early = place.answerCame();
     if (early === undefined) return { kind: 'waiting', askAgainInMs };
-    const grant = trust.pushed(place, early, clock.now(), memories.madeBy(spot.group, grantedAt(early)));
-    if (grant === undefined) return acquiring.acquire({ ...request, replaces: undefined, askedAt: clock.now() });
-    places.forget(place);
-    return { kind: 'granted', grant };
+    const grant = acquiring.believed(place, early);
+    return grant === undefined ? acquiring.acquire({ ...request, replaces: undefined, askedAt: clock.now() }) : { kind: 'granted', grant };
   }
 
   private settle(outcome: AcquireOutcome | Promise<AcquireOutcome>): void {
     const { place } = this;
-    if (place && (outcome instanceof Promise || outcome.kind !== 'waiting')) this.acquiring.server.places.forget(place);
+    if (place && (outcome instanceof Promise || outcome.kind !== 'waiting')) this.acquiring.forget(place);
     this.resolve(outcome);
   }
 

@@ -18,8 +18,7 @@ import type { ScriptRunner } from '../wire/script-runner.js';
 import { DamagedLocks, storeFailure } from '../wire/store-failure.js';
 import { WakeChannel, type WakeListener } from '../wire/wake-channel.js';
 import { Acquiring } from './acquiring.js';
-import { Heartbeats, PushedGrants } from './places.js';
-import { BringingBack, Recovery } from './recovery.js';
+import { Recovery } from './recovery.js';
 import { forceRelease, Releases } from './releases.js';
 import { Renewals } from './renewals.js';
 import { canTellWhoListens, outageNews, RecoveryNews, redisSummary, type Summarized, warnOfBlindness } from './server-news.js';
@@ -71,11 +70,9 @@ export class RedisStore implements LockStore {
   private readonly recoveryNews: RecoveryNews;
   private readonly outage: Outage;
   readonly releases: Releases;
-  private readonly bringingBack: BringingBack;
+  private readonly renewals: Renewals;
   private readonly damaged: DamagedLocks;
   private readonly acquiring: Acquiring;
-  private readonly pushedGrants: PushedGrants;
-  private readonly heartbeats: Heartbeats;
   private readonly channel: WakeChannel;
   private listener: (wake: Wake) => void = () => {};
   private readonly doubters: ((doubt: Doubt) => Promise<void> | void)[] = [];
@@ -97,16 +94,13 @@ export class RedisStore implements LockStore {
     }));
     this.parts = Object.assign(server, { recovery });
     this.recoveryNews = new RecoveryNews(node, clock, report, recovery);
-    const renewals = new Renewals(server);
     const releases = (this.releases = new Releases(server));
     this.release = releases.release;
-    this.bringingBack = new BringingBack(server, renewals, releases, recovery);
-    this.acquiring = new Acquiring(server, renewals, recovery);
+    this.renewals = new Renewals(server, recovery, releases);
+    this.acquiring = new Acquiring(server, this.renewals, recovery, (wake) => this.listener(wake), (id) => this.channel.missed(id));
     this.acquire = this.acquiring.acquire;
     this.forceRelease = (key, fence) => forceRelease(key, fence, server);
     this.ticketHome = `redis ${prefix}`;
-    this.pushedGrants = new PushedGrants(server, this.acquiring, (wake) => this.listener(wake));
-    this.heartbeats = new Heartbeats(server, (id) => this.channel.missed(id));
     this.channel = new WakeChannel((listening) => connections.subscribe(listening), [keys.channel(process), keys.channelOfAll], clock, this.messages());
     this.followConnections();
   }
@@ -156,18 +150,18 @@ export class RedisStore implements LockStore {
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const outcomes = await this.bringingBack.renew(requests);
+    const outcomes = await this.renewals.renew(requests);
     outcomes.forEach(({ kind }, at) => {
       // A grant with a used fence is replaced by a new request of the same id. If a message had made it a lease before, that lease is
       // lost here, and the place of the new request goes with it.
-      if (kind === 'lost') this.parts.places.drop(requests[at]!.id);
+      if (kind === 'lost') this.parts.places.delete(requests[at]!.id);
     });
     return outcomes;
   }
 
   heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
     this.channel.check();
-    return this.heartbeats.heartbeat(waiters);
+    return this.acquiring.heartbeat(waiters);
   }
 
   downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
@@ -201,7 +195,7 @@ export class RedisStore implements LockStore {
   private messages(): WakeListener {
     const { recovery } = this;
     return {
-      granted: (grant) => this.pushedGrants.came(grant),
+      granted: (grant) => this.acquiring.granted(grant),
       contended: (key, id) => this.listener({ kind: 'contended', key, id }),
       lost: (key, id) => this.listener({ kind: 'lost', key, id }),
       turn: (key) => this.options.redlock?.turn(key),
@@ -213,7 +207,7 @@ export class RedisStore implements LockStore {
       },
       listening: () => {
         recovery.doubt();
-        for (const { request } of this.parts.places.all()) this.listener({ kind: 'ask', key: request.key, id: request.id });
+        for (const { request } of this.parts.places.values()) this.listener({ kind: 'ask', key: request.key, id: request.id });
       },
     };
   }
@@ -246,7 +240,7 @@ export class RedisStore implements LockStore {
   private serverForgot(group: number, before: string, memory: string): void {
     // A Redlock has words of its own for a node that forgot.
     if (this.options.recoveryMs > 0 && this.options.redlock === undefined) this.recoveryNews.forgot(before, memory);
-    for (const { group: itsGroup, request: { key, id } } of this.parts.places.all()) if (itsGroup === group) this.listener({ kind: 'ask', key, id });
+    for (const { group: itsGroup, request: { key, id } } of this.parts.places.values()) if (itsGroup === group) this.listener({ kind: 'ask', key, id });
     void this.parts.format.keep(() => this.recovery.isOpen, this.options.report);
   }
 

@@ -19,7 +19,7 @@ export class Releases {
   /** Rejects with LockStoreError when the outcome is not known. The store has this function as its own, which spares every release a call. */
   readonly release = (request: ReleaseRequest): Promise<'released' | 'lost'> => {
     const { spots, places } = this.server;
-    if (places.count > 0) places.drop(request.id);
+    if (places.size > 0) places.delete(request.id);
     return new Promise((resolve, reject) => this.send(request, spots.of(request.key), resolve, reject));
   };
 

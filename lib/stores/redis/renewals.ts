@@ -1,84 +1,116 @@
 /**
- * Renews leases on one Redis in as few commands as the topology allows: one command for leases of like length, in a Cluster one
- * for each slot group of them, and one for each lock while its slot is being moved. Renewals that replicas must acknowledge are
- * gathered for a connection of their own.
+ * Renews leases on one Redis, and brings back those that it has forgotten, each under its id and fence, if the lock is free.
+ *
+ *     renewal ──▶ renewed
+ *        └──(not there)──▶ bring-back ──▶ renewed ──(minReplicas)──▶ renewed once more, for the replicas
+ *                              └────────▶ lost: the server remembers all, or somebody else has the lock
+ *
+ * A renewal looks at the lock alone, so that it finds nothing on a server that forgot. That is no proof of a loss: bring-back.lua looks at
+ * the memory of the server, and its answer decides. What another memory knew is brought back without a renewal before, which would not
+ * find it; what the server has nevertheless is renewed by that as well.
  */
-import type { LockStoreError } from '../../core/port/errors.js';
-import { likeLength, type RenewOutcome, type RenewRequest } from '../../core/port/lock-store.js';
-import { listOf, MAX_RENEWED_TOGETHER, renewOutcomes, runsOf } from '../wire/lock-reply.js';
-import { readRenewHead, renewCall } from '../wire/lua.generated.js';
+import { likeLength, type HeldLease, type RenewOutcome, type RenewRequest } from '../../core/port/lock-store.js';
+import { listOf, MAX_RENEWED_TOGETHER, renewOutcomes, runsOf, sharing } from '../wire/lock-reply.js';
+import {
+  addBringBack, bringBack, bringBackHeadSize, bringBackSize, readBringBack, readBringBackHead, readRenewHead, renewCall,
+  type BringBackArgs, type BringBackReply, type ScriptArgument,
+} from '../wire/lua.generated.js';
 import type { ScriptCall, ScriptReply } from '../wire/script-runner.js';
-import { trustOf } from '../wire/server-clock.js';
-import { isTryAgain, storeFailure, failedLock } from '../wire/store-failure.js';
+import { LONG_AGO, trustOf } from '../wire/server-clock.js';
+import { failedLock, isTryAgain, storeFailure } from '../wire/store-failure.js';
+import { Batches } from './batches.js';
+import type { Recovery } from './recovery.js';
+import type { Releases } from './releases.js';
 import type { ServerView } from './server-view.js';
 
-/** How many commands are out to a server at most: enough to keep it busy. */
+/** How many commands are out to a server at most: enough to keep it busy, and few enough to be answered in time. */
 const MAX_COMMANDS_OUT = 16;
+/** How many leases one command brings back at most. Each costs a server 13 to 40 µs, and all other commands wait meanwhile. */
+const MAX_BROUGHT_BACK_TOGETHER = 60;
+
+/** A renewal that carries what is needed to bring the lease back. */
+type LeaseRequest = RenewRequest & { readonly held: HeldLease };
+
+function saysWhatItIs(request: RenewRequest): request is LeaseRequest {
+  return request.held !== undefined;
+}
 
 export class Renewals {
-  private readonly plain = new Limiter<RenewRequest, RenewOutcome>(MAX_COMMANDS_OUT, 0, (requests) => this.run(requests));
-  /** A connection that waits for replicas can do nothing else meanwhile, so each of these waits for the replicas at most twice. */
-  private readonly acknowledged = new Limiter<RenewRequest, RenewOutcome>(1, MAX_RENEWED_TOGETHER, (requests) => this.runAcknowledged(requests));
+  private readonly plain = new Batches<RenewRequest, RenewOutcome>(MAX_RENEWED_TOGETHER, MAX_COMMANDS_OUT, (batch) => this.send(batch), (batch, error) => this.unknown('renew', batch, error));
+  /** A connection that waits for replicas can do nothing else meanwhile, so one command at a time waits for them, with all that came since the one before. */
+  private readonly acknowledged = new Batches<RenewRequest, RenewOutcome>(MAX_RENEWED_TOGETHER, 1, (batch) => this.sendAcknowledged(batch), (batch, error) => this.unknown('renew', batch, error));
+  private readonly broughtBack = new Batches<LeaseRequest, RenewOutcome>(MAX_BROUGHT_BACK_TOGETHER, MAX_COMMANDS_OUT, (batch) => this.bringBack(batch), (batch, error) => this.notBroughtBack(batch, error));
 
-  constructor(private readonly server: ServerView) {}
+  constructor(
+    private readonly server: ServerView,
+    private readonly recovery: Recovery,
+    private readonly releases: Releases,
+  ) {}
 
-  /** Renews leases. The outcomes are in the order of the requests; never rejects. */
+  /** Renews leases, and brings back those that were forgotten. The outcomes are in the order of the requests; never rejects. */
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    return inBatches(requests, (request) => this.togetherOf(request), MAX_RENEWED_TOGETHER, (batch) => this.send(batch));
+    return Promise.all(requests.map((request) => this.renewOrBringBack(request)));
+  }
+
+  private async renewOrBringBack(request: RenewRequest): Promise<RenewOutcome> {
+    if (!saysWhatItIs(request) || this.server.recoveryMs === 0) return this.renewOne(request);
+    if (!this.isBroughtBackFirst(request)) {
+      const outcome = await this.renewOne(request);
+      if (outcome.kind !== 'lost') return outcome;
+    }
+    const outcome = await this.broughtBack.run(this.sourceOf(request), request);
+    if (outcome.kind !== 'renewed' || request.minReplicas === 0) return outcome;
+    const renewed = await this.renewOne(request);
+    return renewed.kind === 'renewed' ? { ...renewed, memory: outcome.memory } : renewed;
+  }
+
+  private isBroughtBackFirst({ key, minReplicas, held }: LeaseRequest): boolean {
+    const { memories, keys } = this.server;
+    const group = keys.groupOf(key);
+    // A renewal that waits for replicas may be answered when the recovery of a server that forgot is over. A new master often has none.
+    if (minReplicas > 0 && memories.knownOf(group) === undefined) return true;
+    return held.memory !== undefined && memories.isOutdated(group, held.memory);
+  }
+
+  private renewOne(request: RenewRequest): Promise<RenewOutcome> {
+    const name = `${this.sourceOf(request)} ${request.minReplicas} ${likeLength(request.leaseMs)}`;
+    return (request.minReplicas > 0 ? this.acknowledged : this.plain).run(name, request);
   }
 
   private sourceOf({ key }: RenewRequest): number {
     return this.server.trust.sourceOf(this.server.keys.groupOf(key));
   }
 
-  private togetherOf(request: RenewRequest): string {
-    return `${this.sourceOf(request)} ${request.minReplicas} ${likeLength(request.leaseMs)}`;
-  }
-
-  /** Sends requests that may share a command and agree on minReplicas. Never rejects. */
-  private async send(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const [first] = requests as readonly [RenewRequest];
-    try {
-      return await (first.minReplicas > 0 ? this.acknowledged.run(this.togetherOf(first), requests) : this.plain.run(this.sourceOf(first), requests));
-    } catch (error) {
-      if (requests.length > 1 && isTryAgain(error)) return (await Promise.all(requests.map((one) => this.send([one])))).flat();
-      const cause = this.failure(error, first.key);
-      return requests.map(() => ({ kind: 'unknown', cause }));
-    }
-  }
-
-  private run(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+  private send(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const { runner, keys, trust, memories } = this.server;
-    const [{ key }] = requests as readonly [RenewRequest];
-    const known = requests.map((request) => memories.knownOf(keys.groupOf(request.key)));
+    const known = requests.map(({ key }) => memories.knownOf(keys.groupOf(key)));
     return runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
-      trust.observe(keys.groupOf(key), { sentAt, receivedAt, serverNow: readRenewHead(listOf(reply)).now });
+      trust.observe(keys.groupOf(requests[0]!.key), { sentAt, receivedAt, serverNow: readRenewHead(listOf(reply)).now });
       const outcomes = this.outcomesOf(reply, requests, sentAt);
       return outcomes.map((outcome, n) => (outcome.kind === 'renewed' ? { ...outcome, memory: known[n] } : outcome));
     });
   }
 
   /** What the server does not know is lost, however many replicas acknowledged it: then nothing was written. */
-  private runAcknowledged(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const [{ key, minReplicas }] = requests as readonly [RenewRequest];
+  private sendAcknowledged(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    const { minReplicas } = requests[0]!;
     return this.server.runner.runAcknowledged(this.callFor(requests), minReplicas, (reply, acknowledged, sentAt) => {
       const outcomes = this.outcomesOf(reply, requests, sentAt);
       if (acknowledged >= minReplicas) return outcomes;
-      const cause = this.failure(new Error(`only ${acknowledged} of ${minReplicas} replicas acknowledged`), key);
-      return outcomes.map((outcome): RenewOutcome => (outcome.kind === 'renewed' ? { kind: 'unknown', cause } : outcome));
+      const [unknown] = this.unknown('renew', requests, new Error(`only ${acknowledged} of ${minReplicas} replicas acknowledged`));
+      return outcomes.map((outcome) => (outcome.kind === 'renewed' ? unknown! : outcome));
     });
   }
 
   private callFor(requests: readonly RenewRequest[]): ScriptCall {
-    const { keys, timeoutMs } = this.server;
-    const shortestMs = Math.min(...requests.map(({ leaseMs }) => leaseMs));
+    const { keys } = this.server;
     const lockKeys = requests.map(({ key }) => keys.lock(key));
-    return {
-      ...renewCall({ lockKeys }, { runs: runsOf(requests) }),
-      key: requests.length === 1 ? requests[0]?.key : undefined,
-      // The deadline leaves time for another try before the shortest lease ends. All leases of a command are of like length.
-      timeoutMs: Math.min(timeoutMs, shortestMs / 3),
-    };
+    return { ...renewCall({ lockKeys }, { runs: runsOf(requests) }), key: onlyKeyOf(requests), timeoutMs: this.timeoutOf(requests) };
+  }
+
+  /** The deadline of a command leaves time for another try before its shortest lease ends. */
+  private timeoutOf(requests: readonly RenewRequest[]): number {
+    return Math.min(this.server.timeoutMs, Math.min(...requests.map(({ leaseMs }) => leaseMs)) / 3);
   }
 
   private outcomesOf(reply: ScriptReply, requests: readonly RenewRequest[], sentAt: number): RenewOutcome[] {
@@ -91,103 +123,77 @@ export class Renewals {
     );
   }
 
-  private failure(error: unknown, key: string | undefined): LockStoreError {
-    return storeFailure(error, { what: 'renew', key, node: this.server.node });
+  private unknown(what: string, requests: readonly RenewRequest[], error: unknown): RenewOutcome[] {
+    const { node, clock, timeoutMs } = this.server;
+    const cause = storeFailure(error, { what, key: onlyKeyOf(requests), node });
+    const lateUntil = what === 'renew' ? undefined : clock.now() + timeoutMs;
+    return requests.map(() => ({ kind: 'unknown', cause, lateUntil }));
   }
-}
 
-interface Limited<T, R> {
-  readonly items: readonly T[];
-  readonly resolve: (outcomes: readonly R[]) => void;
-  readonly reject: (error: unknown) => void;
-}
-
-/**
- * Lets only a few commands wait for their answers at a time, for each server. A process that holds a hundred thousand leases sends
- * hundreds of commands after a new connection. Sent all at once, the last of them would wait longer than their timeout for the
- * first, and be sent again while the server still works on what nobody awaits any more. What waits meanwhile may share a command.
- */
-export class Limiter<T, R> {
-  /** The commands that are out under a name, and the calls that wait for one of their own. An entry exists while a command is out. */
-  private readonly lines = new Map<unknown, { out: number; readonly waiting: Limited<T, R>[] }>();
-
-  constructor(
-    private readonly most: number,
-    /** How many items of several calls may share a command; 0 when each call has its own. The items of one call always go together. */
-    private readonly together: number,
-    private readonly send: (items: readonly T[]) => Promise<readonly R[]>,
-  ) {}
-
-  /** The outcomes of these items, in their order. `name`: of the server, and of what may share a command. Rejects as `send` does. */
-  run(name: unknown, items: readonly T[]): Promise<readonly R[]> {
-    return new Promise((resolve, reject) => {
-      const line = this.lines.get(name) ?? { out: 0, waiting: [] };
-      line.waiting.push({ items, resolve, reject });
-      if (line.out === this.most) return;
-      line.out += 1;
-      this.lines.set(name, line);
-      const start = (): void => void this.sendAll(line.waiting).then(() => --line.out === 0 && this.lines.delete(name));
-      // The calls of this turn of the event loop go together already.
-      if (this.together > 0) process.nextTick(start);
-      else start();
+  private async bringBack(requests: readonly LeaseRequest[]): Promise<readonly RenewOutcome[]> {
+    const { runner, trust, keys, memories } = this.server;
+    // A lease that was released meanwhile must not be brought back, because nobody would release it again.
+    const held = requests.filter((request) => request.held.isHeld);
+    if (held.length === 0) return requests.map(() => ({ kind: 'lost' }));
+    const { connection } = memories;
+    const redisKeys: string[] = [];
+    const args: ScriptArgument[] = [];
+    for (const request of held) addBringBack(redisKeys, args, keys.spotOf(request.key), this.argsOf(request));
+    // The script is sent as text: sent by its hash to a server that does not know it, it would be repeated behind later releases.
+    const call = { script: bringBack, key: onlyKeyOf(held), keys: redisKeys, args, timeoutMs: this.timeoutOf(held), inOrder: true };
+    return runner.run(call, (reply, sentAt, receivedAt) => {
+      const told = listOf(reply);
+      trust.observe(keys.groupOf(held[0]!.key), { sentAt, receivedAt, serverNow: readBringBackHead(told).now });
+      const outcomes = new Map(held.map((request, n) => [request, this.outcomeOf(request, readBringBack(told, bringBackHeadSize + bringBackSize * n), sentAt, connection)]));
+      return requests.map((request) => outcomes.get(request) ?? { kind: 'lost' });
     });
   }
 
-  private async sendAll(waiting: Limited<T, R>[]): Promise<void> {
-    while (waiting.length > 0) await this.sendSome(waiting.splice(0, this.fitting(waiting)));
+  /**
+   * A lease whose slot is being moved is renewed if it is there: a half-moved slot takes no script on several keys. The memory of the slot
+   * group may be that of one side, and the lease on the other. So the lease is brought back when the slot is whole, if it must be.
+   */
+  private async notBroughtBack(requests: readonly LeaseRequest[], error: unknown): Promise<readonly RenewOutcome[]> {
+    if (isTryAgain(error)) {
+      const outcome = await this.renewOne({ ...requests[0]!, minReplicas: 0 });
+      if (outcome.kind === 'renewed') return [{ ...outcome, memory: undefined }];
+    }
+    return this.unknown('bring-back', requests, error);
   }
 
-  /** How many of the waiting calls fit into one command: at least one. */
-  private fitting(waiting: readonly Limited<T, R>[]): number {
-    let size = 0;
-    const tooMany = waiting.findIndex(({ items }) => (size += items.length) > this.together);
-    return tooMany < 0 ? waiting.length : Math.max(1, tooMany);
+  private argsOf({ key, id, leaseMs, graceMs = 0, held }: LeaseRequest): BringBackArgs {
+    const { clock, trust, keys, recoveryMs, timeoutMs } = this.server;
+    const now = clock.now();
+    const { trustedUntil, firstFence, fences, minHoldUntil, memory, label, ticketId } = held;
+    // The limit is not later than the timeout of the answer, so that a release, which waits until then, comes last (lateUntil).
+    const notAfter = trust.clock.before(trust.sourceOf(keys.groupOf(key)), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
+    const minHoldMs = Math.max(0, Math.ceil(minHoldUntil - now));
+    return {
+      id, ...sharing(held), notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, graceMs,
+      recoveryMs, known: memory, ticketId, label,
+    };
   }
 
-  private async sendSome(some: readonly Limited<T, R>[]): Promise<void> {
-    try {
-      const outcomes = await this.send(some.flatMap(({ items }) => items));
-      let at = 0;
-      for (const { items, resolve } of some) resolve(outcomes.slice(at, (at += items.length)));
-    } catch (error) {
-      if (some.length > 1 && isTryAgain(error)) for (const one of some) await this.sendSome([one]);
-      else for (const { reject } of some) reject(error);
+  private outcomeOf({ key, id, held }: LeaseRequest, news: BringBackReply, sentAt: number, connection: number): RenewOutcome {
+    const { recovery, server: { keys, node }, releases } = this;
+    switch (news.kind) {
+      case 'held':
+        // In a Cluster a request may be sent again, and reach the node behind the release of its lease. If this fails, the lease ends by itself.
+        if (held.isReleased) void releases.release({ key, id }).catch(() => undefined);
+        if (news.memory !== held.memory) recovery.broughtBack += 1;
+        recovery.compare(keys.groupOf(key), news.memory, connection);
+        return { kind: 'renewed', trustedUntil: trustOf(news.leftMs, sentAt), contended: news.contended, memory: news.memory };
+      case 'lost':
+        return { kind: 'lost' };
+      case 'late':
+        return failedLock('it came after the end of the lease', 'bring-back', node, keys.spotOf(key));
+      case 'refused':
+        return failedLock(news.words, 'bring-back', node, keys.spotOf(key));
     }
   }
 }
 
-/**
- * Sends a list in batches of at most `limit` items, each of items for which `togetherOf` returns the same, all batches at once. The
- * answers are in the order of the items. Rejects as `send` does.
- */
-export async function inBatches<T, R>(
-  items: readonly T[],
-  togetherOf: (item: T) => unknown,
-  limit: number,
-  send: (batch: readonly T[]) => Promise<readonly R[]>,
-): Promise<R[]> {
-  const answers: R[] = new Array(items.length);
-  const sendAt = async (positions: readonly number[]): Promise<void> => {
-    const told = await send(positions.map((position) => items[position]!));
-    positions.forEach((position, n) => (answers[position] = told[n]!));
-  };
-  await Promise.all(positionsOfBatches(items, togetherOf, limit).map(sendAt));
-  return answers;
-}
-
-function positionsOfBatches<T>(items: readonly T[], togetherOf: (item: T) => unknown, limit: number): readonly (readonly number[])[] {
-  const open = new Map<unknown, number[]>();
-  const batches: number[][] = [];
-  items.forEach((item, position) => {
-    const together = togetherOf(item);
-    const batch = open.get(together);
-    if (batch !== undefined && batch.length < limit) {
-      batch.push(position);
-      return;
-    }
-    const begun = [position];
-    open.set(together, begun);
-    batches.push(begun);
-  });
-  return batches;
+/** The key that a failure of all these requests is about, if it is about one lock. */
+function onlyKeyOf(requests: readonly RenewRequest[]): string | undefined {
+  return requests.length === 1 ? requests[0]!.key : undefined;
 }

@@ -13,7 +13,7 @@ import { ScriptRunner } from '../wire/script-runner.js';
 import { ServerClock, trustOf, type Exchange } from '../wire/server-clock.js';
 import type { PushedGrant } from '../wire/wake-channel.js';
 import { WireFormat } from '../wire/wire-format.js';
-import { Places, type Place } from './places.js';
+import type { Place } from './acquiring.js';
 import type { RedisStoreOptions } from './redis-store.js';
 
 /** The source of all locks (see Spot) when one server answers for all of them. In a Cluster each slot group has a source of its own. */
@@ -35,7 +35,7 @@ export function serverView(options: RedisStoreOptions, connections: Connections,
     get recoveryMs() {
       return recoveryMs === maxLeaseMs ? format.longestMs : recoveryMs;
     },
-    bundles: new Bundles(runner, redlock?.turnEnd), spots: new Spots(keys, trust.sourceOf), memories: new Memories(), places: new Places(), toldHolds: new ToldHolds(format),
+    bundles: new Bundles(runner, redlock?.turnEnd), spots: new Spots(keys, trust.sourceOf), memories: new Memories(), places: new Map<string, Place>(), toldHolds: new ToldHolds(format),
   };
 }
 
@@ -182,8 +182,6 @@ interface Told {
  * with the next request for the same lock (stand-in.lua), so that for whoever waited before nothing changes.
  */
 class ToldHolds {
-  /** How many locks there are: mostly none, and then there is nothing to look up. Only this object writes it. */
-  count = 0;
   /** By key, the oldest first. An entry goes when the lock is granted to this process, or when no hold can last so long. */
   private readonly byKey = new Map<string, Told>();
 
@@ -197,19 +195,17 @@ class ToldHolds {
       if (at - told.at <= this.format.longestMs) break;
       this.byKey.delete(old);
     }
-    this.count = this.byKey.size;
   }
 
-  /** What a request for this lock says: how many ms ago this process was told at least, and what. */
+  /** What a request for this lock says: how many ms ago this process was told at least, and what. Mostly there is none to look up. */
   of(key: string, now: number): string | undefined {
-    const told = this.byKey.get(key);
+    const told = this.byKey.size > 0 ? this.byKey.get(key) : undefined;
     if (told === undefined || now - told.at > this.format.longestMs) return undefined;
     return `${Math.max(0, Math.floor((now - told.at) * 0.99))},${told.holds}`;
   }
 
   /** The lock was granted to this process. */
   forget(key: string): void {
-    this.byKey.delete(key);
-    this.count = this.byKey.size;
+    if (this.byKey.size > 0) this.byKey.delete(key);
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
-import { Places } from '../../../lib/stores/redis/places.js';
+import { Place } from '../../../lib/stores/redis/acquiring.js';
 import type { PushedGrant } from '../../../lib/stores/wire/wake-channel.js';
 
 const request: AcquireRequest = {
@@ -10,15 +10,12 @@ const message: PushedGrant = { key: 'k', id: 'p.1', fence: 7, fences: 1, mode: '
 
 describe('A place that is asked for again', () => {
   it('keeps the floor of the first time: whatever was granted since must be above it', () => {
-    const places = new Places();
-    places.add(request, 0, 5);
-    expect(places.askAgain(request)?.floor).toBe(5);
+    expect(new Place(request, 0, 5).askedAgain(request).floor).toBe(5);
   });
 
   it('forgets the message that came before: it was for the place of then, and would be believed again at every answer', () => {
-    const places = new Places();
-    places.add(request, 0, 5);
-    places.askAgain(request)!.messageCame(message);
-    expect(places.askAgain(request)!.answerCame()).toBeUndefined();
+    const place = new Place(request, 0, 5).askedAgain(request);
+    place.messageCame(message);
+    expect(place.askedAgain(request).answerCame()).toBeUndefined();
   });
 });

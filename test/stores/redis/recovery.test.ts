@@ -242,6 +242,7 @@ describe('A lease that is brought back behind its own release', () => {
     const none = { owner: undefined, permits: undefined, label: undefined, minHoldUntil: 0 };
     const held = { isHeld: true, isReleased: false, mode, firstFence: fence, fences, trustedUntil, memory, ...none };
     const renewed = store.renew([{ ...request, held }]);
+    await new Promise<void>((resolve) => process.nextTick(resolve)); // It has left.
     // In a Cluster a request is sent again after a lost node or a moved slot, and the release overtakes it.
     Object.assign(held, { isHeld: false, isReleased: true });
     expect(await renewed).toMatchObject([{ kind: 'renewed' }]);

@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { ReleaseRequest } from '../../../lib/core/port/lock-store.js';
 import { type BundledRelease, Releases } from '../../../lib/stores/redis/releases.js';
-import { Places } from '../../../lib/stores/redis/places.js';
+import type { Place } from '../../../lib/stores/redis/acquiring.js';
 import { Spots, RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { type ServerView, Trust } from '../../../lib/stores/redis/server-view.js';
 import { release } from '../../../lib/stores/wire/lua.generated.js';
@@ -13,7 +13,7 @@ const spot = keys.spotOf('k');
 function stage() {
   const sent: BundledRelease[] = [];
   const to: unknown[] = [];
-  const [places, trust] = [new Places(), new Trust(() => 9)];
+  const [places, trust] = [new Map<string, Place>(), new Trust(() => 9)] as const;
   const bundles = { add: (script: unknown, source: number, one: BundledRelease) => (to.push([script, source]), void sent.push(one)), whenSent: (done: () => void) => done() };
   const memories = { of: (group: number) => `memory ${group}` };
   const releases = new Releases({ bundles, spots: new Spots(keys, () => 9), places, trust, memories, recoveryMs: 400 } as unknown as ServerView);

@@ -1,17 +1,17 @@
-import { describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import type { HeldLease, RenewOutcome, RenewRequest } from '../../../lib/core/port/lock-store.js';
-import { BringingBack, type Recovery } from '../../../lib/stores/redis/recovery.js';
+import type { HeldLease, RenewRequest } from '../../../lib/core/port/lock-store.js';
+import type { Recovery } from '../../../lib/stores/redis/recovery.js';
 import type { Releases } from '../../../lib/stores/redis/releases.js';
-import type { Renewals } from '../../../lib/stores/redis/renewals.js';
+import { Renewals } from '../../../lib/stores/redis/renewals.js';
 import { type ServerView, Trust } from '../../../lib/stores/redis/server-view.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { trustOf } from '../../../lib/stores/wire/server-clock.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { gate } from '../../support/locks.js';
 
-function bringingBack(server: ServerView, renewals: object, releases: object = {}, recovery: object = {}): BringingBack {
-  return new BringingBack(server, renewals as Renewals, releases as Releases, recovery as Recovery);
+function renewalsOf(server: object, releases: object = {}, recovery: object = {}): Renewals {
+  return new Renewals(server as ServerView, recovery as Recovery, releases as Releases);
 }
 
 /** Renews one lease while the memory of the server is known or not, and tells what was sent, in order. */
@@ -23,25 +23,27 @@ async function sentFor(minReplicas: number, known: string | undefined): Promise<
     maxLeaseMs: 60_000,
     recoveryMs: 1_000,
     timeoutMs: 2_000,
-    keys: { groupOf: () => 0, spotOf: () => ({ group: 0 }) },
+    keys: { groupOf: () => 0, spotOf: () => ({ group: 0 }), lock: () => 'l' },
     trust: { sourceOf: () => 0, clock: { before: () => 1 } },
     memories: { knownOf: () => known, isOutdated: () => false, connection: 0 },
-    runner: { run: jest.fn(async () => { sent.push('brought back'); throw new LockStoreError('no answer'); }) },
-  } as unknown as ServerView;
-  const renew = async (requests: readonly RenewRequest[]) => (sent.push('renewed'), requests.map(() => ({ kind: 'renewed', trustedUntil: 9_000, contended: false })));
+    runner: {
+      run: async ({ script: { name } }: Call) => { sent.push(name); throw new LockStoreError('no answer'); },
+      runAcknowledged: async ({ script: { name } }: Call, replicas: number) => { sent.push(`${name} ${replicas}`); throw new LockStoreError('no answer'); },
+    },
+  };
   const held = { isHeld: true, memory: 'm1', mode: 'write', trustedUntil: 9_000, firstFence: 7, fences: 1, minHoldUntil: 0, label: '' } as unknown as HeldLease;
-  await bringingBack(server, { renew }).renew([{ key: 'k', id: 'p.1', leaseMs: 8_000, graceMs: 0, minReplicas, held }]);
+  await renewalsOf(server).renew([{ key: 'k', id: 'p.1', leaseMs: 8_000, graceMs: 0, minReplicas, held }]);
   return sent;
 }
 
 describe('A renewal while the memory of its server is not known', () => {
   it('that waits for replicas is sent as a lease to bring back: a new master without replicas could have granted the lock before it answers', async () => {
-    expect(await sentFor(1, undefined)).toEqual(['brought back']);
+    expect(await sentFor(1, undefined)).toEqual(['bring-back']);
   });
 
   it('that waits for none, or comes when the memory is known, is sent as a renewal', async () => {
-    expect(await sentFor(0, undefined)).toEqual(['renewed']);
-    expect(await sentFor(1, 'm1')).toEqual(['renewed']);
+    expect(await sentFor(0, undefined)).toEqual(['renew']);
+    expect(await sentFor(1, 'm1')).toEqual(['renew 1']);
   });
 });
 
@@ -50,6 +52,7 @@ const SERVER = 1_795_236_000_000;
 const MEMORY = 'm'.repeat(30);
 
 interface Call {
+  readonly script: { readonly name: string };
   readonly key: string | undefined;
   readonly keys: readonly string[];
   readonly args: readonly string[];
@@ -58,31 +61,35 @@ interface Call {
 
 const BACK = [1, 2_500, 0, MEMORY];
 
-/** A server that does not know the leases by a renewal, and brings each back, or answers as told. */
-function stage({ answer = (_call: Call): readonly (number | string)[] => [], isTimeKnown = true, recoveryMs = 400, found = (_request: RenewRequest): RenewOutcome => ({ kind: 'lost' }), isCluster = false, hold = undefined as Promise<void> | undefined } = {}) {
+/** A server that does not know the leases by a renewal, or answers as told, and brings each back. */
+function stage({ answer = (_call: Call): readonly (number | string)[] => [], isTimeKnown = true, recoveryMs = 400, found = (): number => -1, isCluster = false, hold = undefined as Promise<void> | undefined } = {}) {
   const [calls, renewals, released, compared]: [Call[], string[][], unknown[], unknown[]] = [[], [], [], []];
   const clock = new FakeClock();
   const trust = new Trust((group) => (isCluster ? group : 0));
   if (isTimeKnown) trust.observe(0, { sentAt: 1_000, receivedAt: 1_000, serverNow: SERVER });
-  const run = async (call: Call, decode: (reply: unknown, sentAt: number, receivedAt: number) => void) => {
+  const renewed = async (call: Call, replicas: number): Promise<unknown[]> => {
+    const ids = call.args.filter((_, n) => n % 2 === 1).flatMap((run) => run.split(' '));
+    renewals.push(ids.map((id) => `${id} ${replicas}`));
+    await new Promise(setImmediate);
+    return [SERVER, ...ids.flatMap((_, n) => [n + 1, found(), 1])];
+  };
+  const run = async (call: Call, decode: (reply: unknown, sentAt: number, receivedAt: number) => unknown): Promise<unknown> => {
+    if (call.script.name === 'renew') return decode(await renewed(call, 0), 1_000, 1_000);
     calls.push(call);
     await new Promise(setImmediate);
     await hold;
     const said = answer(call);
     return decode([SERVER, ...(said.length > 0 ? said : call.keys.filter((_, n) => n % 3 === 0).flatMap(() => BACK))], 1_000, 1_000);
   };
-  const renew = async (requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> => {
-    renewals.push(requests.map(({ id, minReplicas }) => `${id} ${minReplicas}`));
-    await new Promise(setImmediate);
-    return requests.map(found);
-  };
+  const runAcknowledged = async (call: Call, replicas: number, decode: (reply: unknown, acknowledged: number, sentAt: number) => unknown): Promise<unknown> =>
+    decode(await renewed(call, replicas), replicas, 1_000);
   const server = {
-    runner: { run }, keys, trust, clock, node: 'a:6379', maxLeaseMs: 60_000, recoveryMs, timeoutMs: 2_000,
+    runner: { run, runAcknowledged }, keys, trust, clock, node: 'a:6379', maxLeaseMs: 60_000, recoveryMs, timeoutMs: 2_000,
     memories: { knownOf: () => MEMORY, isOutdated: (_group: number, memory: string) => memory !== MEMORY, connection: 5 },
-  } as unknown as ServerView;
+  };
   const releases = { release: async (holder: unknown) => void released.push(holder) };
   const recovery = { compare: (...given: unknown[]) => void compared.push(given) };
-  return { calls, renewals, released, compared, clock, trust, renew: (...requests: readonly RenewRequest[]) => bringingBack(server, { renew }, releases, recovery).renew(requests) };
+  return { calls, renewals, released, compared, clock, trust, renew: (...requests: readonly RenewRequest[]) => renewalsOf(server, releases, recovery).renew(requests) };
 }
 
 function lease(key: string, how: Partial<HeldLease> = {}, more: Partial<RenewRequest> = {}): RenewRequest {
@@ -95,10 +102,9 @@ function lease(key: string, how: Partial<HeldLease> = {}, more: Partial<RenewReq
 const back = { kind: 'renewed', trustedUntil: trustOf(2_500, 1_000), contended: false, memory: MEMORY };
 
 describe('A lease that a renewal does not find', () => {
-  it('that came too late is sent once more, now that the time of the server is known, and no third time', async () => {
-    const { calls, renew } = stage({ isTimeKnown: false, answer: ({ keys: asked }) => (asked.length === 6 ? [2, 0, 0, 0, ...BACK] : [2, 0, 0, 0]) });
+  it('that came too late is told so, in a command with others that came in time', async () => {
+    const { renew } = stage({ answer: () => [2, 0, 0, 0, ...BACK] });
     const [one, two] = await renew(lease('a'), lease('b'));
-    expect([calls.map((call) => call.keys.length), calls.map((call) => call.args[1]!.split(' ')[1])]).toEqual([[6, 3], ['1', String(SERVER + 891)]]);
     expect(one).toMatchObject({ kind: 'unknown', cause: { message: expect.stringContaining('it came after the end of the lease') } });
     expect(two).toEqual(back);
   });
@@ -109,7 +115,7 @@ describe('A lease that a renewal does not find', () => {
     expect(calls.map((call) => call.keys.length)).toEqual([180, 3]);
     const answers = gate<void>();
     const many = stage({ hold: answers.promise });
-    const all = many.renew(...Array.from({ length: 18 * 60 }, (_, n) => lease(`k${n}`)));
+    const all = many.renew(...Array.from({ length: 18 * 60 }, (_, n) => lease(`k${n}`, { memory: 'another' })));
     for (let n = 0; n < 5; n += 1) await new Promise(setImmediate);
     expect(many.calls).toHaveLength(16);
     answers.open();
@@ -118,9 +124,9 @@ describe('A lease that a renewal does not find', () => {
   });
 
   it('is counted by the replicas that have it, when it asks for them', async () => {
-    const answers: RenewOutcome[] = [{ kind: 'lost' }, { kind: 'renewed', trustedUntil: 1_500, contended: true }];
-    const { renewals, renew } = stage({ found: () => answers.shift()! });
-    expect(await renew(lease('k', {}, { minReplicas: 1 }))).toEqual([{ kind: 'renewed', trustedUntil: 1_500, contended: true, memory: MEMORY }]);
+    const left = [-1, 600];
+    const { renewals, renew } = stage({ found: () => left.shift()! });
+    expect(await renew(lease('k', {}, { minReplicas: 1 }))).toEqual([{ kind: 'renewed', trustedUntil: trustOf(600, 1_000), contended: true, memory: MEMORY }]);
     expect(renewals).toEqual([['p.k 1'], ['p.k 1']]);
     const lost = stage();
     expect(await lost.renew(lease('k', {}, { minReplicas: 1 }), lease('j'))).toEqual([{ kind: 'lost' }, back]);
