@@ -6,37 +6,25 @@
  * Every command but renew and inspect settles the lock: it drops holders and waiters whose time is over, and grants the lock to the
  * waiters whose turn it is. So the queue behind a holder that crashed is served by the next command on the lock.
  *
+ * Turns are phase-fair: phases of writing and of reading alternate. A write phase has one holder. A read phase has all readers that
+ * waited when it began, and those that come while no writer waits. So neither side starves the other.
+ *
+ *     free ──▶ write phase ──▶ read phase (all waiting readers) ──▶ write phase (the first waiting writer) ──▶ …
+ *
+ * A phase for which nobody waits is left out. A lock with permits has one phase, of writing, with up to so many holders at a time. A
+ * lock without holders has no record, because its waiters are granted it at once.
+ *
  *     acquire ──▶ granted ───────────────┐            release   takes an id away, holding or waiting
  *        │                               ▼            renew     never creates, never revives, never shortens
  *        └─────▶ waiting ──▶ pushed grant, short until its first renewal
  */
-import type { LockState } from '../../core/port/lock-state.js';
+import type { LockMode } from '../../core/port/lock-options.js';
+import { type LockState, untilFree } from '../../core/port/lock-state.js';
 import {
-  FIRST_LEASE_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type HeartbeatOutcome, type HolderRef, type ReleaseRequest, type RenewOutcome,
-  type RenewRequest, type Wake,
+  FIRST_LEASE_MS, MAX_HOLDS_OF_OWNER, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type HeartbeatOutcome, type HolderRef,
+  type ReleaseRequest, type RenewOutcome, type RenewRequest, type Wake,
 } from '../../core/port/lock-store.js';
-import {
-  describe,
-  grantOf,
-  holderOf,
-  holderOwnedBy,
-  firstInLine,
-  isContended,
-  isFullFor,
-  isMeantBy,
-  lastEnd,
-  leaseEnd,
-  leave,
-  mayJoin,
-  newRecord,
-  nextEnd,
-  prune,
-  waiterOf,
-  whoseTurn,
-  type Holder,
-  type LockRecord,
-  type Waiter,
-} from './lock-record.js';
+import { isTicketId } from '../../core/port/ticket.js';
 
 /** The time that a command is given: `ms` for leases, by the clock of their holders; and `us` of the wall clock for fences, so that they go on rising after a restart. */
 export interface Instant {
@@ -52,6 +40,39 @@ type Late = { readonly kind: 'late' };
 
 /** When asking again may make sense, in ms, as the port wants it said. Nobody goes by it: whoever waits has a place here. */
 const BUSY_RETRY_MS = 25;
+
+interface Holder {
+  readonly id: string;
+  /** The first of the fences that are reserved for this holder, and how many there are. */
+  readonly fence: number;
+  readonly fences: number;
+  /** The last instant at which the lock is taken, in ms of the machine's time: the lease has ended `graceMs` before. */
+  end: number;
+  graceMs: number;
+  /** The lock stays taken until this instant, even if it is released before (`minHoldMs`). */
+  readonly minEnd: number;
+  /** Whether it was released before `minEnd`: the hold is over, but the lock stays taken until `end`. */
+  released: boolean;
+  readonly owner: string | undefined;
+  readonly label: string | undefined;
+}
+
+interface Waiter {
+  readonly request: AcquireRequest;
+  /** The last instant at which the waiter has its place, unless a heartbeat comes before. */
+  end: number;
+}
+
+/** What is stored of a lock. The two queues are Maps, which keep the order of arrival. */
+interface LockRecord {
+  readonly key: string;
+  /** The phase: how the present holders hold the lock, or the last ones held it. */
+  mode: LockMode;
+  /** How many may hold it at a time; undefined for a lock without permits. */
+  readonly permits: number | undefined;
+  readonly holders: Map<string, Holder>;
+  readonly waiting: { readonly read: Map<string, Waiter>; readonly write: Map<string, Waiter> };
+}
 
 /** What both an acquire and a heartbeat may answer. */
 type GrantOrPlace = Extract<HeartbeatOutcome, { kind: 'granted' | 'waiting' }>;
@@ -75,10 +96,8 @@ export class LockMachine {
   private answer(request: AcquireRequest, at: Instant): AcquireAnswer {
     const lock = this.settle(request.key, at);
     if (lock === undefined) return this.grantNow(request, this.open(request), at);
-    const held = holderOf(lock, request.id);
-    if (held !== undefined) return { kind: 'granted', grant: grantOf(lock, held) };
-    const place = waiterOf(lock, request.id);
-    if (place !== undefined) return this.besideOwner(lock, place, at) ?? keepPlace(lock, place, at);
+    const present = this.present(lock, request.id, at);
+    if (present !== undefined) return present;
     if (lock.permits !== request.permits) return { kind: 'permits', permits: lock.permits };
     const kin = holderOwnedBy(lock, request.owner);
     if (kin !== undefined) {
@@ -117,11 +136,15 @@ export class LockMachine {
   /** Keeps a waiter's place in the queue, or returns its grant, whose wake may have been lost. */
   heartbeat(ref: HolderRef, at: Instant): HeartbeatOutcome {
     const lock = this.settle(ref.key, at);
-    const held = lock && holderOf(lock, ref.id);
-    if (lock !== undefined && held !== undefined) return { kind: 'granted', grant: grantOf(lock, held) };
-    const place = lock && waiterOf(lock, ref.id);
-    if (lock === undefined || place === undefined) return { kind: 'gone' };
-    return this.besideOwner(lock, place, at) ?? keepPlace(lock, place, at);
+    return (lock && this.present(lock, ref.id, at)) ?? { kind: 'gone' };
+  }
+
+  /** What an id has: a hold, or a place, which it keeps by asking. */
+  private present(lock: LockRecord, id: string, at: Instant): GrantOrPlace | undefined {
+    const held = holderOf(lock, id);
+    if (held !== undefined) return { kind: 'granted', grant: grantOf(lock, held) };
+    const place = waiterOf(lock, id);
+    return place && (this.besideOwner(lock, place, at) ?? keepPlace(lock, place, at));
   }
 
   /** Releases a hold or leaves the queue. It is one command for both, because a waiter that gives up may have been granted just before. */
@@ -208,7 +231,7 @@ export class LockMachine {
   }
 
   private open({ key, mode, permits }: AcquireRequest): LockRecord {
-    const lock = newRecord(key, mode, permits);
+    const lock: LockRecord = { key, mode, permits, holders: new Map(), waiting: { read: new Map(), write: new Map() } };
     this.locks.set(key, lock);
     return lock;
   }
@@ -220,9 +243,8 @@ export class LockMachine {
   /** Grants the lock to waiters and wakes them. Their leases are short until the first renewal, because a waiter may have died. */
   private push(lock: LockRecord, waiters: readonly Waiter[], at: Instant): void {
     const entered = waiters.map((waiter) => {
-      lock.waiting[waiter.mode].delete(waiter.id);
-      lock.mode = waiter.mode;
-      return this.enter(lock, waiter, Math.min(waiter.leaseMs, FIRST_LEASE_MS), at);
+      lock.mode = waiter.request.mode;
+      return this.enterFromQueue(lock, waiter, at);
     });
     // The wakes are made after all have entered, because `contended` says whether others still wait then.
     for (const holder of entered) this.wake({ kind: 'granted', key: lock.key, id: holder.id, grant: grantOf(lock, holder) });
@@ -230,16 +252,20 @@ export class LockMachine {
 
   /** Grants to a waiter whose owner was granted the lock after it had queued, but no write beside readers, and no hold above the limit. */
   private besideOwner(lock: LockRecord, place: Waiter, at: Instant): GrantOrPlace | undefined {
-    const kin = holderOwnedBy(lock, place.owner);
-    if (kin === undefined || (lock.mode === 'read' && place.mode === 'write') || isFullFor(lock, place.owner)) return undefined;
-    lock.waiting[place.mode].delete(place.id);
-    const holder = this.enter(lock, place, Math.min(place.leaseMs, FIRST_LEASE_MS), at, kin.fence);
-    return { kind: 'granted', grant: grantOf(lock, holder) };
+    const { mode, owner } = place.request;
+    const kin = holderOwnedBy(lock, owner);
+    if (kin === undefined || (lock.mode === 'read' && mode === 'write') || isFullFor(lock, owner)) return undefined;
+    return { kind: 'granted', grant: grantOf(lock, this.enterFromQueue(lock, place, at, kin.fence)) };
   }
 
-  private enter(lock: LockRecord, who: AcquireRequest | Waiter, lengthMs: number, at: Instant, sharedFence?: number): Holder {
-    const { id, minHoldMs, graceMs = 0, owner, label } = who;
-    const fences = sharedFence === undefined ? who.fences : 1;
+  private enterFromQueue(lock: LockRecord, { request }: Waiter, at: Instant, sharedFence?: number): Holder {
+    lock.waiting[request.mode].delete(request.id);
+    return this.enter(lock, request, Math.min(request.leaseMs, FIRST_LEASE_MS), at, sharedFence);
+  }
+
+  private enter(lock: LockRecord, request: AcquireRequest, lengthMs: number, at: Instant, sharedFence?: number): Holder {
+    const { id, minHoldMs, graceMs = 0, owner, label } = request;
+    const fences = sharedFence === undefined ? request.fences : 1;
     const fence = sharedFence ?? this.reserveFences(fences, at);
     const holder = { id, fence, fences, end: at.ms + lengthMs + graceMs, minEnd: at.ms + minHoldMs, graceMs, released: false, owner, label };
     lock.holders.set(id, holder);
@@ -253,10 +279,9 @@ export class LockMachine {
   }
 
   private enqueue(request: AcquireRequest, lock: LockRecord, at: Instant): GrantOrPlace {
-    const { id, mode, leaseMs, minHoldMs, graceMs, fences, owner, label } = request;
     const wasContended = isContended(lock);
-    const place = { id, mode, end: 0, leaseMs, minHoldMs, graceMs, fences, owner, label };
-    lock.waiting[mode].set(id, place);
+    const place = { request, end: 0 };
+    lock.waiting[request.mode].set(request.id, place);
     if (!wasContended) {
       for (const holder of lock.holders.values()) if (!holder.released) this.wake({ kind: 'contended', key: lock.key, id: holder.id });
     }
@@ -281,4 +306,136 @@ function putIn({ holders }: LockRecord, holder: Holder, replaced: Holder | undef
 function takenOver(lock: LockRecord, holder: Holder, at: Instant): AcquireAnswer {
   const { owner, minEnd } = holder;
   return { kind: 'granted', grant: grantOf(lock, holder), taken: { owner, permits: lock.permits, minHoldMs: Math.max(0, minEnd - at.ms), end: leaseEnd(holder) } };
+}
+
+/** Drops holders and waiters whose time is over. An `end` is the last instant at which they still count. */
+function prune(lock: LockRecord, now: number): void {
+  dropEnded(lock.holders, now);
+  dropEnded(lock.waiting.read, now);
+  dropEnded(lock.waiting.write, now);
+}
+
+function dropEnded(records: Map<string, { readonly end: number }>, now: number): void {
+  for (const [id, record] of records) if (record.end < now) records.delete(id);
+}
+
+/** The holder with this id, if it has not released. */
+function holderOf(lock: LockRecord, id: string): Holder | undefined {
+  const holder = lock.holders.get(id);
+  return holder?.released === true ? undefined : holder;
+}
+
+function waiterOf(lock: LockRecord, id: string): Waiter | undefined {
+  return lock.waiting.read.get(id) ?? lock.waiting.write.get(id);
+}
+
+/** A holder of this owner, whose hold its next request may join. */
+function holderOwnedBy(lock: LockRecord, owner: string | undefined): Holder | undefined {
+  if (owner === undefined) return undefined;
+  for (const holder of lock.holders.values()) if (holder.owner === owner && !holder.released) return holder;
+  return undefined;
+}
+
+/** Whether the owner has as many holds as there may be. Their number is bounded, because the scripts read all of them. */
+function isFullFor(lock: LockRecord, owner: string | undefined): boolean {
+  let holds = 0;
+  for (const holder of lock.holders.values()) if (holder.owner === owner && !holder.released) holds++;
+  return holds >= MAX_HOLDS_OF_OWNER;
+}
+
+function isContended(lock: LockRecord): boolean {
+  return lock.waiting.read.size > 0 || lock.waiting.write.size > 0;
+}
+
+/**
+ * Whether a new request may share a lock that is held: a reader with readers, unless a writer waits; one for a permit when one is
+ * free, because those who waited for it have it already.
+ */
+function mayJoin(lock: LockRecord, mode: LockMode): boolean {
+  if (lock.permits !== undefined) return lock.holders.size < lock.permits;
+  return mode === 'read' && lock.mode === 'read' && lock.waiting.write.size === 0;
+}
+
+/** The waiters whose turn it is now, in a pruned record: none, one writer, all readers that wait, or one for each free permit. */
+function whoseTurn(lock: LockRecord): readonly Waiter[] {
+  const { read, write } = lock.waiting;
+  if (lock.permits !== undefined) return [...write.values()].slice(0, lock.permits - lock.holders.size);
+  if (lock.holders.size > 0) {
+    // Readers wait while readers hold the lock only because a writer waits. If none does, the writer gave up, and they may enter.
+    return lock.mode === 'read' && write.size === 0 ? [...read.values()] : [];
+  }
+  if (read.size > 0 && (lock.mode === 'write' || write.size === 0)) return [...read.values()];
+  return [...write.values()].slice(0, 1);
+}
+
+/** The waiter that will be served next, if no other request comes. */
+function firstInLine(lock: LockRecord): Waiter | undefined {
+  const [reader] = lock.waiting.read.values();
+  const [writer] = lock.waiting.write.values();
+  return lock.mode === 'write' ? (reader ?? writer) : (writer ?? reader);
+}
+
+/** The last instant of a holder's lease, before its grace. */
+function leaseEnd({ end, graceMs }: Holder): number {
+  return end - graceMs;
+}
+
+/** What a holder is told that it has. */
+function grantOf(lock: LockRecord, holder: Holder): Grant {
+  const { fence, fences } = holder;
+  return { fence, fences, mode: lock.mode, trustedUntil: leaseEnd(holder), contended: isContended(lock) };
+}
+
+/** The last instant at which the lock is taken, if no holder renews or releases it. */
+function lastEnd(lock: LockRecord): number {
+  let last = -Infinity;
+  for (const holder of lock.holders.values()) last = Math.max(last, holder.end);
+  return last;
+}
+
+/** The last instant before somebody can be let in, if no holder renews or releases: of a lock with permits that of the first to end. */
+function nextEnd(lock: LockRecord): number {
+  if (lock.permits === undefined) return lastEnd(lock);
+  return Math.min(...[...lock.holders.values()].map(({ end }) => end));
+}
+
+/** Whether a holder is meant by this fence. A process may hand a permit on under a fence that was reserved with another of its permits. */
+function isMeantBy(lock: LockRecord, { fence: first, fences }: Holder, fence: number): boolean {
+  return fence === first || (lock.permits === undefined && fence > first && fence < first + fences);
+}
+
+/** Takes an id out of the lock. The lock stays taken for what is left of the holder's minHoldMs, unless its work never began. */
+function leave(lock: LockRecord, id: string, now: number, abandoned = false): boolean {
+  const holder = holderOf(lock, id);
+  if (holder === undefined) return lock.waiting.read.delete(id) || lock.waiting.write.delete(id);
+  if (holder.minEnd > now && !abandoned) {
+    holder.released = true;
+    holder.end = holder.minEnd;
+    holder.graceMs = 0;
+    if (lock.permits === undefined) keepLastReleased(lock);
+  } else {
+    lock.holders.delete(id);
+  }
+  return true;
+}
+
+/** Of any number of readers that owe minHoldMs, that which owes it for longest says for how long the lock stays taken. */
+function keepLastReleased({ holders }: LockRecord): void {
+  const released = [...holders.values()].filter((holder) => holder.released);
+  const last = released.reduce((one, other) => (other.end > one.end ? other : one));
+  for (const { id } of released) if (id !== last.id) holders.delete(id);
+}
+
+/** The state of the lock now, without holders and waiters that have ended but were not dropped yet. */
+function describe(lock: LockRecord, now: number): LockState {
+  const lives = ({ end }: { readonly end: number }): boolean => end >= now;
+  const readers = [...lock.waiting.read.values()].filter(lives);
+  const writers = [...lock.waiting.write.values()].filter(lives);
+  const order = lock.mode === 'write' ? [...readers, ...writers] : [...writers.slice(0, 1), ...readers, ...writers.slice(1)];
+  const waiters = order.map(({ request: { id, mode, label } }) => ({ id, mode, label }));
+  const holders = [...lock.holders.values()]
+    .filter(lives)
+    .map(({ id, fence, owner, label, end, graceMs }) => ({ id, fence, owner, label, ...untilFree(end - now, graceMs), ...(isTicketId(id) && { handedOff: true as const }) }));
+  const isHeld = holders.length > 0;
+  return { key: lock.key, mode: isHeld ? lock.mode : null, permits: isHeld ? lock.permits : undefined, holders, waiters };
 }
