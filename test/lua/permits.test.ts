@@ -1,9 +1,9 @@
 /** What the scripts keep of a lock with permits: its record, who is let in, who is told, and what a server that forgot believes. */
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
-import { bringBackCall, type BringBackArgs } from '../../lib/stores/wire/lua.generated.js';
+import { acquire, addAcquire, bringBackCall, type BringBackArgs, type ScriptArgument } from '../../lib/stores/wire/lua.generated.js';
 import { eventually } from '../support/eventually.js';
-import { LuaServer, type LuaLock } from '../support/lua-server.js';
+import { acquireArguments, type AcquireArguments, LuaServer, type LuaLock } from '../support/lua-server.js';
 import { forAll } from '../support/started.js';
 
 const listeners: Redis[] = [];
@@ -58,6 +58,23 @@ describe('A lock with permits', () => {
     expect(await lock.holders()).toEqual(['p.2', 'live.1']);
     await lock.release('p.2');
     expect(await lock.holders()).toEqual(['live.1', 'gone.1']);
+  });
+});
+
+describe('Requests of one command for one lock', () => {
+  it('are answered by what those before them left, whether that was a refusal or a grant', async () => {
+    const lock = lua.lock('bundled');
+    await lock.acquire('p.1', { permits: 3 });
+    await lock.acquire('p.2', { permits: 3 });
+    const [keys, args]: [string[], ScriptArgument[]] = [[], []];
+    const asked: [string, AcquireArguments][] = [
+      ['q.1', { permits: 2 }], ['q.2', { permits: 2 }], ['q.3', { permits: 3, queue: 0 }], ['q.4', { permits: 3, queue: 0 }], ['q.5', { permits: 4 }], ['q.6', { permits: 3 }],
+      ['q.7', { permits: 3, queue: 0 }], ['q.8', { permits: 3, queue: 0, replaces: 'p.1' }], ['q.9', { permits: 2, replaces: 'p.2' }],
+    ];
+    for (const [id, how] of asked) addAcquire(keys, args, lock, acquireArguments(id, how));
+    const replies = (await lua.run({ script: acquire, keys, args })) as unknown as number[][];
+    expect(replies.map(([code]) => code)).toEqual([8, 8, 1, 3, 8, 2, 3, 3, 8]);
+    expect(await lock.holders()).toEqual(['q.3', 'q.6']);
   });
 });
 

@@ -54,6 +54,13 @@ describe('Whoever was told that a lock is held, and asks again when the server h
     await over.takes('w.1', { ...RECOVERS, told: long.replace('0,', '20001,') });
   });
 
+  it('keeps the lock from others also when it does not wait itself', async () => {
+    const lock = lua.lock('si12');
+    const told = await forgotten(lock, ['h.1']);
+    await toldBy(lock, 'w.1', { told });
+    await toldBy(lock, 'n.1');
+  });
+
   it('has a place in the queue while the server recovers, as it had before', async () => {
     const lock = lua.lock('si3');
     const told = await forgotten(lock, ['h.1']);

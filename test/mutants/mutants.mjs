@@ -128,6 +128,8 @@ const list = [
   ['floors without end', lua('shared/next-fence'), 'math.min(floor, HIGHEST_FLOOR)', 'floor', 'S2: a forged floor uses up all fences', 'test/stores/redis/forged-messages'],
   ['holds of an owner without end', lua('shared/lock-record'), 'return holds >= MAX_HOLDS_OF_OWNER', 'return false', 'P13: scripts take as long as an owner likes', 'test/stores/redis/many-holds'],
   ['holds from before the server forgot share a fence', lua('shared/lock-record'), 'if holder.fence >= since * 1000 then', 'if holder.fence >= 0 then', 'S2: a hold of an owner that a failover brought back, a fence lower than one that was granted since', 'test/lua/bring-back'],
+  ['a refusal forgets what it replaced', lua('acquire'), "code > 2 and replaces == '-' and", 'code > 2 and', 'L4: a permit that was given back stays taken', 'test/lua/permits'],
+  ['a refusal forgets what it told', lua('acquire'), ' and not lock.standsIn and #lock.told', ' and #lock.told', 'S7: who was refused the lock tells of its holder, and the next is granted it', 'test/lua/stand-in'],
   ['nobody is heard of', lua('bring-back'), "if holder and lease.owner ~= '-' and lock.mode ~= 'p' then holder.heardOf = now end", '', 'P13: an owner whose holds came back has another fence for each further one', 'test/lua/bring-back'],
   ['a line for each reader that owes', lua('shared/lock-record'), '    keepLastReleased(lock)\n', '', 'minHoldMs: the record grows with each reader', 'test/contract/redis-store.contract'],
   ['one refusal for all', lua('shared/refusal'), "return { 'refused', reply }", 'error(reply, 0)', 'a damaged key fails the locks beside it', 'test/stores/wire/damaged-keys'],

@@ -98,9 +98,10 @@ const sharedLockRecord = `local function whole(holder)
   holder.ending, holder.minEnd = math.min(holder.ending, latest + holder.graceMs), math.min(tonumber(minEnd), latest)
   return holder
 end
-local function parseLock(text, request)
-  local mode, permits, holders = string.sub(text, 1, 1), 0, {}
-  if mode == 'p' then permits = tonumber(string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)) end
+local lastText, lastHolders
+local function holdersIn(text)
+  if text == lastText then return lastHolders end
+  local holders = {}
   local latest, at, count, sub, find = now + USUAL_LEASE_MS, #text > 4 and 5, 0, string.sub, string.find
   while at do
     local stop = find(text, '\\n', at, true)
@@ -112,6 +113,12 @@ local function parseLock(text, request)
     end
     at = stop and stop + 1
   end
+  return holders
+end
+local function parseLock(text, request)
+  local mode, permits, holders = string.sub(text, 1, 1), 0, holdersIn(text)
+  if mode == 'p' then permits = tonumber(string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)) end
+  lastText = nil
   return {
     text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', marked = string.sub(text, 2, 2) == '2',
     holders = holders,
@@ -700,7 +707,7 @@ end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '0b4f2ba183532250d02a8615ae4bb890fe664e1a',
+  sha1: '60dd29d874abaa8987c7f30a5d91bf853da1f9a2',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -823,7 +830,11 @@ local function grantOrPlace(request)
   lock.asking[request.id], lock.standsIn = true, request.told ~= '-' and standIn(lock, request)
   settle(lock)
   local code, holder = answer(lock, request)
-  closeLock(lock)
+  if code > 2 and replaces == '-' and recoversForMs == 0 and not lock.standsIn and #lock.told == 0 then
+    lastText, lastHolders = lock.text, lock.holders
+  else
+    closeLock(lock)
+  end
   if code == 1 then
     return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, newMemory }
   end
@@ -1072,7 +1083,7 @@ export function readAgree(reply: ReplyItems, at = 0, code = Number(reply[at])): 
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '482263b3e07a3f699c905344e5854636f042f997',
+  sha1: '14a409c0d12c4485ba8501021c585c9d9ef90ff8',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1254,7 +1265,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: '0603b850f5a44dea5e2a009f9336dd794edbf73e',
+  sha1: '0076f4b51a7b3a686a201562427d2b3d1d2ee2ce',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1346,7 +1357,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: '5d459c88ccaf6e26089e083710800ba07a389f90',
+  sha1: '1665697b23a085a641145688a65f27f668447b15',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1432,7 +1443,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: '408978bacae5f82b41a5082d23ab4362283f6eee',
+  sha1: 'cf0a6194295c1e82fa5575b73435bfdd168132d4',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -1574,7 +1585,7 @@ export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
 
 export const inspect: LuaScript = {
   name: 'inspect',
-  sha1: 'f509ce6197e9eda410dbc747c31633d709bd2dcf',
+  sha1: '48a4f2c2847c86bab0e574c5bda0643383d1ab30',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
@@ -1729,7 +1740,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '676f05f84a5c6c454ebc46c77e2ed41bb5a6bea0',
+  sha1: '1f162a0185b0ff0e64308c8695ea096768efb24b',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1823,7 +1834,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew: LuaScript = {
   name: 'renew',
-  sha1: '98d7b1d5108a5f48c380251820fdef4f9d17b832',
+  sha1: 'b79e635efdba84be1cfab9cf1dd12eaaacb1cef1',
   source: `local lockKeys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -1933,7 +1944,7 @@ export function readRenewNews(reply: ReplyItems, at = 0): RenewNews {
 
 export const vote: LuaScript = {
   name: 'vote',
-  sha1: '1f1d012ea8917ec4969974a86b2712039b7b73ff',
+  sha1: '4c0a696f18b206a54210e4c3ac4dc7f6c9f90552',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}

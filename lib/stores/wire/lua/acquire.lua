@@ -182,7 +182,12 @@ local function grantOrPlace(request)
   lock.asking[request.id], lock.standsIn = true, request.told ~= '-' and standIn(lock, request)
   settle(lock)
   local code, holder = answer(lock, request)
-  closeLock(lock)
+  -- A refusal changes nothing, and requests of one command that are all refused a lock read its record once.
+  if code > 2 and replaces == '-' and recoversForMs == 0 and not lock.standsIn and #lock.told == 0 then
+    lastText, lastHolders = lock.text, lock.holders
+  else
+    closeLock(lock)
+  end
   if code == 1 then
     return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, newMemory }
   end

@@ -41,9 +41,12 @@ local function whole(holder)
   return holder
 end
 
-local function parseLock(text, request)
-  local mode, permits, holders = string.sub(text, 1, 1), 0, {}
-  if mode == 'p' then permits = tonumber(string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)) end
+-- The record that was read last, if the script left it as it was.
+local lastText, lastHolders
+
+local function holdersIn(text)
+  if text == lastText then return lastHolders end
+  local holders = {}
   local latest, at, count, sub, find = now + USUAL_LEASE_MS, #text > 4 and 5, 0, string.sub, string.find
   while at do
     local stop = find(text, '\n', at, true)
@@ -55,6 +58,13 @@ local function parseLock(text, request)
     end
     at = stop and stop + 1
   end
+  return holders
+end
+
+local function parseLock(text, request)
+  local mode, permits, holders = string.sub(text, 1, 1), 0, holdersIn(text)
+  if mode == 'p' then permits = tonumber(string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)) end
+  lastText = nil
   return {
     text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', marked = string.sub(text, 2, 2) == '2',
     holders = holders,
