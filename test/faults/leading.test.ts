@@ -1,8 +1,9 @@
-/** Leaders in processes of their own that are restarted, stopped and blocked. */
+/** Leaders in processes of their own that are restarted, killed, stopped, blocked and cut off. */
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { LockModuleOptions } from '../../lib/nest/lock-module-options.js';
 import { startCandidate, type Candidate, type ToldTerm } from '../support/candidate.js';
 import { eventually } from '../support/eventually.js';
+import { startFlakyProxy } from '../support/flaky-proxy.js';
 import { startRedis } from '../support/redis-server.js';
 import { forAll } from '../support/started.js';
 
@@ -16,6 +17,7 @@ const ROUNDS = 3;
 const candidates: Candidate[] = [];
 
 const redis = forAll(startRedis);
+const proxy = forAll(() => startFlakyProxy(redis.port));
 
 afterEach(async () => {
   await Promise.all(candidates.splice(0).map((candidate) => candidate.kill()));
@@ -48,13 +50,13 @@ async function nextAfter(fence: number): Promise<{ leader: Candidate; term: Told
   return found!;
 }
 
-/** No two terms were trusted at one time, and their fences rise. */
-function expectOneAfterTheOther(): void {
+/** No two terms were trusted at one time, and their fences rise. What a killed process did not tell ended before the kill. */
+function expectOneAfterTheOther(killedAt = Infinity): void {
   const terms = allTerms();
   for (const [n, next] of terms.slice(1).entries()) {
     const before = terms[n]!;
     expect(next.fence).toBeGreaterThan(before.fence);
-    expect(next.from).toBeGreaterThan(before.until!);
+    expect(next.from).toBeGreaterThan(before.until ?? killedAt);
   }
 }
 
@@ -80,6 +82,16 @@ describe('A role', () => {
     expectOneAfterTheOther();
   });
 
+  it('has its next leader within a lease and a second after the present one was killed', async () => {
+    await Promise.all([start(), start(), start()]);
+    const { leader, term } = await nextAfter(0);
+    const killedAt = now();
+    await leader.kill();
+    const next = await nextAfter(term.fence);
+    expect(next.term.from - killedAt).toBeLessThan(FAILOVER_MS);
+    expectOneAfterTheOther(killedAt);
+  });
+
   it('has its next leader within a lease and a second after the present one was stopped, which finds out before it goes on', async () => {
     await Promise.all([start(), start(), start()]);
     const { leader, term } = await nextAfter(0);
@@ -103,6 +115,23 @@ describe('A role', () => {
     expect(next.term.from - blockedAt).toBeLessThan(FAILOVER_MS);
     expect(await ledAfterwards).toBe(false);
     await eventually(() => expect(leader.terms[0]!.endedAt).toBeDefined());
+    expectOneAfterTheOther();
+  });
+
+  it('has its next leader within a lease and a second after the connection of the present one was cut, which is told before', async () => {
+    await start({ redis: proxy.url });
+    const { leader, term } = await nextAfter(0);
+    await Promise.all([start(), start()]);
+    const cutAt = now();
+    await proxy.cut();
+    const next = await nextAfter(term.fence);
+    expect(next.term.from - cutAt).toBeLessThan(FAILOVER_MS);
+    await eventually(() => expect(leader.terms[0]!.endedAt).toBeDefined());
+    expect(leader.terms[0]!.toldAt).toBeLessThan(next.term.from);
+    await proxy.heal();
+    // It stands again, and leads when the others have gone.
+    await Promise.all(candidates.filter((candidate) => candidate !== leader).map((candidate) => candidate.close()));
+    expect((await nextAfter(next.term.fence)).leader).toBe(leader);
     expectOneAfterTheOther();
   });
 });
