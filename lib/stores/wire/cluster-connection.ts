@@ -103,6 +103,8 @@ export class ClusterConnection extends Listened {
     for (let left = MAX_WAITS; ; left--) {
       const node = this.serving(redisKey);
       if (node !== undefined) return { to: node };
+      // Who opens no store, as the command line, is served when it asks again.
+      if (!this.state.isOpen && !this.closed) this.start().catch(() => {});
       if (left === 0 || !this.state.isOpen || this.closed) throw new Error(NOT_CONNECTED);
       void this.refresh();
       await delay(this.needs.clock, NEXT_TRY_MS);
