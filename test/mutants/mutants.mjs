@@ -106,7 +106,6 @@ const list = [
   ['a command for each permit', wire('bundles'), 'request.lockKey === lockKey && !(sharesLock && request.sharesLock)', 'request.lockKey === lockKey', 'P17: permits that are given back together cost a command each', 'test/stores/redis/bundled-calls'],
   ['any order within a command', redis('acquiring'), 'this.sharesLock = request.replaces !== undefined;', 'this.sharesLock = true;', 'L1: requests for one lock overtake each other', 'test/stores/redis/bundled-calls'],
   ['a permit passes those who wait for ever', core('queue/key-queue'), 'const handsOn = this.isStaying(now);', 'const handsOn = this.permits !== undefined;', 'P17: a process keeps a permit while others wait', 'test/core/queue/permits-in-turn'],
-  ['permits handed on beside those of others', core('lease/store-lease'), ' || this.options.permits !== undefined', '', 'S2: a fence is below that of another process', 'test/core/queue/permits-in-turn'],
   ['requests of callers who left', core('queue/key-queue'), 'if (this.requests.length > this.line.size) this.drop(this.requests.at(-1)!);', '', 'L5: who gives up stays in the queue', 'test/core/queue/permits'],
   ['a second permit inside a hold', core('hold/hold'), 'if (this.options.permits !== permits) throw', 'if (false as boolean) throw', 'P17: a call inside a hold names another number', 'test/core/queue/permits'],
   ['upgrade', lua('shared/lock-record'), "if lock.mode == 'r' and who.mode == 'w' then return 4 end", '', 'P13: an owner reads and asks to write', 'test/contract/redis-store-simulated'],
@@ -265,7 +264,7 @@ const list = [
   ['no proposal above what was seen', redlock('ballot'), 'Math.max(floors.of(spot.group) + 1, Math.floor(clock.wallNow()) * 1_000)', 'Math.min(floors.of(spot.group) + 1, 1)', 'S2: nodes that lost their counters', 'test/stores/redlock/lost-memory'],
   ['admitted without fences', redlock('redlock-node'), 'Math.max(floors.of(group), ...answers.map(([{ fences }]) => fences[group]!))', '0 * (answers.length + floors.of(group))', 'S2: a node that lost its counters', 'test/stores/redlock/lost-memory'],
   ['votes are not taken back', redlock('ballot'), 'ballot.markToKeep);\n    this.withdraw();', 'ballot.markToKeep);', 'L: split votes block each other for a lease', 'redlock:calm'],
-  ['looked at once', redlock('redlock-node'), 'if (!this.isOpen) this.makeStore();', 'if (!this.isOpen) return;', 'S6: a node that was not fit at boot never votes', 'test/stores/redlock/returning-nodes'],
+  ['looked at once', redlock('redlock-node'), 'if (!this.isOpen) this.makeStore();', 'if (!this.isOpen) return;', 'S6: a node that was not fit at boot never votes', 'test/stores/redlock/failing-nodes'],
   ['lost with a minority', redlock('ballot'), ' && !(kept.length > 0 && mayGoOn)', '', 'availability: one node of three that granted ends a lease', 'test/stores/redlock/quorum-renewals'],
   ['revives what was released', redlock('ballot'), ' && ballot.takenOn === 0', '', 'forceRelease: taken back by its holder', 'test/stores/redlock/quorum-renewals'],
   // What is told
@@ -322,7 +321,7 @@ const list = [
   ['a late copy takes the lock away', lua('force-release'), 'if now > notAfter then return { 2, now } end', '', 'S5: a forced release that failed hits a later holder', 'test/lua/other-verbs'],
   ['a late copy after silence', redis('releases'), 'notAfter: notAfter || LONG_AGO', 'notAfter: notAfter || 9_999_999_999_999', 'S5: acts whenever it comes', 'test/stores/redis/held-up-requests'],
   ['forced again on advice', wire('store-failure'), 'retryable: !isForOperator && !namesNobody', 'retryable: !isForOperator', 'a forced release is made again, and hits the next holder', 'test/stores/redis/held-up-requests'],
-  ['forced again on the advice of nodes', redlock('quorum'), 'retryable: !isForOperator && !namesNobody', 'retryable: !isForOperator', 'the same on a Redlock', 'test/stores/redlock/forced-releases'],
+  ['forced again on the advice of nodes', redlock('quorum'), 'retryable: !isForOperator && !namesNobody', 'retryable: !isForOperator', 'the same on a Redlock', 'test/stores/redlock/quorum'],
   // Of ten that somebody planted who knew none of the others, these lived
   ['unsubscribed waits go on', 'lib/nest/lock.interceptor.ts', 'subscriber.add(() => stopped.abort());', '', 'a reader that left waits on for the lock', 'test/nest/observable'],
   ['handed on beyond maxHoldMs', core('lease/store-lease'), 'leftMs > wanted.maxHoldMs || ', '', 'a caller that hangs keeps the lock for longer than its maxHoldMs', 'test/core/queue/local-queue'],

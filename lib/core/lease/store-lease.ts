@@ -372,7 +372,8 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     if (!this.lastsFor(wanted, now)) return false;
     // Readers join at any time; while a writer waits anywhere, only those that had waited when this phase of reading began.
     if (this.options.mode === 'read') return !this.contended || arrival <= this.phase;
-    if (this.users > 0 || handOn === 1 || this.options.permits !== undefined || !this.hasFences) return false;
+    // The lease of a permit has a single fence.
+    if (this.users > 0 || handOn === 1 || !this.hasFences) return false;
     return !this.contended || (this.turns < handOn && now - this.grantedAt < HAND_ON_WINDOW_MS);
   }
 

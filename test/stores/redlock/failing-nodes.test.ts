@@ -51,6 +51,24 @@ describe('A dead or frozen node', () => {
       }
     });
   });
+
+  it('that is there at boot but does not serve joins when it does, without a new connection', async () => {
+    const sick = masters[2];
+    await sick.command('CONFIG', 'SET', 'min-replicas-to-write', '1');
+    const store = await openRedlock(masters, 'p');
+    const id = newId();
+    expect((await ask(store, 'order:1', id)).kind).toBe('granted');
+    expect(await standing()).toBe(4);
+    await store.release({ key: 'order:1', id });
+    await sick.command('CONFIG', 'SET', 'min-replicas-to-write', '0');
+    await eventually(async () => {
+      const again = newId();
+      await ask(store, 'order:1', again);
+      const stands = await standing();
+      await store.release({ key: 'order:1', id: again });
+      expect(stands).toBe(5);
+    });
+  });
 });
 
 describe('At boot', () => {

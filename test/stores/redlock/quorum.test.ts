@@ -1,6 +1,7 @@
 /** A vote is decided exactly when no vote that is still out can change it: tried on every course of every vote. */
 import { describe, expect, it } from '@jest/globals';
-import { quorumEnd, quorumOf, verdict, type Vote } from '../../../lib/stores/redlock/quorum.js';
+import { LockStoreError } from '../../../lib/core/port/errors.js';
+import { agree, type Hear, quorumEnd, quorumOf, verdict, type Vote } from '../../../lib/stores/redlock/quorum.js';
 
 const WORDS = ['yes', 'no', null] as const;
 type Word = (typeof WORDS)[number];
@@ -68,5 +69,63 @@ describe('quorumEnd', () => {
   it('has never been when fewer than a quorum granted', () => {
     expect(quorumEnd([10, 50], 3)).toBe(-Infinity);
     expect(quorumEnd([], 2)).toBe(-Infinity);
+  });
+});
+
+const NODES = ['a', 'b', 'c', 'd', 'e'].map((name) => ({ name }));
+
+function ask(nodes = NODES, how: Parameters<typeof agree>[4] = {}) {
+  const hears = new Map<string, Hear<string>>();
+  const answer = (name: string, word: string): void => hears.get(name)!(word);
+  const fail = (name: string, retryable = true): void => hears.get(name)!(new LockStoreError('out of order', { retryable, nodes: [{ node: name, reason: 'LOADING' }] }));
+  let settled = 'no';
+  const outcome = agree('a trial', 'k', nodes, ({ name }, hear: Hear<string>) => void hears.set(name, hear), how);
+  outcome.then((word) => (settled = word), (error: Error) => (settled = error.message));
+  const said = async (): Promise<string> => (await new Promise((resolve) => setImmediate(resolve)), settled);
+  return { answer, fail, said, outcome };
+}
+
+describe('A word', () => {
+  it('is agreed on as soon as a quorum said it, and not before', async () => {
+    const { answer, said } = ask();
+    for (const name of ['a', 'c']) answer(name, 'yes');
+    answer('b', 'no');
+    expect(await said()).toBe('no');
+    answer('e', 'yes');
+    expect(await said()).toBe('yes');
+  });
+
+  it('is agreed on only when all have answered, where the caller waits for all', async () => {
+    const { answer, fail, said } = ask(NODES, { waitsForAll: true });
+    for (const name of ['a', 'b', 'c', 'd']) answer(name, 'yes');
+    expect(await said()).toBe('no');
+    fail('e');
+    expect(await said()).toBe('yes');
+  });
+
+  it('has no quorum as soon as the missing answers cannot give it one: the error names every node with its reason', async () => {
+    const { answer, fail, said, outcome } = ask();
+    answer('a', 'yes');
+    answer('b', 'no');
+    fail('c');
+    expect(await said()).toBe('no');
+    fail('d');
+    expect(await said()).toBe("Lock 'k': no quorum of 5 nodes for a trial (a: yes; b: no; c: LOADING; d: LOADING; e: had not answered when the others had decided). It is safe to try again.");
+    await expect(outcome).rejects.toMatchObject({ retryable: true, cause: { message: 'out of order' } });
+  });
+
+  it('that an operator has to help to is not worth another try, unless the others are a quorum', async () => {
+    const [helpless, one] = [ask(NODES.slice(0, 3)), ask(NODES.slice(0, 3))];
+    for (const name of ['a', 'b']) helpless.fail(name, false);
+    await expect(helpless.outcome).rejects.toMatchObject({ retryable: false, message: expect.stringContaining('Another try will not help before an operator has fixed these nodes.') });
+    one.fail('a', false);
+    one.fail('b');
+    await expect(one.outcome).rejects.toMatchObject({ retryable: true });
+  });
+
+  it('about whoever holds the lock is not asked for again without a look', async () => {
+    const { fail, outcome } = ask(NODES.slice(0, 3), { namesNobody: true });
+    for (const name of ['a', 'b']) fail(name);
+    await expect(outcome).rejects.toMatchObject({ retryable: false, message: expect.stringContaining('look with inspect()') });
   });
 });
