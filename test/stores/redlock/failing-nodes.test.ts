@@ -77,6 +77,21 @@ describe('At boot', () => {
     expect(() => makeRedlock([cluster, masters[1].url, masters[2].url] as string[], 'p')).toThrow(/not a Cluster/);
   });
 
+  it('two of five may be down: that is told, and they join when they are there', async () => {
+    const down = masters.slice(0, 2);
+    for (const master of down) await master.kill();
+    const told: string[] = [];
+    const store = await openRedlock(masters, 'p', { maxLeaseMs: 3_000, report: ({ message }) => told.push(message) });
+    expect(told.join()).toContain(`127.0.0.1:${down[0]!.port}`);
+    expect((await ask(store, 'order:1', newId())).kind).toBe('granted');
+    for (const master of down) await master.start();
+    await eventually(async () => {
+      const id = newId();
+      await ask(store, 'order:2', id);
+      expect(((await down[0]!.command('KEYS', '*:l:order:2')) as string[]).length).toBe(1);
+    });
+  });
+
   it('nodes learn the scripts of votes, so that nothing overtakes the first vote', async () => {
     const store = await openRedlock(masters, 'p');
     const sources = async (): Promise<number> => {
