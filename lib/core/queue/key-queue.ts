@@ -8,10 +8,10 @@
  * Only calls with like options follow each other on a lease. Readers are on one lease at the same time. There are several leases when
  * readers took a new one beside an earlier read lease: the readers on the earlier ones go on, and nobody joins them.
  *
- * Calls for a permit, of which the lock has n, stand in a queue with n places: in each is a request or a lease, so that no more is asked for
- * than could be had at a time. Whichever place is free first serves the first call. A permit is not handed on here, because the fence of each
- * hold must be above all that other processes were granted before: the store hands it on, by one command that gives it back and asks for the
- * next call. For `handOn` turns, and for 50 ms, that call gets it before those of other processes.
+ * The queue of a lock with n permits has n places. In each stands a request or a lease, so that the process asks for no more permits than it
+ * could have at a time, and the first place that comes free serves the first call. A permit is not handed on here, because the fence of each
+ * hold must be above all that other processes were granted before. The store hands it on, by one command that gives it back and asks for the
+ * next call: for `handOn` turns, and for 50 ms, that call gets it before those of other processes.
  */
 import { Alarm } from '../lease/schedule.js';
 import { askTheSame, HAND_ON_WINDOW_MS, StoreLease, type LeaseKeeper, type LeaseUser } from '../lease/store-lease.js';
@@ -45,6 +45,8 @@ export class KeyQueue implements CallKeeper, Entry<KeyQueue>, LeaseKeeper, Reque
   /** How many calls had come to the line when the request was made. */
   private arrivalsWhenAsked = 0;
   private isResting = false;
+  /** How many calls have had a permit. */
+  private served = 0;
   /** When to look whether a call behind a writer of this process asks the store by now; made when one first waits so. */
   private later: Alarm | undefined;
   /** Since when permits have come from other processes, and for how many turns they still go on here before these have theirs. */
@@ -132,8 +134,8 @@ export class KeyQueue implements CallKeeper, Entry<KeyQueue>, LeaseKeeper, Reque
     // A call follows when it waits and no request is open for it. Readers follow each other on the current lease only.
     const follows = first && this.requests.length < Math.min(this.line.size, this.permits ?? 1) && (lease === this.lease || this.permits !== undefined);
     if (!follows || lease.owesNothing) return this.giveBack(lease, user);
-    // The lease is handed on in the next turn of the event loop.
-    if (this.isResting) return user.left('released');
+    // The lease is handed on in the next turn of the event loop. A permit is not, and goes back at once.
+    if (this.isResting && this.permits === undefined) return user.left('released');
     const now = this.host.clock.now();
     if (!lease.admits(first.options, now, this.host.handOn, first.arrival)) return this.yield(lease, now, user);
     this.admit(first, lease, now);
@@ -190,15 +192,16 @@ export class KeyQueue implements CallKeeper, Entry<KeyQueue>, LeaseKeeper, Reque
       // A machine that has just woken up may get here before its timers fire. What is found then can change the line and the lease.
       if (this.lease && this.lease.turns > 0) this.host.watchdog.sleep.look(now);
       for (let { first } = this.line; first && !this.isResting; first = this.line.first) {
-        const { lease } = this;
-        if (!lease?.admits(first.options, now, this.host.handOn, first.arrival)) return this.ask(first, now);
+        const lease = this.permits === undefined ? this.lease : this.unusedPermit;
+        if (!lease?.admits(first.options, now, this.host.handOn, first.arrival)) return this.ask(first, lease, now);
         this.admit(first, lease, now);
       }
     }
     if (this.line.first) return;
     for (const request of this.requests) this.drop(request);
     if (this.later) this.host.watchdog.schedule.cancel(this.later);
-    if (this.lease?.users === 0) this.giveBack(this.lease, NOBODY);
+    const lease = this.permits === undefined ? this.lease : this.unusedPermit;
+    if (lease?.users === 0) this.giveBack(lease, NOBODY);
     else if (!this.lease && this.earlier === NONE) this.host.forget(this);
   }
 
@@ -216,7 +219,9 @@ export class KeyQueue implements CallKeeper, Entry<KeyQueue>, LeaseKeeper, Reque
     this.line.remove(call);
     lease.admit(call.options, now);
     call.serve(lease);
-    if (lease.turns % LONGEST_BURST === 0 && this.line.size > 0) this.rest();
+    // A permit is a lease for each call.
+    const turn = this.permits === undefined ? lease.turns : (this.served += 1);
+    if (turn % LONGEST_BURST === 0 && this.line.size > 0) this.rest();
   }
 
   /** Admits no call before the next turn of the event loop. */
@@ -249,8 +254,8 @@ export class KeyQueue implements CallKeeper, Entry<KeyQueue>, LeaseKeeper, Reque
    * Asks the store for the first call, unless a request does; with permits for one more call, if it could have one. A lease without users is
    * given back in that step.
    */
-  private ask(first: Call, now: number): void {
-    const { lease, host } = this;
+  private ask(first: Call, lease: StoreLease | undefined, now: number): void {
+    const { host } = this;
     const request = this.requests[0];
     if (this.permits !== undefined) {
       if (!this.hasRoom || this.requests.length >= this.line.size) return;
@@ -290,11 +295,17 @@ export class KeyQueue implements CallKeeper, Entry<KeyQueue>, LeaseKeeper, Reque
   private send(now: number, unused?: StoreLease, user?: Pick<LeaseUser, 'left'>, handsOn = false): void {
     const { line, requests } = this;
     this.arrivalsWhenAsked = line.arrivals;
-    const asker = requests.length === 0 ? line.first! : (line.find((call) => !requests.some((request) => request.asker === call)) ?? line.first!);
+    const asker = requests.length === 0 ? line.first! : this.firstUnasked();
     const fences = line.size === 1 ? 1 : this.fencesFor(asker.options);
     const request = new StoreRequest(this.host, asker, fences, this, unused, user, handsOn);
     this.requests = requests === NO_REQUESTS ? [request] : [...requests, request];
     request.ask(now);
+  }
+
+  /** The first call for which no request was made; there is one, because requests are fewer than calls. */
+  private firstUnasked(): Call {
+    const asked = new Set(this.requests.map(({ asker }) => asker));
+    return this.line.find((call) => !asked.has(call))!;
   }
 
   private lookAgain(at: number): void {
@@ -313,6 +324,11 @@ export class KeyQueue implements CallKeeper, Entry<KeyQueue>, LeaseKeeper, Reque
     if (mode === 'read' || minHoldMs > 0 || permits !== undefined || handOn === 1) return 1;
     if (this.wasContended) return Math.min(SMALL_BLOCK, Math.max(size, handOn));
     return Math.min(LARGEST_BLOCK, Math.max(SMALL_BLOCK, 4 * this.usedUpFences));
+  }
+
+  /** A permit that no call has had: there are some when they were granted while the queue rested. */
+  private get unusedPermit(): StoreLease | undefined {
+    return this.lease?.users === 0 ? this.lease : this.earlier.find(({ users }) => users === 0);
   }
 
   /** Of a lock with permits: whether a place is left in which neither a request nor a lease stands. */
