@@ -6,7 +6,7 @@ import { storeOfNode } from '../stores/redlock/redlock-node.js';
 import type { RedlockStoreOptions } from '../stores/redlock/redlock-store.js';
 import { TurnEnd } from '../stores/wire/bundles.js';
 import type { Connect } from '../stores/wire/connections.js';
-import { FenceFloors } from '../stores/wire/fence-floors.js';
+import { FenceFloors } from '../stores/redis/server-view.js';
 
 /** For how long it is waited for the answer of a node, in ms. */
 const ANSWERS_WITHIN_MS = 500;

@@ -207,10 +207,9 @@ function refused(problem: string): LockUsageError {
 }
 
 /** For how long a Redis that forgot grants nothing new, in ms. @throws LockUsageError */
-export function recoveryOf({ recoveryMs }: LockModuleOptions, maxLeaseMs: number, environment: string | undefined): number {
-  if (recoveryMs === 'lease') return maxLeaseMs;
+export function recoveryOf({ recoveryMs }: LockModuleOptions, maxLeaseMs: number, environment: string | undefined): number | 'lease' {
   if (recoveryMs === undefined) return environment === 'test' ? 0 : Math.min(MODULE_DEFAULTS.recoveryMs, maxLeaseMs);
-  if (recoveryMs > maxLeaseMs) throw refused(`recoveryMs (${recoveryMs}) is longer than maxLeaseMs (${maxLeaseMs}); 'lease' is the longest that can be of use`);
+  if (recoveryMs !== 'lease' && recoveryMs > maxLeaseMs) throw refused(`recoveryMs (${recoveryMs}) is longer than maxLeaseMs (${maxLeaseMs}); 'lease' is the longest that can be of use`);
   return recoveryMs;
 }
 

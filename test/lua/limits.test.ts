@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
 import { FIRST_LEASE_MS, MAX_HOLDS_OF_OWNER } from '../../lib/core/port/lock-store.js';
 import { WAITER_LEASE_MS } from '../../lib/stores/memory/lock-machine.js';
-import { FenceFloors } from '../../lib/stores/wire/fence-floors.js';
+import { FenceFloors } from '../../lib/stores/redis/server-view.js';
 import { NO_SERVER, USUAL_LEASE_MS } from '../../lib/stores/wire/redis-keys.js';
 
 /** What a line `local NAME = value` of a shared file says. */

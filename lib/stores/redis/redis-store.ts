@@ -9,7 +9,6 @@ import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import { probe, takeTrialLock, type ServerFacts } from '../wire/boot-probe.js';
 import type { TurnEnd } from '../wire/bundles.js';
 import type { Connect, Connections } from '../wire/connections.js';
-import type { FenceFloors } from '../wire/fence-floors.js';
 import { lockState } from '../wire/lock-reply.js';
 import { downgradeCall, inspectCall, readDowngrade } from '../wire/lua.generated.js';
 import { Outage, type OutageListener } from '../wire/outage.js';
@@ -22,7 +21,7 @@ import { Recovery } from './recovery.js';
 import { forceRelease, Releases } from './releases.js';
 import { Renewals } from './renewals.js';
 import { canTellWhoListens, outageNews, RecoveryNews, redisSummary, type Summarized, warnOfBlindness } from './server-news.js';
-import { ONE_SERVER, serverView, type ServerView } from './server-view.js';
+import { type FenceFloors, ONE_SERVER, serverView, type ServerView } from './server-view.js';
 
 export interface RedisStoreOptions extends Summarized {
   readonly connection: Connect;
@@ -106,14 +105,14 @@ export class RedisStore implements LockStore {
   }
 
   async open(): Promise<void> {
-    const { options, connections, channel, recovery, parts: { runner, keys, format, memories } } = this;
+    const { options, connections, channel, recovery, parts: { runner, keys, format, memories, recoveryMs } } = this;
     const deadline = options.clock.now() + options.bootTimeoutMs;
     try {
-      this.facts = await probe({ options, connections, runner, keys, channel, format, memories: recovery });
+      this.facts = await probe({ options, connections, runner, keys, channel, format, recoveryMs, memories: recovery });
       this.summary = redisSummary(options, connections, this.facts);
       if (options.redlock === undefined) {
         await recovery.recovered(deadline - options.clock.now());
-        warnOfBlindness(memories, connections.node, options.recoveryMs, options.report);
+        warnOfBlindness(memories, connections.node, recoveryMs, options.report);
         this.acquiring.needsListener = await canTellWhoListens(runner, connections, keys.channel(options.process), options.report);
       }
       this.outage.watch();
@@ -179,8 +178,8 @@ export class RedisStore implements LockStore {
   }
 
   tryOut(): Promise<void> {
-    const { process, recoveryMs } = this.options;
-    return takeTrialLock(process, this.parts.keys, this.parts.runner, recoveryMs);
+    const { process, keys, runner, recoveryMs } = this.parts;
+    return takeTrialLock(process, keys, runner, recoveryMs);
   }
 
   async close(): Promise<void> {
@@ -201,7 +200,7 @@ export class RedisStore implements LockStore {
       turn: (key) => this.options.redlock?.turn(key),
       forgot: (group, memory) => recovery.heard(group, memory),
       // An older snapshot may have leases with earlier ends, also where no fence shows it: so everything that is held is renewed.
-      flushed: this.options.recoveryMs === 0 ? undefined : () => {
+      flushed: this.parts.recoveryMs === 0 ? undefined : () => {
         recovery.doubt();
         void this.doubted('replaced');
       },
@@ -239,7 +238,7 @@ export class RedisStore implements LockStore {
   /** Who waits asks again, which tells the server who holds the lock; and processes with another wire format must not boot now. */
   private serverForgot(group: number, before: string, memory: string): void {
     // A Redlock has words of its own for a node that forgot.
-    if (this.options.recoveryMs > 0 && this.options.redlock === undefined) this.recoveryNews.forgot(before, memory);
+    if (this.parts.recoveryMs > 0 && this.options.redlock === undefined) this.recoveryNews.forgot(before, memory);
     for (const { group: itsGroup, request: { key, id } } of this.parts.places.values()) if (itsGroup === group) this.listener({ kind: 'ask', key, id });
     void this.parts.format.keep(() => this.recovery.isOpen, this.options.report);
   }

@@ -120,7 +120,8 @@ export interface Summarized {
   /** The prefix of every Redis key and channel. */
   readonly prefix: string;
   /** How long the server grants nothing new after it forgot, in ms; 0 for no recovery at all. */
-  readonly recoveryMs: number;
+  /** `'lease'`: as long as the longest lease that a process may take. */
+  readonly recoveryMs: number | 'lease';
   /** The default of calls. */
   readonly minReplicas?: number | undefined;
 }

@@ -5,7 +5,6 @@
 import { FIRST_LEASE_MS, type AcquireRequest, type Grant } from '../../core/port/lock-store.js';
 import { Bundles } from '../wire/bundles.js';
 import type { Connections } from '../wire/connections.js';
-import { FenceFloors } from '../wire/fence-floors.js';
 import type { ServerGrant } from '../wire/lock-reply.js';
 import type { Outage } from '../wire/outage.js';
 import { NO_SERVER, RedisKeys, SLOT_GROUPS, Spots, UNKNOWN_MEMORY } from '../wire/redis-keys.js';
@@ -28,15 +27,14 @@ export function serverView(options: RedisStoreOptions, connections: Connections,
   const runner = new ScriptRunner(connections, clock, timeoutMs, outage);
   // In a Cluster each slot group may have another master; else one server answers for all groups.
   const trust = new Trust((group) => (isCluster ? group : ONE_SERVER), redlock?.floors);
-  const format = new WireFormat(runner, keys, node, clock, maxLeaseMs);
-  return {
-    connections, node, isCluster, clock, process, format, timeoutMs, runner, keys, trust,
-    /** How long the server grants nothing new after it forgot. What is as long as each lease of this process is meant to outlast each lease of all. */
-    get recoveryMs() {
-      return recoveryMs === maxLeaseMs ? format.longestMs : recoveryMs;
-    },
+  const format = new WireFormat(runner, keys, node, clock, maxLeaseMs, (longestMs) => {
+    if (recoveryMs === 'lease') server.recoveryMs = longestMs;
+  });
+  const server = {
+    connections, node, isCluster, clock, process, format, timeoutMs, runner, keys, trust, recoveryMs: recoveryMs === 'lease' ? maxLeaseMs : recoveryMs,
     bundles: new Bundles(runner, redlock?.turnEnd), spots: new Spots(keys, trust.sourceOf), memories: new Memories(), places: new Map<string, Place>(), toldHolds: new ToldHolds(format),
   };
+  return server;
 }
 
 /**
@@ -45,6 +43,28 @@ export function serverView(options: RedisStoreOptions, connections: Connections,
  * of a slot group with it.
  */
 const FURTHEST_AHEAD_MS = 86_400_000;
+
+/** The year 2112 in µs, as in next-fence.lua. A greater number comes from no clock, and would use up the integers of a double. */
+const HIGHEST_FLOOR = 2 ** 52;
+
+/**
+ * The highest fence that this process has seen in each slot group. It is sent with each request that may grant a lock, so that a
+ * server that lost its memory, or a replica that was promoted without the last writes, does not grant a fence twice.
+ *
+ * A server believes every floor, because its own clock may be years behind (decisions.md). So a fence may only be noted here when
+ * it came in a server's answer, or was compared with that server's clock.
+ */
+export class FenceFloors {
+  private readonly highest = new Float64Array(SLOT_GROUPS);
+
+  of(group: number): number {
+    return this.highest[group] ?? 0;
+  }
+
+  saw(group: number, fence: number): void {
+    if (fence > this.highest[group]!) this.highest[group] = Math.min(fence, HIGHEST_FLOOR);
+  }
+}
 
 /**
  * Decides until when a grant may be trusted, and whether its fence can be right, from the server's clock and the highest fences that were

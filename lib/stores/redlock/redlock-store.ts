@@ -14,7 +14,7 @@ import type { Report } from '../../core/port/lock-events.js';
 import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import { TurnEnd } from '../wire/bundles.js';
-import { FenceFloors } from '../wire/fence-floors.js';
+import { FenceFloors } from '../redis/server-view.js';
 import type { Connect } from '../wire/connections.js';
 import { checkProcess } from '../wire/redis-keys.js';
 import { Ballot, markOf, renewByQuorum } from './ballot.js';

@@ -21,7 +21,6 @@ interface Probed {
   readonly options: {
     readonly process: string;
     readonly maxLeaseMs: number;
-    readonly recoveryMs: number;
     readonly bootTimeoutMs: number;
     readonly clock: Clock;
     readonly report: Report;
@@ -32,6 +31,7 @@ interface Probed {
   readonly keys: RedisKeys;
   readonly channel: WakeChannel;
   readonly format: WireFormat;
+  readonly recoveryMs: number;
   readonly memories: { learnAtBoot(): Promise<void> };
 }
 
@@ -78,7 +78,7 @@ async function becomesFit(probed: Probed, deadline: number): Promise<void> {
       if (!(error instanceof LockStoreError)) throw error;
       const mistake = mistaken(connections, error);
       if (!(mistake ?? error).retryable) throw mistake ?? error;
-      // A replica is left for its master, so other errors follow.
+      // The next try looks for the master of a replica, and its error says less than that this server is one.
       replica = mistake ?? replica;
       if (clock.now() + PROBES_AGAIN_AFTER_MS >= deadline) throw replica ?? error;
     }
@@ -134,8 +134,7 @@ async function runEveryCommand(probed: Probed): Promise<void> {
 }
 
 async function runEveryScript(probed: Probed): Promise<void> {
-  const { runner, keys, options } = probed;
-  const { recoveryMs } = options;
+  const { runner, keys, options, recoveryMs } = probed;
   const name = probeName('boot', probed);
   const on = keys.probe(keys.groupOf(name), name);
   const holder = `${options.process}.boot1`;
