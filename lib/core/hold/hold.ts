@@ -238,7 +238,7 @@ export class Hold implements Lease, LeaseUser {
     try {
       if ((await this.host.store.downgrade(lease)) === 'downgraded') lease.downgraded();
     } catch {
-      // After a failure it stays a write lease, which excludes more callers than it must, and is released as one.
+      // After a failure the lease stays one for writing, which excludes more callers than it must, and is released as such.
     }
   }
 

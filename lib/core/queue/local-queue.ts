@@ -27,7 +27,7 @@ export class LocalQueue {
   readonly commandTimeoutMs: number;
   readonly handOn: number;
   readonly traffic = new Traffic(MAX_IN_FLIGHT);
-  /** In a Cluster the number of a key's slot group, whose requests have a limit of their own; undefined elsewhere. */
+  /** Gives the number of a key's slot group in a Cluster, where the requests of each group have a limit of their own; undefined elsewhere. */
   readonly groupOf: ((key: string) => number) | undefined;
   private readonly trafficOfGroups = new Map<number, Traffic>();
   private sequence = 0;

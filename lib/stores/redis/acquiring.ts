@@ -65,8 +65,9 @@ export class Place {
   }
 }
 
-/** How many waiters one heartbeat command has at most, and how many are out. Each waiter costs the server about 5 µs. */
+/** How many waiters one heartbeat command has at most: each costs the server about 5 µs. */
 const MAX_HEARTBEATS_TOGETHER = 100;
+/** How many heartbeat commands are on their way to a server at most. */
 const MAX_HEARTBEATS_OUT = 16;
 
 type Waiter = HolderRef & { readonly spot: Spot };

@@ -131,7 +131,7 @@ export class RedlockNode {
     return this.server !== undefined && this.isConnected && this.refusedWith === undefined;
   }
 
-  /** Whether it left a question without an answer in time, and has answered nothing since. */
+  /** Whether the node left a question without an answer in time, and has answered nothing since. */
   get isSilent(): boolean {
     const { owesSince = Infinity } = this.store.parts.connections.masters()[0]!;
     return owesSince <= this.muteSince;

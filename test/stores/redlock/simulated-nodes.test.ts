@@ -30,7 +30,7 @@ const standing = (key = 'k'): string[] => redlock.servers.filter((server) => ser
 const messages = ({ told }: RedlockMember): string => told.map(({ message }) => message).join('\n');
 
 describe('A Redlock that boots', () => {
-  it('begins with a quorum, names the node that is missing, and has its vote when it comes', async () => {
+  it.each([0, 40_000])('begins with a quorum, names the node that is missing, and has its vote when it comes, also after its own time to boot was over: %i ms later', async (laterMs) => {
     const [one, two, three] = redlock.servers as [SimulatedRedlock['servers'][0], SimulatedRedlock['servers'][0], SimulatedRedlock['servers'][0]];
     three.stop();
     const member = await redlock.opened('p');
@@ -39,6 +39,7 @@ describe('A Redlock that boots', () => {
     await ask(member.store, { id: 'p.held' });
     expect(standing()).toEqual(['redis1', 'redis2']);
     await release(member.store, 'p.held');
+    await redlock.pass(laterMs);
     three.start(true);
     await redlock.pass(70_000);
     expect(messages(member)).toMatch(/redis3:6379/);
