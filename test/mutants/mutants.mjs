@@ -9,7 +9,7 @@ const core = (file) => `lib/core/${file}.ts`;
 
 const list = [
   // Nest
-  ['a silent server is waited for', 'lib/stores/wire/first-connection.ts', 'return await Promise.race([open(), late]);', 'return await open();', 'bootTimeoutMs is a bound', 'test/nest/wrong-topology'],
+  ['a silent server is waited for', 'lib/stores/wire/boot-probe.ts', 'return await Promise.race([becomesFit(store, clock.now() + bootTimeoutMs), late]);', 'return await becomesFit(store, clock.now() + bootTimeoutMs);', 'bootTimeoutMs is a bound', 'test/nest/wrong-topology'],
   ['a hand-back beside its copy', 'lib/core/hold/tickets.ts', 'if (lateMs >= 0) await delay(clock, lateMs + 1);', '', 'S5: a copy of the adoption adopts the ticket for a hold that is over', 'test/core/hold/hand-off'],
   ['a ticket is late at its first end', 'lib/core/hold/tickets.ts', 'hasManyEnds ? Number.MAX_SAFE_INTEGER : until', 'until', 'SPEC 9: an attempt after the first end of the ticket is refused', 'test/core/hold/hand-off'],
   ['the profile wins', 'lib/core/port/options.ts', '[...taken, ...said]', '[...said, ...taken]', 'SPEC 9: what a call says itself is overruled', 'test/nest/profiles'],
@@ -134,7 +134,7 @@ const list = [
   ['one refusal for all', lua('shared/refusal'), "return { 'refused', reply }", 'error(reply, 0)', 'a damaged key fails the locks beside it', 'test/stores/wire/damaged-keys'],
   ['one refusal for a batch', lua('renew'), 'local done, words = pcall(renew, lockKey, uncommon[lockKey])', 'local done, words = true, renew(lockKey, uncommon[lockKey])', 'S3: a damaged key loses the leases beside it', 'test/stores/wire/damaged-keys'],
   ['one refusal for all waiters', lua('heartbeat'), 'local done, answers = pcall(heartbeat, waiters)', 'local done, answers = true, heartbeat(waiters)', 'L1: a damaged key loses the places beside it', 'test/stores/wire/damaged-keys'],
-  ['a list of all or nothing', wire('store-failure'), 'else if (isOfOneLock(look.reason)) damaged.push(look.reason);', '', 'a damaged key hides all locks', 'test/stores/wire/damaged-keys'],
+  ['a list of all or nothing', redis('redis-store'), 'isOfOneLock(look.reason)', 'look.reason === true', 'a damaged key hides all locks', 'test/stores/wire/damaged-keys'],
   // The store beside its scripts
   ['messages say what they like', redis('server-view'), ' || !couldAnswer(request, push)', '', 'S1: a forged message is trusted', 'test/stores/redis/forged-messages'],
   ['messages with any fence', redis('server-view'), 'if (push.fence > 1_000 * (serverNow + FURTHEST_AHEAD_MS)) return undefined;', 'if (serverNow < 0) return undefined;', 'S2: a forged message uses up all fences', 'test/stores/redis/forged-messages'],

@@ -12,9 +12,8 @@ import type { Connect, Connections } from '../wire/connections.js';
 import { lockState } from '../wire/lock-reply.js';
 import { downgradeCall, inspectCall, readDowngrade } from '../wire/lua.generated.js';
 import { Outage, type OutageListener } from '../wire/outage.js';
-import { checkProcess, KEYS_PER_SCAN, type RedisKeys } from '../wire/redis-keys.js';
-import type { ScriptRunner } from '../wire/script-runner.js';
-import { DamagedLocks, storeFailure } from '../wire/store-failure.js';
+import { checkProcess, KEYS_PER_SCAN } from '../wire/redis-keys.js';
+import { isOfOneLock, NOT_CONNECTED, storeFailure } from '../wire/store-failure.js';
 import { WakeChannel, type WakeListener } from '../wire/wake-channel.js';
 import { Acquiring } from './acquiring.js';
 import { Recovery } from './recovery.js';
@@ -70,7 +69,6 @@ export class RedisStore implements LockStore {
   private readonly outage: Outage;
   readonly releases: Releases;
   private readonly renewals: Renewals;
-  private readonly damaged: DamagedLocks;
   private readonly acquiring: Acquiring;
   private readonly channel: WakeChannel;
   private listener: (wake: Wake) => void = () => {};
@@ -87,7 +85,6 @@ export class RedisStore implements LockStore {
     const server = serverView(options, connections, this.outage);
     const { keys } = server;
     this.capabilities = { queue: true, replicas: true, permits: true, maxLeaseMs, groupOf: connections.isCluster ? (key) => keys.groupOf(key) : undefined };
-    this.damaged = new DamagedLocks(report, clock);
     const recovery = (this.recovery = new Recovery(server, {
       held: () => this.held(), review: (doubt) => this.doubted(doubt), forgot: (group, before, memory) => this.serverForgot(group, before, memory),
     }));
@@ -105,10 +102,10 @@ export class RedisStore implements LockStore {
   }
 
   async open(): Promise<void> {
-    const { options, connections, channel, recovery, parts: { runner, keys, format, memories, recoveryMs } } = this;
+    const { options, connections, channel, recovery, parts, parts: { runner, keys, memories, recoveryMs } } = this;
     const deadline = options.clock.now() + options.bootTimeoutMs;
     try {
-      this.facts = await probe({ options, connections, runner, keys, channel, format, recoveryMs, memories: recovery });
+      this.facts = await probe({ ...options, ...parts, channel });
       this.summary = redisSummary(options, connections, this.facts);
       if (options.redlock === undefined) {
         await recovery.recovered(deadline - options.clock.now());
@@ -173,8 +170,30 @@ export class RedisStore implements LockStore {
     return this.parts.runner.run({ ...inspectCall(this.parts.keys.spotOf(key)), key, timeoutMs }, (reply) => lockState(key, reply));
   }
 
-  list(options: ListOptions = {}): AsyncIterable<LockState> {
-    return listLocks(this.parts.runner, this.connections, this.parts.keys, options.startsWith ?? '', (key) => this.inspect(key), this.damaged);
+  /**
+   * Lists the locks without blocking a server or filling the memory of this process: it runs SCAN page by page on every master, and
+   * inspects each lock found. A lock that is taken or freed meanwhile may be missed or listed twice, as with SCAN; a lock that is taken the
+   * whole time is listed, unless another program has put something else at one of its Redis keys.
+   */
+  async *list({ startsWith = '' }: ListOptions = {}): AsyncGenerator<LockState, void, undefined> {
+    const { connections, options: { report }, parts: { runner, keys } } = this;
+    const pattern = keys.lockPattern(startsWith);
+    const masters = connections.masters();
+    if (masters.length === 0) throw storeFailure(new Error(NOT_CONNECTED), { what: 'list', key: undefined, node: connections.node });
+    for (const node of masters) {
+      let cursor = '0';
+      do {
+        const [next, page] = await runner.command<[string, string[]]>('list', node, (client) => client.call('scan', cursor, 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN));
+        cursor = next;
+        for (const look of await Promise.allSettled(keys.keysAmong(page, startsWith).map((key) => this.inspect(key)))) {
+          if (look.status === 'fulfilled') {
+            if (look.value.mode !== null || look.value.waiters.length > 0) yield look.value;
+          } else if (isOfOneLock(look.reason)) {
+            report({ kind: 'damaged lock', level: 'error', message: `A list of locks leaves out one that is damaged. ${look.reason.message}` });
+          } else throw look.reason;
+        }
+      } while (cursor !== '0');
+    }
   }
 
   tryOut(): Promise<void> {
@@ -249,32 +268,5 @@ export class RedisStore implements LockStore {
       this.parts.trust.clock.observe(source, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
     });
     await read.catch(() => undefined); // The next reply of a script brings the time as well.
-  }
-}
-
-/**
- * Lists all locks of a prefix without blocking a server or filling the memory of this process: it runs SCAN page by page on every
- * master, and inspects each lock found. A lock that is taken or freed meanwhile may be missed or listed twice, as with SCAN; a lock
- * that is taken the whole time is listed, unless it is damaged.
- */
-export async function* listLocks(
-  runner: ScriptRunner,
-  connections: Connections,
-  keys: RedisKeys,
-  startsWith: string,
-  inspect: (key: string) => Promise<LockState>,
-  damaged: DamagedLocks,
-): AsyncGenerator<LockState, void, undefined> {
-  const pattern = keys.lockPattern(startsWith);
-  const masters = connections.masters();
-  if (masters.length === 0) throw storeFailure(new Error('not connected'), { what: 'list', key: undefined, node: connections.node });
-  for (const node of masters) {
-    let cursor = '0';
-    do {
-      const [next, page] = await runner.command<[string, string[]]>('list', node, (client) => client.call('scan', cursor, 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN));
-      cursor = next;
-      const states = await damaged.without(keys.keysAmong(page, startsWith).map(inspect));
-      for (const state of states) if (state.mode !== null || state.waiters.length > 0) yield state;
-    } while (cursor !== '0');
   }
 }

@@ -21,7 +21,7 @@ import { BackgroundRelease } from '../../core/lease/background-release.js';
 import type { LockState } from '../../core/port/lock-state.js';
 import { RedisStore, type RedisStoreOptions } from '../redis/redis-store.js';
 import { beginningOf } from '../redis/server-view.js';
-import { blindNodeError } from '../wire/access-rule.js';
+import { notAllowed } from '../wire/boot-probe.js';
 import type { Connect } from '../wire/connections.js';
 import { listOf } from '../wire/lock-reply.js';
 import { admitCall, readAdmit, readRecallGroup, readRecallHead, recallCall, recallGroupSize, recallHeadSize, voteCall } from '../wire/lua.generated.js';
@@ -245,7 +245,7 @@ export class RedlockNode {
     const { memories } = store.parts;
     const { connection } = memories;
     const found = await survey(store);
-    if (found.server === NO_SERVER) throw blindNodeError(this.name, prefix);
+    if (found.server === NO_SERVER) throw notAllowed(this.name, prefix, '+info', new Error('it does not say who it is, so a restart of it could not be noticed'));
     // Another version may have used a server first that lost its data.
     await store.parts.format.claim();
     if (connection !== memories.connection) {

@@ -1,38 +1,34 @@
 /**
- * Checks a server before the first lock is asked for: it answers, all processes use the same wire format, and its access rules allow
+ * The boot of a store: its server answers, all processes use the same wire format, and the access rules (ACL) of the server's user allow
  * every command and channel that will be needed. Each script runs once, on a lock that nobody else can name, so that a missing
  * right shows at boot and not at the first use. The health check takes such a lock, too.
  */
 import { delay, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/lock-events.js';
-import { rightsError } from './access-rule.js';
 import type { Connections } from './connections.js';
 import { acquireCall, downgradeCall, forceReleaseCall, heartbeatCall, inspectCall, readAcquire, releaseCall, renewCall, type AcquireArgs, type BuiltCall } from './lua.generated.js';
 import { listOf, RECOVERING_REASON, releaseOutcome } from './lock-reply.js';
-import { boundedBoot, connected, mistaken } from './first-connection.js';
 import { UNKNOWN_MEMORY, type RedisKeys } from './redis-keys.js';
 import type { ScriptReply, ScriptRunner } from './script-runner.js';
-import { reasonOf, storeFailure } from './store-failure.js';
+import { causeOf, reasonOf, storeFailure } from './store-failure.js';
 import type { WakeChannel } from './wake-channel.js';
 import type { WireFormat } from './wire-format.js';
 
-interface Probed {
-  readonly options: {
-    readonly process: string;
-    readonly maxLeaseMs: number;
-    readonly bootTimeoutMs: number;
-    readonly clock: Clock;
-    readonly report: Report;
-    readonly strictServer?: boolean | undefined;
-  };
+/** The store that boots. */
+interface Booting {
+  readonly process: string;
+  readonly bootTimeoutMs: number;
+  readonly clock: Clock;
+  readonly report: Report;
+  readonly strictServer?: boolean | undefined;
   readonly connections: Connections;
   readonly runner: ScriptRunner;
   readonly keys: RedisKeys;
   readonly channel: WakeChannel;
   readonly format: WireFormat;
   readonly recoveryMs: number;
-  readonly memories: { learnAtBoot(): Promise<void> };
+  readonly recovery: { learnAtBoot(): Promise<void> };
 }
 
 /** The pause before a server that is loading, busy or failing over is probed again, in ms. */
@@ -47,36 +43,34 @@ export const NEVER = 9_999_999_999_999;
 
 /**
  * Resolves when the server can be used, with what it says of its set-up, or with undefined when the user may not ask. Rejects with
- * LockStoreError, or with the error that the server replied.
+ * LockStoreError, or with the error that the server replied; also when `bootTimeoutMs` is over while a command is under way that nobody
+ * answers.
  */
-export function probe(probed: Probed): Promise<ServerFacts | undefined> {
-  const { connections, options } = probed;
-  return boundedBoot(connections, options.clock, options.bootTimeoutMs, () => probeUntil(options.clock.now() + options.bootTimeoutMs, probed));
-}
-
-async function probeUntil(deadline: number, probed: Probed): Promise<ServerFacts | undefined> {
-  const { connections, options, keys } = probed;
+export async function probe(store: Booting): Promise<ServerFacts | undefined> {
+  const { connections, clock, bootTimeoutMs } = store;
+  let giveUp = (): void => {};
+  const late = new Promise<never>((_, reject) => (giveUp = () => reject(unreachable(connections, bootTimeoutMs))));
+  const timer = clock.setTimer(giveUp, bootTimeoutMs);
   try {
-    await connected(connections, options.clock);
-    await becomesFit(probed, deadline);
-    const facts = await factsOf(probed.runner, connections);
-    checkEviction(facts, probed);
-    return facts;
+    return await Promise.race([becomesFit(store, clock.now() + bootTimeoutMs), late]);
   } catch (error) {
-    throw rightsError(error, connections.node, keys.prefix) ?? error;
+    throw rightsError(error, connections.node, store.keys.prefix) ?? error;
+  } finally {
+    clock.clearTimer(timer);
   }
 }
 
 /** Checks until the server is fit. It may be loading, busy or failing over for a while. */
-async function becomesFit(probed: Probed, deadline: number): Promise<void> {
-  const { connections, options: { clock } } = probed;
+async function becomesFit(store: Booting, deadline: number): Promise<ServerFacts | undefined> {
+  const { connections, clock } = store;
+  await connected(connections);
   let replica: LockStoreError | undefined;
   for (;;) {
     try {
-      return await check(probed);
+      return await check(store);
     } catch (error) {
       if (!(error instanceof LockStoreError)) throw error;
-      const mistake = mistaken(connections, error);
+      const mistake = mistakeIn(error, error.nodes[0]?.reason ?? '', connections);
       if (!(mistake ?? error).retryable) throw mistake ?? error;
       // The next try looks for the master of a replica, and its error says less than that this server is one.
       replica = mistake ?? replica;
@@ -86,28 +80,44 @@ async function becomesFit(probed: Probed, deadline: number): Promise<void> {
   }
 }
 
-async function check(probed: Probed): Promise<void> {
-  await runEveryCommand(probed);
-  await probed.format.claim();
-  await runEveryScript(probed);
-  await probed.memories.learnAtBoot();
-  await probed.channel.open().catch((error: unknown) => {
-    throw storeFailure(error, { what: 'subscribe', key: undefined, node: probed.connections.node });
+/** Resolves when the server has answered on the connection. Rejects when it says what waiting does not mend. */
+async function connected(connections: Connections): Promise<void> {
+  const { commands } = connections;
+  let stopHearing = (): void => {};
+  const mistaken = new Promise<never>((_, reject) => {
+    stopHearing = commands.onError((error) => {
+      const mistake = mistakeIn(error, reasonOf(error), connections);
+      if (mistake?.retryable === false) reject(mistake);
+    });
   });
+  await Promise.race([commands.opened(), mistaken]).finally(stopHearing);
+}
+
+async function check(store: Booting): Promise<ServerFacts | undefined> {
+  await runEveryCommand(store);
+  await store.format.claim();
+  await runEveryScript(store);
+  await store.recovery.learnAtBoot();
+  await store.channel.open().catch((error: unknown) => {
+    throw storeFailure(error, { what: 'subscribe', key: undefined, node: store.connections.node });
+  });
+  const facts = await factsOf(store);
+  checkEviction(facts?.evicting, store);
+  return facts;
 }
 
 /** The name of a probe lock. It contains the node, because one server can be given as two Redlock nodes under two names. */
-function probeName(what: string, { options, connections }: Probed): string {
-  return `${what}:${options.process}@${connections.node}`;
+function probeName(what: string, { process, connections }: Booting): string {
+  return `${what}:${process}@${connections.node}`;
 }
 
 /**
  * Runs every command that the scripts use, one by one, because the error of a script does not always name the command that it may
  * not run. The writes are such that a copy which arrives late leaves nothing behind.
  */
-async function runEveryCommand(probed: Probed): Promise<void> {
-  const { runner, keys, options, connections } = probed;
-  const { lockKey: key, fenceKey: fence } = keys.probe(keys.groupOf(''), probeName('rights', probed));
+async function runEveryCommand(store: Booting): Promise<void> {
+  const { runner, keys, process, connections } = store;
+  const { lockKey: key, fenceKey: fence } = keys.probe(keys.groupOf(''), probeName('rights', store));
   const calls: readonly (readonly [string, ...(string | number)[]])[] = [
     ['eval', 'return 1', 1, key],
     ['get', key],
@@ -119,11 +129,11 @@ async function runEveryCommand(probed: Probed): Promise<void> {
     ['hdel', key, 'a'],
     ['del', key],
     ['time'],
-    ['publish', keys.channel(options.process), ''],
+    ['publish', keys.channel(process), ''],
   ];
   for (const [command, ...args] of calls) await runner.command(command, key, (client) => client.call(command, ...args));
   for (const group of GROUPS_BY_DIGITS) {
-    const all = Object.values(keys.probe(group, probeName('keys', probed)));
+    const all = Object.values(keys.probe(group, probeName('keys', store)));
     await runner.command('eval', all[0], (client) => client.call('eval', 'return 1', all.length, ...all));
   }
   // The fence key is a string, so a user who may run HSET gets the error WRONGTYPE.
@@ -133,12 +143,12 @@ async function runEveryCommand(probed: Probed): Promise<void> {
   await Promise.all(connections.masters().map((master) => runner.command('scan', master, (client) => client.call('scan', '0', 'COUNT', 1))));
 }
 
-async function runEveryScript(probed: Probed): Promise<void> {
-  const { runner, keys, options, recoveryMs } = probed;
-  const name = probeName('boot', probed);
+async function runEveryScript(store: Booting): Promise<void> {
+  const { runner, keys, process, recoveryMs } = store;
+  const name = probeName('boot', store);
   const on = keys.probe(keys.groupOf(name), name);
-  const holder = `${options.process}.boot1`;
-  const waiter = `${options.process}.boot2`;
+  const holder = `${process}.boot1`;
+  const waiter = `${process}.boot2`;
   const calls: readonly BuiltCall[] = [
     acquireCall(on, trialRequest({ id: holder, mode: 'write', queue: true, recoveryMs })),
     acquireCall(on, trialRequest({ id: waiter, mode: 'read', queue: true, recoveryMs })),
@@ -174,13 +184,11 @@ function granted(reply: ScriptReply): void {
   if (typeof reply !== 'string' && readAcquire(listOf(reply)).kind === 'recovering') throw new Error(RECOVERING_REASON);
 }
 
-function checkEviction(facts: ServerFacts | undefined, { connections, options }: Probed): void {
-  const evicting = facts?.evicting;
+function checkEviction(evicting: string | undefined, { connections: { node }, report, strictServer }: Booting): void {
   if (evicting === undefined) return;
-  const message = `Locks: ${connections.node} has maxmemory-policy ${evicting} and may evict a lock that is held. Set it to noeviction.`;
-  if (options.strictServer !== true) return options.report({ kind: `eviction on ${connections.node}`, level: 'error', message });
-  const reason = `maxmemory-policy ${evicting}`;
-  throw new LockStoreError(message, { retryable: false, nodes: [{ node: connections.node, reason }] });
+  const message = `Locks: ${node} has maxmemory-policy ${evicting} and may evict a lock that is held. Set it to noeviction.`;
+  if (strictServer !== true) return report({ kind: `eviction on ${node}`, level: 'error', message });
+  throw new LockStoreError(message, { retryable: false, nodes: [{ node, reason: `maxmemory-policy ${evicting}` }] });
 }
 
 /** What the servers of a store say of their set-up: whether they may evict locks, keep a file, and have replicas. */
@@ -195,7 +203,7 @@ export interface ServerFacts {
 }
 
 /** Asks every master. Undefined when the user may not run INFO. */
-async function factsOf(runner: ScriptRunner, connections: Connections): Promise<ServerFacts | undefined> {
+async function factsOf({ runner, connections }: Booting): Promise<ServerFacts | undefined> {
   let told: readonly string[];
   try {
     told = await Promise.all(connections.masters().map((master) => runner.command<string>('info', master, (client) => client.call('info', 'default'))));
@@ -213,4 +221,74 @@ async function factsOf(runner: ScriptRunner, connections: Connections): Promise<
 
 function fieldOf(info: string, name: string): string | undefined {
   return new RegExp(`^${name}:(\\S+)`, 'm').exec(info)?.[1];
+}
+
+const REPLICA = /\bREADONLY\b/;
+/** What a server says that is not what the option says, what that means, and what to do. The last two are about a single server. */
+const MISTAKES: readonly (readonly [RegExp, string, string, 'of one server'?])[] = [
+  // These are errors of OpenSSL about an answer that is not TLS.
+  [
+    /wrong version number|packet length too long|unknown protocol/i,
+    "answers without TLS, and the 'redis' option asks for TLS (rediss:// or tls)",
+    'Give a redis:// URL, or the port on which the server speaks TLS.',
+  ],
+  [/^NOAUTH\b/, "wants a password, and the 'redis' option has none", 'Put one into the URL (redis://user:password@host), or give password or credentials.'],
+  [/\b(WRONGPASS|NOAUTH|ERR AUTH|invalid password|DB index is out of range|NOPERM)\b/i, 'refused the connection', "Check user, password and database of the 'redis' option."],
+  [/\b(MOVED|CROSSSLOT|CLUSTERDOWN)\b/, 'is a node of a Cluster, and redis names one Redis', 'Give { cluster: [...] } with some of its nodes, or a client of a Cluster.', 'of one server'],
+  // A replica may become the master, so waiting may help there.
+  [REPLICA, 'is a replica, which refuses writes', 'Give the address of its master, or { sentinels: [...], name }.', 'of one server'],
+];
+
+/** What to tell of an error at boot; undefined of one that is no mistake in the options. */
+function mistakeIn(error: Error, reason: string, { node, isCluster }: Connections): LockStoreError | undefined {
+  const [words, what, next] = MISTAKES.find(([said, , , of]) => said.test(reason) && !(isCluster && of)) ?? [];
+  return words && bootError(node, `${what}: ${reason}. ${next}`, error, reason, words === REPLICA);
+}
+
+/** A Redis without TLS says nothing to a client that begins with TLS, as a firewall does. */
+function unreachable({ node, lastError }: Connections, withinMs: number): LockStoreError {
+  const reason = lastError === undefined ? 'no answer' : reasonOf(lastError);
+  const next = reason.includes('the function') ? "Check that function, in the 'redis' option." : "Check the 'redis' option, that the server runs, and whether it speaks TLS on that port.";
+  return bootError(node, `could not be reached within ${withinMs} ms: ${reason}. ${next}`, lastError, reason, true);
+}
+
+function bootError(node: string, what: string, error: unknown, reason: string, retryable = false): LockStoreError {
+  return new LockStoreError(`Locks: ${node} ${what}`, { cause: causeOf(error), nodes: [{ node, reason }], retryable });
+}
+
+/** The commands that the user must be allowed: those that are run above, and SUBSCRIBE for the wake channel. PUBSUB NUMSUB can be missed. */
+const COMMANDS = 'eval evalsha get set del pexpire hget hmget hset hdel hgetall time publish scan subscribe info pubsub|numsub client|setname';
+
+/** The patterns of a slot group's number. A `*` instead would also match the keys of a prefix such as `lock:7` beside the prefix `lock`. */
+const GROUPS = ['[0-9]', '[0-9][0-9]', '[0-9][0-9][0-9]'];
+
+/** The smallest access rule for a user of this prefix, as the docs print it. */
+export function leastRule(prefix: string): string {
+  return `${COMMANDS.split(' ').map((command) => `+${command}`).join(' ')} ${keyPatterns(prefix)} ${channelPattern(prefix)}`;
+}
+
+/** The patterns of the Redis keys of this prefix. */
+function keyPatterns(prefix: string): string {
+  const ofGroups = GROUPS.flatMap((group) => [`~{${prefix}:${group}}:[lmq]:*`, `~{${prefix}:${group}}:f`]);
+  return [...ofGroups, `~{${prefix}}:format`].join(' ');
+}
+
+function channelPattern(prefix: string): string {
+  return `&{${prefix}}:c:*`;
+}
+
+/** The error that names the missing right; undefined when `error` is not about rights. */
+function rightsError(error: unknown, node: string, prefix: string): LockStoreError | undefined {
+  const reason = reasonOf(error);
+  if (!/\bNOPERM\b|ACL failure|user executing the script/i.test(reason)) return undefined;
+  const command = /run the '([^']+)'/.exec(reason)?.[1];
+  const names = /channel/i.test(reason) ? channelPattern(prefix) : keyPatterns(prefix);
+  return notAllowed(node, prefix, command === undefined ? names : `+${command}`, error);
+}
+
+/** The error for a user who may not do what locks need. */
+export function notAllowed(node: string, prefix: string, missing: string, error: unknown): LockStoreError {
+  const least = leastRule(prefix);
+  const [reason, rule] = [reasonOf(error), least.includes(missing) ? least : `${missing} ${least}`];
+  return bootError(node, `does not allow what locks need; missing: ${missing}. The least rule for its user: ${rule} (the server said: ${reason})`, error, reason);
 }

@@ -11,7 +11,7 @@
 import type { Clock } from '../../core/port/clock.js';
 import { ClusterConnection } from './cluster-connection.js';
 import type { Route, Whereabouts } from './route.js';
-import { ServerConnection, type Address, type Listening, type Needs } from './server-connection.js';
+import { ServerConnection, type Listening, type Needs } from './server-connection.js';
 
 /** Makes the connections to one target. A command of the store may take `timeoutMs`. @throws LockUsageError for a target that cannot be */
 export type Connect = (timeoutMs: number, clock: Clock) => Connections;
@@ -31,8 +31,6 @@ export class Connections {
   readonly commands: Connection;
   /** The name of the node in messages. */
   readonly node: string;
-  /** The address of a single server that is asked for TLS; else undefined. */
-  readonly addressWithTls: Address | undefined;
   /** The last error of the connection for commands; undefined once it is open. */
   lastError: Error | undefined;
   private readonly server: Whereabouts | undefined;
@@ -46,7 +44,6 @@ export class Connections {
   ) {
     this.isCluster = 'cluster' in route;
     this.node = 'cluster' in route ? 'the Cluster' : route.node;
-    this.addressWithTls = 'cluster' in route ? undefined : route.addressWithTls;
     this.server = 'cluster' in route ? undefined : route.whereabouts(needs);
     this.server?.onMoved?.((to) => this.all().forEach((connection) => connection instanceof ServerConnection && connection.leaveFor(to)));
     const { timeoutMs } = needs;

@@ -178,8 +178,8 @@ export function byGivenNodeRedis(client: GivenClient, create: CreateClient | und
 function routeOfClient(client: GivenClient, create: CreateClient | undefined): Route {
   const kind = kindOf(client);
   if (kind === 'client') {
-    const { tls, path, host = 'localhost', port = 6379 } = client.options?.socket ?? {};
-    return routeTo(copied(client), path ?? `${host}:${port}`, tls === true && path === undefined ? { host, port } : undefined);
+    const { path, host = 'localhost', port = 6379 } = client.options?.socket ?? {};
+    return routeTo(copied(client), path ?? `${host}:${port}`);
   }
   const make = create ?? missing();
   if (kind === 'cluster') return ofGivenCluster(settingsOf<ClusterSettings>(client), make);

@@ -15,8 +15,6 @@ interface ServerRoute {
   /** Its name in messages. */
   readonly node: string;
   whereabouts(needs: Needs): Whereabouts;
-  /** The address of a server that is asked for TLS. */
-  readonly addressWithTls?: Address | undefined;
 }
 
 /** Where a server is, which may move. */
@@ -45,9 +43,9 @@ export function routeOf(target: string | ServerOptions | ClusterTarget, sourceOf
 
 /** The route of options that `read` gives, each time as they stand. */
 export function routeToServer(read: () => ServerOptions, sourceOf: SourceOf, login?: AskLogin, loginOfSentinels?: AskLogin): Route {
-  const { sentinels, name = 'mymaster', natMap, tls, path, host = 'localhost', port = 6379 } = read();
+  const { sentinels, name = 'mymaster', natMap, path, host = 'localhost', port = 6379 } = read();
   if (sentinels == null) {
-    return routeTo(sourceOf(read, login), path ?? `${host}:${port}`, tls != null && path == null ? { host, port } : undefined);
+    return routeTo(sourceOf(read, login), path ?? `${host}:${port}`);
   }
   const ofMaster = sourceOf(() => {
     const { enableTLSForSentinelMode, tls: given, ...rest } = read();
@@ -62,8 +60,8 @@ export function routeToServer(read: () => ServerOptions, sourceOf: SourceOf, log
   return routeBySentinels(name, addresses, ofSentinels, ofMaster, natMap as AddressMap);
 }
 
-export function routeTo(source: Source, node: string, addressWithTls?: Address): Route {
-  return { node, whereabouts: () => ({ locate: () => Promise.resolve(source) }), addressWithTls };
+export function routeTo(source: Source, node: string): Route {
+  return { node, whereabouts: () => ({ locate: () => Promise.resolve(source) }) };
 }
 
 /** `redisOptions` gives the options of all nodes. */

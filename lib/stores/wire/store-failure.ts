@@ -2,9 +2,7 @@
  * Turns the errors of the clients into LockStoreErrors, which say which node failed, with which reason, for which lock, and whether
  * trying again can help.
  */
-import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, messageOf } from '../../core/port/errors.js';
-import type { Report } from '../../core/port/lock-events.js';
 import type { LockSpot } from './redis-keys.js';
 
 /** Error replies after which trying again does not help before an operator has acted. */
@@ -150,45 +148,7 @@ export function unexpected(reply: unknown): UnexpectedReplyError {
   return new UnexpectedReplyError(reply);
 }
 
-/** Damaged locks are reported at most this often, in ms, because a board lists the locks about twice a second. */
-const REPORTED_EVERY_MS = 10_000;
-
-/**
- * Leaves damaged locks out of a list, so that the others can be listed, and reports one to the operator. A lock is damaged when
- * another program has put something else at one of its Redis keys.
- */
-export class DamagedLocks {
-  private toldAt = -Infinity;
-
-  constructor(
-    private readonly report: Report,
-    private readonly clock: Clock,
-  ) {}
-
-  /** The results of `looks`, without those of damaged locks. Rejects with any other failure. */
-  async without<T>(looks: readonly Promise<T>[]): Promise<T[]> {
-    const found: T[] = [];
-    const damaged: LockStoreError[] = [];
-    for (const look of await Promise.allSettled(looks)) {
-      if (look.status === 'fulfilled') found.push(look.value);
-      else if (isOfOneLock(look.reason)) damaged.push(look.reason);
-      else throw look.reason;
-    }
-    this.tell(damaged);
-    return found;
-  }
-
-  private tell(damaged: readonly LockStoreError[]): void {
-    const [first] = damaged;
-    const now = this.clock.now();
-    if (first === undefined || now - this.toldAt < REPORTED_EVERY_MS) return;
-    this.toldAt = now;
-    const others = damaged.length > 1 ? ` (and ${damaged.length - 1} more like it)` : '';
-    this.report({ kind: 'damaged lock', level: 'error', message: `A list of locks leaves out one that is damaged${others}. ${first.message}` });
-  }
-}
-
 /** Whether the failure is about one lock only: one of its Redis keys holds something else. */
-function isOfOneLock(error: unknown): error is LockStoreError {
+export function isOfOneLock(error: unknown): error is LockStoreError {
   return error instanceof LockStoreError && !error.retryable && error.nodes.some(({ reason }) => DAMAGE.test(reason));
 }

@@ -1,7 +1,7 @@
 /** A store that nobody asks anything is silent, and one that was closed leaves nothing behind in the process. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { RedisTarget } from '../../../lib/stores/wire/redis-target.js';
-import { leastRule } from '../../../lib/stores/wire/access-rule.js';
+import { leastRule } from '../../../lib/stores/wire/boot-probe.js';
 import { eventually } from '../../support/eventually.js';
 import { startCluster, type RedisCluster } from '../../support/redis-cluster.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../../lib/core/port/clock.js';
 import type { AcquireOutcome, LockStore } from '../../../lib/core/port/lock-store.js';
-import { leastRule } from '../../../lib/stores/wire/access-rule.js';
+import { leastRule } from '../../../lib/stores/wire/boot-probe.js';
 import { eventually } from '../../support/eventually.js';
 import { within } from '../../support/in-time.js';
 import { startMasters, type RedisServer } from '../../support/redis-server.js';

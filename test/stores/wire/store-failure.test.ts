@@ -1,15 +1,13 @@
 /** What the store makes of the errors of the clients. */
 import { connect } from 'node:net';
-import { describe, expect, it } from '@jest/globals';
-import { systemClock } from '../../../lib/core/port/clock.js';
-import { listLocks } from '../../../lib/stores/redis/redis-store.js';
-import type { Connections } from '../../../lib/stores/wire/connections.js';
-import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
-import type { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { Outage } from '../../../lib/stores/wire/outage.js';
-import { causeOf, DamagedLocks, isTryAgain, storeFailure } from '../../../lib/stores/wire/store-failure.js';
+import { causeOf, isTryAgain, storeFailure } from '../../../lib/stores/wire/store-failure.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { freePort } from '../../support/free-port.js';
+import { closeStores, makeRedisStore } from '../../support/redis-store.js';
+
+afterEach(closeStores);
 
 /** What Node says of a name with two addresses that both refuse the connection: an error whose own message is empty. */
 async function refusedTwice(): Promise<Error> {
@@ -69,8 +67,7 @@ describe('a command for several keys', () => {
 
 describe('a walk over all locks', () => {
   it('is told that no master is there, and not that there are no locks', async () => {
-    const connections = { node: 'the Cluster', masters: () => [] } as unknown as Connections;
-    const walk = listLocks({} as ScriptRunner, connections, new RedisKeys('lock'), '', () => Promise.reject(new Error('never asked')), new DamagedLocks(() => {}, systemClock));
-    await expect(walk.next()).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: true, message: expect.stringContaining('list failed on the Cluster: not connected') });
+    const store = makeRedisStore({ cluster: [{ host: '127.0.0.1', port: await freePort() }] }, 'p');
+    await expect(store.list().next()).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: true, message: expect.stringContaining('list failed on the Cluster: not connected') });
   });
 });
