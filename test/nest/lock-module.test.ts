@@ -5,7 +5,7 @@ import { REQUEST } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { InjectLocks, Locked, LockClosedError, LockModule, LockService, LockUsageError, type LockModuleOptions } from '../../lib/index.js';
 import { INSTANCE_NAME, interceptorToken, locksToken } from '../../lib/nest/lock-names.js';
-import { Gate, startAlone, startApp } from './application.js';
+import { Gate, startAlone, startApp, until } from './application.js';
 
 @Injectable()
 class Shop {
@@ -86,7 +86,6 @@ describe('forRootAsync', () => {
     });
     await using lease = await app.get(LockService).acquire('a');
     expect(lease.remainingMs).toBeLessThanOrEqual(5_000);
-    expect(lease.remainingMs).toBeGreaterThan(3_000);
   });
 
   it('takes its options from a class', async () => {
@@ -323,8 +322,7 @@ describe('shutdown', () => {
     const paid = orders.pay();
     await orders.begun.opened;
     const closed = app.close();
-    await new Promise((resolve) => setTimeout(resolve, 20));
-    await expect(orders.book('other')).rejects.toBeInstanceOf(LockClosedError);
+    await until(() => orders.book('other').then(() => false, (error: unknown) => error instanceof LockClosedError));
     await ledger.release();
     orders.goesOn.release();
     expect(await paid).toBe('ledger is booked, account is booked');

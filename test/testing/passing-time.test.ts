@@ -2,13 +2,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError, LockTimeoutError, type LockService } from 'nestjs-holdfast';
 import { TestLocks } from 'nestjs-holdfast/testing';
+import { everythingHasRun } from '../support/turns.js';
 
 const HOUR_MS = 3_600_000;
-
-/** Turns of the event loop, more than anything needs that could still go on. Each timer of the clock would take one or two. */
-async function everythingHasRun(): Promise<void> {
-  for (let turn = 0; turn < 100; turn += 1) await new Promise((resolve) => setImmediate(resolve));
-}
 
 /** A call that waits for ever, and how to end it and learn how long it waited on the clock of the locks. */
 function waitForEver(locks: LockService, key: string): { acquired: Promise<unknown>; cancel: () => Promise<number | undefined> } {
