@@ -11,7 +11,7 @@ import { notHeldError } from './core/port/hold-errors.js';
 import type { Lease } from './core/port/lease.js';
 import type { LockEvent, Report } from './core/port/lock-events.js';
 import type { AdoptOptions, CallSite, LockDefaults, LockMode, LockOptions, WithAdoptedOptions, WithLockOptions } from './core/port/lock-options.js';
-import { ACQUIRE_OPTIONS, ADOPT_OPTIONS, checkForceRelease, checkList, checkMode, type ForceReleaseOptions, resolveDefaults, WITH_ADOPTED_OPTIONS } from './core/port/options.js';
+import { ACQUIRE_OPTIONS, ADOPT_OPTIONS, checkMode, checkOptions, FORCE_RELEASE_OPTIONS, type ForceReleaseOptions, invalidOption, LIST_OPTIONS, resolveDefaults, WITH_ADOPTED_OPTIONS } from './core/port/options.js';
 import type { ListOptions, LockState } from './core/port/lock-state.js';
 import type { LockStore } from './core/port/lock-store.js';
 import { endedBy } from './core/queue/abort-signals.js';
@@ -110,6 +110,7 @@ export class LockService {
   withAdopted<T>(ticket: string, second: Work<T> | WithAdoptedOptions, third?: Work<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const [options, fn] = optionsAndWork(second, third, 'withAdopted(ticket');
+      if (options?.withinMs !== undefined && options.onError !== 'handBack') throw invalidOption("withinMs says how long a ticket is good that was handed back, so it needs onError: 'handBack'");
       const call = this.calls.beginAdoption(ticket, options, WITH_ADOPTED_OPTIONS);
       this.calls.run(call, options?.onError === 'handBack' ? this.calls.handingBack(fn, call, options.withinMs) : fn, resolve, reject);
     });
@@ -147,7 +148,7 @@ export class LockService {
 
   /** Every lock of this prefix that is held or waited for, in no order. @throws LockUsageError; LockStoreError at any step */
   list(options?: ListOptions): AsyncIterable<LockState> {
-    checkList(options);
+    if (options !== undefined) checkOptions(options, LIST_OPTIONS);
     return this.calls.here.allNamed(this.store.list(options));
   }
 
@@ -158,7 +159,7 @@ export class LockService {
    * LockUsageError for an invalid fence
    */
   async forceRelease(key: string, options?: ForceReleaseOptions): Promise<boolean> {
-    checkForceRelease(options, key);
+    if (options !== undefined) checkOptions(options, FORCE_RELEASE_OPTIONS, key);
     return this.store.forceRelease(checkKey(key), options?.fence);
   }
 

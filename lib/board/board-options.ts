@@ -2,7 +2,7 @@
  * The options of the board and their defaults. Nothing else validates them.
  */
 import type { CanActivate, ModuleMetadata, Type } from '@nestjs/common';
-import { booleanProblem, checkOptions, invalidOption, type NamesOf, type OptionList, show } from '../core/port/options.js';
+import { checkOptions, expecting, flag, invalidOption, type NamesOf, type OptionList, show } from '../core/port/options.js';
 import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
 
 /** Options of LockBoardModule.forRoot. */
@@ -43,15 +43,15 @@ export interface ResolvedBoardOptions {
   readonly instances: readonly string[];
 }
 
-const names: NamesOf<LockBoardOptions> = { path: true, guards: true, forceRelease: true, instances: true, imports: true };
-const OF = 'LockBoardModule options';
-const OPTIONS: OptionList = {
-  names,
-  example: '{ guards: [OperatorGuard] }',
-  of: OF,
-  valueProblem: ({ path, guards, forceRelease, instances }) =>
-    pathProblem(path) ?? guardsProblem(guards) ?? booleanProblem('forceRelease', forceRelease) ?? instancesProblem(instances),
+const names: NamesOf<LockBoardOptions> = {
+  path: expecting("a text such as '/locks'", (path) => typeof path === 'string'),
+  guards: expecting('an array', Array.isArray),
+  forceRelease: flag,
+  instances: instancesProblem,
+  imports: true,
 };
+const OF = 'LockBoardModule options';
+const OPTIONS: OptionList = { names, example: '{ guards: [OperatorGuard] }', of: OF };
 
 /** Completes and validates the options. @throws LockUsageError */
 export function resolveBoardOptions(given: LockBoardOptions): ResolvedBoardOptions {
@@ -70,16 +70,7 @@ export function assertGuarded({ guards, path }: ResolvedBoardOptions, environmen
   );
 }
 
-function pathProblem(path: unknown): string | undefined {
-  return path === undefined || typeof path === 'string' ? undefined : `expected path to be a text such as '/locks', got ${show(path)}`;
-}
-
-function guardsProblem(guards: unknown): string | undefined {
-  return guards === undefined || Array.isArray(guards) ? undefined : `expected guards to be an array, got ${show(guards)}`;
-}
-
-function instancesProblem(instances: unknown): string | undefined {
-  if (instances === undefined) return undefined;
+function instancesProblem(_name: string, instances: unknown): string | undefined {
   if (Array.isArray(instances) && instances.length > 0 && new Set(instances).size === instances.length) return undefined;
   const given = Array.isArray(instances) ? `[${instances.map(show).join(', ')}]` : show(instances);
   return `expected instances to be an array of the names of lock modules, each once and at least one, got ${given}`;

@@ -4,7 +4,7 @@
  */
 import type { LockUsageError } from '../core/port/errors.js';
 import type { LockDefaults } from '../core/port/lock-options.js';
-import { booleanProblem, checkOptions, integerProblem, invalidOption, lockDefaultNames, oneOfProblem, shapeProblem, show, optionsProblem, type NamesOf, type OptionList } from '../core/port/options.js';
+import { checkOptions, expecting, flag, invalidOption, lockDefaultNames, oneOf, shapeProblem, show, optionsProblem, type NamesOf, type OptionList, whole } from '../core/port/options.js';
 import type { ClientPackage, RedisTarget } from '../stores/wire/redis-target.js';
 import { checkPrefix } from '../stores/wire/redis-keys.js';
 import { targetProblem } from './redis-target.js';
@@ -84,31 +84,18 @@ export interface LockModuleOptions extends LockDefaults {
 const names: NamesOf<LockModuleOptions> = {
   ...lockDefaultNames,
   redis: true,
-  client: true,
-  embedded: true,
+  client: oneOf('ioredis', 'redis'),
+  embedded: flag,
   prefix: true,
-  route: true,
-  bootTimeoutMs: true,
-  recoveryMs: true,
-  describeHolders: true,
-  strictServer: true,
-  strictOverrides: true,
+  route: expecting('a function of the key', (route) => typeof route === 'function'),
+  bootTimeoutMs: whole(1, Infinity),
+  recoveryMs: (name, value, most) => (value === 'lease' ? undefined : whole(0, Infinity, "'lease' stands for maxLeaseMs")(name, value, most)),
+  describeHolders: flag,
+  strictServer: flag,
+  strictOverrides: flag,
 };
 const OF = 'LockModule options';
-const OPTIONS: OptionList = {
-  names,
-  example: '{ redis: process.env.REDIS_URL }',
-  of: OF,
-  valueProblem: ({ embedded, describeHolders, strictServer, strictOverrides, client, route, recoveryMs, bootTimeoutMs }) =>
-    booleanProblem('embedded', embedded) ??
-    booleanProblem('describeHolders', describeHolders) ??
-    booleanProblem('strictServer', strictServer) ??
-    booleanProblem('strictOverrides', strictOverrides) ??
-    oneOfProblem('client', client, ['ioredis', 'redis']) ??
-    routeProblem(route) ??
-    recoveryProblem(recoveryMs) ??
-    integerProblem('bootTimeoutMs', bootTimeoutMs, 1, Infinity),
-};
+const OPTIONS: OptionList = { names, example: '{ redis: process.env.REDIS_URL }', of: OF };
 /** Options of `redis` that are given beside it by mistake. */
 const OF_REDIS: readonly string[] = ['url', 'host', 'port', 'path', 'db', 'username', 'password', 'tls', 'sentinels', 'cluster', 'credentials'];
 /** The options that have a meaning for a module that has only a route and keeps no locks itself. */
@@ -173,14 +160,6 @@ function checkEach(options: LockModuleOptions): void {
   if (connection.length > 0) throw refused(`how to connect belongs into the option redis: { redis: { ${connection.map((name) => `${name}: …`).join(', ')} } }`);
   checkOptions(options, OPTIONS);
   if (options.prefix !== undefined) checkPrefix(options.prefix);
-}
-
-function routeProblem(route: unknown): string | undefined {
-  return route === undefined || typeof route === 'function' ? undefined : `expected route to be a function of the key, got ${show(route)}`;
-}
-
-function recoveryProblem(recoveryMs: unknown): string | undefined {
-  return recoveryMs === 'lease' ? undefined : integerProblem('recoveryMs', recoveryMs, 0, Infinity, `'lease' stands for maxLeaseMs`);
 }
 
 function redisOf({ redis, embedded }: LockModuleOptions): LockHome {

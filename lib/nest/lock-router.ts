@@ -13,7 +13,7 @@ import type { LockEvent } from '../core/port/lock-events.js';
 import type { AdoptOptions, LockMode, LockOptions, LockProfiles, WithAdoptedOptions, WithLockOptions } from '../core/port/lock-options.js';
 import type { ListOptions, LockState } from '../core/port/lock-state.js';
 import { readTicket } from '../core/port/ticket.js';
-import { ACQUIRE_OPTIONS, checkList, type ForceReleaseOptions, type OptionList, WITH_LOCK_OPTIONS, withProfile } from '../core/port/options.js';
+import { ACQUIRE_OPTIONS, checkOptions, type ForceReleaseOptions, LIST_OPTIONS, type OptionList, WITH_LOCK_OPTIONS, withProfile } from '../core/port/options.js';
 import { LEAD_OPTIONS, type LeadOptions, type Leadership, type LockHolder, type Term } from '../core/hold/leading.js';
 import { optionsAndWork, type Work } from '../core/hold/work.js';
 import { LockService, type LockKey } from '../lock.service.js';
@@ -96,7 +96,7 @@ export class LockRouter implements Locks {
   }
 
   list(options?: ListOptions): AsyncIterable<LockState> {
-    checkList(options);
+    if (options !== undefined) checkOptions(options, LIST_OPTIONS);
     return this.listAll(options);
   }
 

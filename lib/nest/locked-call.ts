@@ -4,7 +4,7 @@
  */
 import type { KeyOfCall } from '../core/key/call-key.js';
 import type { CallSite, LockProfiles, WithLockOptions } from '../core/port/lock-options.js';
-import { invalidOption, isSignal, LONGEST_LABEL_BYTES, show, withProfile, checkOptions, lockOptionNames, oneOfProblem, type NamesOf, type OptionList } from '../core/port/options.js';
+import { checkOptions, expecting, invalidOption, isSignal, LONGEST_LABEL_BYTES, lockOptionNames, type NamesOf, oneOf, type OptionList, show, withProfile } from '../core/port/options.js';
 import type { TemplateSubject } from '../core/key/key-template.js';
 import { DEFAULT_INSTANCE } from './lock-names.js';
 import type { LockedOptions, OnBusy, Returns } from './locked-method.js';
@@ -87,46 +87,24 @@ export function shortLabel(site: string): string {
 // behind a cast are not checked by the compiler. What depends on the module is checked at boot.
 
 const example = '{ leaseMs: 5000 }';
-const routeNames: NamesOf<RouteLockOptions> = { ...lockOptionNames, onLost: true, awaitRelease: true, instance: true };
-const lockedNames: NamesOf<LockedOptions> = { ...routeNames, onBusy: true, returns: true };
+const instance = expecting('the name of a lock module', (name) => typeof name === 'string' && name !== '');
+const signal = expecting('an AbortSignal, or a function that gives one', (given) => typeof given === 'function' || isSignal(given));
+const onBusy = expecting("'throw', 'skip' or a function", (given) => given === 'throw' || given === 'skip' || typeof given === 'function');
+const routeNames: NamesOf<RouteLockOptions> = { ...lockOptionNames, onLost: true, awaitRelease: true, instance, signal };
+const lockedNames: NamesOf<LockedOptions> = { ...routeNames, onBusy, returns: oneOf('promise', 'observable') };
 const { mode: _saidByTheName, ...sidedNames } = lockedNames;
+const leaderNames: NamesOf<LeaderOptions> = { leaseMs: true, graceMs: true, minReplicas: true, label: true, profile: true, restMs: true, instance };
 
 /** The options of LockInterceptor.of. */
-export const ROUTE_OPTIONS: OptionList = { names: routeNames, example, valueProblem };
+export const ROUTE_OPTIONS: OptionList = { names: routeNames, example };
 /** The options of @Locked. */
-export const LOCKED_OPTIONS: OptionList = { names: lockedNames, example, valueProblem };
+export const LOCKED_OPTIONS: OptionList = { names: lockedNames, example };
 /** The options of @WriteLock and @ReadLock, whose names say the mode. */
-export const SIDED_OPTIONS: OptionList = { names: sidedNames, example, valueProblem };
-
-const leaderNames: NamesOf<LeaderOptions> = { leaseMs: true, graceMs: true, minReplicas: true, label: true, profile: true, restMs: true, instance: true };
+export const SIDED_OPTIONS: OptionList = { names: sidedNames, example };
 /** The options of @Leader. */
-export const LEADER_OPTIONS: OptionList = { names: leaderNames, example: '{ restMs: 5000 }', valueProblem };
+export const LEADER_OPTIONS: OptionList = { names: leaderNames, example: '{ restMs: 5000 }' };
 
 /** Checks the options of a decorator, if any were given. @throws LockUsageError that begins with `site`, the class and the method */
 export function checkDecorator(given: unknown, list: OptionList, site: string): void {
   if (given !== undefined) checkOptions(given, { ...list, of: site });
-}
-
-function valueProblem({ onBusy, returns, instance, signal }: Readonly<Record<string, unknown>>): string | undefined {
-  return (
-    busyProblem(onBusy) ??
-    oneOfProblem('returns', returns, ['promise', 'observable']) ??
-    instanceProblem(instance) ??
-    signalProblem(signal)
-  );
-}
-
-function busyProblem(onBusy: unknown): string | undefined {
-  if (onBusy === undefined || onBusy === 'throw' || onBusy === 'skip' || typeof onBusy === 'function') return undefined;
-  return `expected onBusy to be 'throw', 'skip' or a function, got ${show(onBusy)}`;
-}
-
-function instanceProblem(instance: unknown): string | undefined {
-  if (instance === undefined || (typeof instance === 'string' && instance !== '')) return undefined;
-  return `expected instance to be the name of a lock module, got ${show(instance)}`;
-}
-
-function signalProblem(signal: unknown): string | undefined {
-  if (signal === undefined || typeof signal === 'function' || isSignal(signal)) return undefined;
-  return `expected signal to be an AbortSignal, or a function that gives one, got ${show(signal)}`;
 }

@@ -6,7 +6,7 @@ import { systemClock } from '../core/port/clock.js';
 import type { Leadership } from '../core/hold/leading.js';
 import { messageOf } from '../core/port/errors.js';
 import type { LockStore } from '../core/port/lock-store.js';
-import { checkOptions, integerProblem, type NamesOf, type OptionList } from '../core/port/options.js';
+import { checkOptions, type NamesOf, type OptionList, whole } from '../core/port/options.js';
 import type { LockService } from '../lock.service.js';
 import { findLocks } from '../nest/lock-names.js';
 import { DEFAULT_INSTANCE, storeToken } from '../nest/lock-names.js';
@@ -28,14 +28,9 @@ export interface LockHealthOptions {
 /** The LockService to check. That of a module with a route also knows the modules to which the route can lead. */
 type Asked = Partial<LockService> & { instances?(): ReadonlyMap<string, LockService> };
 
-const names: NamesOf<LockHealthOptions> = { instance: true, timeoutMs: true };
+const names: NamesOf<LockHealthOptions> = { instance: true, timeoutMs: whole(1, 3_600_000) };
 const DEFAULT_TIMEOUT_MS = 1_000;
-const LONGEST_TIMEOUT_MS = 3_600_000;
-const OPTIONS: OptionList = {
-  names,
-  example: '{ timeoutMs: 500 }',
-  valueProblem: ({ timeoutMs }) => integerProblem('timeoutMs', timeoutMs, 1, LONGEST_TIMEOUT_MS),
-};
+const OPTIONS: OptionList = { names, example: '{ timeoutMs: 500 }' };
 
 /**
  * Checks whether locks can be had: it takes a lock that nobody else can name, and releases it. So a store that answers questions but

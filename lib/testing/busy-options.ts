@@ -1,6 +1,6 @@
 /** The options of TestLocks.busy, and how they are checked. */
 import type { LockMode } from '../core/port/lock-options.js';
-import { checkOptions, integerProblem, LONGEST_MS, MODES, type NamesOf, oneOfProblem, type OptionList } from '../core/port/options.js';
+import { checkOptions, isMode, LONGEST_MS, type NamesOf, type OptionList, whole } from '../core/port/options.js';
 
 /** How {@link TestLocks.busy} holds a lock. */
 export interface BusyOptions {
@@ -16,12 +16,8 @@ export interface BusyOptions {
   forMs?: number | undefined;
 }
 
-const names: NamesOf<BusyOptions> = { mode: true, forMs: true };
-const OPTIONS: OptionList = {
-  names,
-  example: '{ forMs: 5000 }',
-  valueProblem: ({ mode, forMs }) => oneOfProblem('mode', mode, MODES) ?? integerProblem('forMs', forMs, 0, LONGEST_MS),
-};
+const names: NamesOf<BusyOptions> = { mode: isMode, forMs: whole(0, LONGEST_MS) };
+const OPTIONS: OptionList = { names, example: '{ forMs: 5000 }' };
 
 /** The options with their defaults. @throws LockUsageError when they are not valid */
 export function busyOptions(options: BusyOptions, key: string): { readonly mode: LockMode; readonly forMs: number } {

@@ -88,7 +88,6 @@ const list = [
   ['lib/core/port/clock.ts', 'const LONGEST_DELAY_MS = 2 ** 31 - 1;', 'Who waits longer than that sets the timer again, a millisecond sooner or later.', '1', '2'],
   ['lib/core/port/clock.ts', 'Math.max(0, Math.ceil(delayMs))', 'Node makes a delay of 0 one of 1.', '0', '1'],
   ['lib/core/port/options.ts', 'profile: true', 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false'],
-  ['lib/core/port/options.ts', 'const tooShort =', 'A lease of just that length is refused nowhere, so that nothing is said of it.', undefined, 'leaseMs <= SHORTEST_LEASE_MS'],
   ['lib/nest/lock-module-options.ts', ': true', 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false'],
   // lib/core/hold
   ['lib/core/hold/announcer.ts', "if (this.events.observed) this.events.next({ type: 'waiting'", 'It saves making an event of which nobody hears.', undefined, 'true'],
@@ -175,7 +174,7 @@ const list = [
   ['lib/nest/lock-method.ts', 'if (descriptor) descriptor.value = ', 'methodOf has refused what has no descriptor; the condition is for the compiler.', undefined, 'true'],
   ['lib/nest/lock-method.ts', 'if (slot in prototype) return;', 'Nest would be told twice to inject the same.', undefined, 'false'],
   // The value of a name in a list of options.
-  ...['redis', 'client', 'embedded', 'prefix', 'route', 'bootTimeoutMs', 'recoveryMs', 'describeHolders', 'strictServer', 'strictOverrides'].map((name) => [
+  ...['redis', 'prefix'].map((name) => [
     'lib/nest/lock-module-options.ts', `${name}: true,`, 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false',
   ]),
   ...['const targetNames: ', 'names: { ...redisNames'].map((names) => ['lib/nest/redis-target.ts', names, 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false']),

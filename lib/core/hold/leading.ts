@@ -12,7 +12,7 @@ import type { Timer } from '../port/clock.js';
 import { isLockError, LockClosedError, LockUsageError, messageOf } from '../port/errors.js';
 import type { Lease } from '../port/lease.js';
 import type { CallSite, LockOptions, LockProfiles, WithLockOptions } from '../port/lock-options.js';
-import { checkOptions, integerProblem, type NamesOf, type OptionList, resolveOptions, withProfile } from '../port/options.js';
+import { checkOptions, type NamesOf, type OptionList, resolveOptions, whole, withProfile } from '../port/options.js';
 import type { Hold } from './hold.js';
 import type { LockCalls } from './lock-calls.js';
 import { runInHold } from './work.js';
@@ -50,14 +50,11 @@ export interface Leadership extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
-const names: NamesOf<LeadOptions & CallSite> = { leaseMs: true, graceMs: true, minReplicas: true, restMs: true, label: true, profile: true, template: true, expectsBusy: true };
-const DEFAULT_REST_MS = 1_000;
-const MAX_REST_MS = 3_600_000;
-export const LEAD_OPTIONS: OptionList = {
-  names,
-  example: '{ restMs: 5000 }',
-  valueProblem: ({ restMs }) => integerProblem('restMs', restMs, 0, MAX_REST_MS),
+const names: NamesOf<LeadOptions & CallSite> = {
+  leaseMs: true, graceMs: true, minReplicas: true, restMs: whole(0, 3_600_000), label: true, profile: true, template: true, expectsBusy: true,
 };
+const DEFAULT_REST_MS = 1_000;
+export const LEAD_OPTIONS: OptionList = { names, example: '{ restMs: 5000 }' };
 
 /** How a candidate asks for its term, and how long it rests between two. */
 interface TermOptions {

@@ -1,33 +1,45 @@
 /**
- * The options of calls and modules, from top to bottom: what is wrong with a value; which names a call takes; a table of all options of
- * calls, with their defaults and checks; the names and checks of each call; their completion; profiles. The options of leaders and of the module's store are declared where they are used.
+ * The options of calls and modules, from top to bottom: the checks of values; lists of the names that a call takes; the defaults and the
+ * checks of all options of calls; the names that each call takes; completion; profiles. The options of leaders and of the module's store are
+ * declared where they are used.
  */
 import type { AdoptOptions, CallSite, HandOffOptions, LockDefaults, LockMode, LockOptions, LockProfile, LockProfiles, ResolvedDefaults, ResolvedOptions, WithAdoptedOptions, WithLockOptions } from './lock-options.js';
 import type { StoreCapabilities } from './lock-store.js';
 import type { ListOptions } from './lock-state.js';
 import { LockUsageError } from './errors.js';
 
-// What is wrong with a value: the end of a sentence that says what was expected and what was given; undefined when the value can be meant,
-// or when none was given. What throws the sentence puts in front whose option it is.
-
 /** Half of a surrogate pair. UTF-8 cannot encode it, so two different texts would become one key, or one owner. */
 export const LONE_SURROGATE = /\p{Cs}/u;
 
-export function integerProblem(name: string, value: unknown, least: number, most: number, hint?: string): string | undefined {
-  if (value === undefined || (Number.isInteger(value) && Number(value) >= least && Number(value) <= most)) return undefined;
+// The checks of values.
+
+/**
+ * What is wrong with the value of an option: the end of a sentence that says what was expected and what was given. Undefined when the value
+ * can be meant. What throws the sentence puts in front whose option it is. A check is not asked for an option that was not given.
+ */
+export type Check = (name: string, value: unknown, maxLeaseMs: number) => string | undefined;
+
+/** The check of an option that takes what `isValid` is true for. */
+export function expecting(what: string, isValid: (value: unknown) => boolean): Check {
+  return (name, value) => (isValid(value) ? undefined : `expected ${name} to be ${what}, got ${show(value)}`);
+}
+
+export function whole(least: number, most: number, hint?: string): Check {
+  return (name, value) => integerProblem(name, value, least, most, hint);
+}
+
+function integerProblem(name: string, value: unknown, least: number, most: number, hint?: string): string | undefined {
+  if (Number.isInteger(value) && Number(value) >= least && Number(value) <= most) return undefined;
   const range = most === Infinity ? `from ${least}` : `from ${least} to ${most}`;
   const why = typeof value === 'string' ? 'a text; make a number of it, as Number() does' : hint;
   return `expected ${name} to be a whole number ${range}, got ${show(value)}${why ? ` (${why})` : ''}`;
 }
 
-export function booleanProblem(name: string, value: unknown): string | undefined {
-  return value === undefined || typeof value === 'boolean' ? undefined : `expected ${name} to be true or false, got ${show(value)}`;
+export function oneOf(...allowed: readonly string[]): Check {
+  return expecting(allowed.map((word) => `'${word}'`).join(' or '), (value) => allowed.includes(value as string));
 }
 
-export function oneOfProblem(name: string, value: unknown, allowed: readonly string[]): string | undefined {
-  if (value === undefined || allowed.includes(value as string)) return undefined;
-  return `expected ${name} to be ${allowed.map((word) => `'${word}'`).join(' or ')}, got ${show(value)}`;
-}
+export const flag = expecting('true or false', (value) => typeof value === 'boolean');
 
 /** Whether this can be the signal of a call: an AbortSignal, or one of another library that can be asked and listened to as one. */
 export function isSignal(given: unknown): given is AbortSignal {
@@ -71,21 +83,20 @@ type GivenOptions = Readonly<Record<string, unknown>>;
 
 /** The options that one call takes. */
 export interface OptionList {
-  readonly names: Readonly<Record<string, unknown>>;
+  /** Each option with the check of its value; `true` stands for one that is checked together with others, elsewhere. */
+  readonly names: Readonly<Record<string, Check | true>>;
   /** How options of this call are written, for the message to a caller who gave something else. */
   readonly example: string;
   /** How messages about these options begin. @default the lock that the call is for */
   readonly of?: string;
   /** How messages about these options end: with what the caller can do instead. */
   readonly advice?: string;
-  /** What is wrong with the values, as the end of a sentence. It is asked when all names are known. */
-  readonly valueProblem?: (given: GivenOptions) => string | undefined;
   /** Whether null is a value among these options; elsewhere it would silently mean the default. */
   readonly nullable?: true;
 }
 
 /** All names of the options `T`. With this type the compiler refuses a list in which one is missing. */
-export type NamesOf<T> = Readonly<Record<keyof T, unknown>>;
+export type NamesOf<T> = Readonly<Record<keyof T, Check | true>>;
 
 /** Checks the options of a call, which is for the lock `key` if one is given. @throws LockUsageError */
 export function checkOptions(given: unknown, list: OptionList, key?: string): void {
@@ -101,7 +112,18 @@ export function optionsProblem(given: unknown, list: OptionList): string | undef
     if (!Object.hasOwn(list.names, name) && !(name in Object.prototype)) return unknownOption(name, list.names);
     if (given[name] === null && !list.nullable) return `expected ${name} to have a value or to be left out, got null`;
   }
-  return list.valueProblem?.(given);
+  return valueProblem(given, list.names, Infinity);
+}
+
+/** What is wrong with the first of these values that cannot be as it is. */
+function valueProblem(values: object, checks: OptionList['names'], maxLeaseMs: number): string | undefined {
+  for (const name in checks) {
+    const check = checks[name]!;
+    const value: unknown = check === true ? undefined : Reflect.get(values, name);
+    const problem = value === undefined || check === true ? undefined : check(name, value, maxLeaseMs);
+    if (problem !== undefined) return problem;
+  }
+  return undefined;
 }
 
 /** What is wrong with `given` when it is not an object, as the end of a sentence; undefined when it is one. */
@@ -130,15 +152,10 @@ export interface ForceReleaseOptions {
   fence?: number | undefined;
 }
 
-export const MODES: readonly LockMode[] = ['read', 'write'];
-
 /** The longest time that an option can name, in ms: some 35 years. */
 export const LONGEST_MS = 2 ** 40;
 /** The shortest lease: a shorter one could not be renewed in time over a network. */
 const SHORTEST_LEASE_MS = 100;
-const WHY_NOT_SHORTER = `${SHORTEST_LEASE_MS} ms is the shortest lease, because a shorter one could not be renewed in time over a network`;
-const WHY_NOT_LONGER = 'maxLeaseMs is the longest lease; raise it';
-const BOUNDED = 'maxLeaseMs bounds it; raise it';
 /** The longest owner name, in characters, because the name is stored in the record of each of its locks. */
 const LONGEST_OWNER = 128;
 /** The longest label, in bytes, because the label is stored in the record of each of its locks. */
@@ -146,167 +163,122 @@ export const LONGEST_LABEL_BYTES = 48;
 /** The most holds that a lock can have at a time: each of them stands in the record of the lock. */
 const MAX_PERMITS = 10_000;
 
-/** One option: what counts when it is not given, and what is wrong with its value among those of all options, as the end of a sentence. */
-interface Option<Value, Options> {
-  readonly fallback: Value;
-  problem(options: Options, maxLeaseMs: number): string | undefined;
-}
-type OptionsOf<Options> = { readonly [Name in keyof Options]: Option<Options[Name], Options> };
+// All options of calls and of modules: what counts when one is not given, and how its value is checked.
 
-const nothing = { fallback: undefined, problem: () => undefined };
-
-/** The options of calls. */
-const ofCalls: OptionsOf<ResolvedOptions> = {
-  mode: { fallback: 'write', problem: ({ mode }) => oneOfProblem('mode', mode, MODES) },
-  leaseMs: { fallback: 30_000, problem: ({ leaseMs }, maxLeaseMs) => leaseProblem(leaseMs, maxLeaseMs) },
-  waitMs: { fallback: 10_000, problem: ({ waitMs }) => (waitMs === Infinity ? undefined : integerProblem('waitMs', waitMs, 0, LONGEST_MS)) },
-  renew: { fallback: true, problem: ({ renew }) => booleanProblem('renew', renew) },
-  maxHoldMs: { fallback: Infinity, problem: ({ maxHoldMs }) => (maxHoldMs === Infinity ? undefined : integerProblem('maxHoldMs', maxHoldMs, SHORTEST_LEASE_MS, LONGEST_MS)) },
-  minHoldMs: { fallback: 0, problem: ({ minHoldMs }, maxLeaseMs) => integerProblem('minHoldMs', minHoldMs, 0, maxLeaseMs, BOUNDED) },
-  graceMs: { fallback: 0, problem: (options, maxLeaseMs) => integerProblem('graceMs', options.graceMs, 0, maxLeaseMs, BOUNDED) ?? timesProblem(options, maxLeaseMs) },
-  owner: { fallback: undefined, problem: ({ owner }) => ownerProblem(owner) },
-  permits: { fallback: undefined, problem: permitsProblem },
-  signal: { fallback: undefined, problem: ({ signal }) => (signal === undefined || isSignal(signal) ? undefined : `expected signal to be an AbortSignal, got ${show(signal)}`) },
-  minReplicas: { fallback: 0, problem: ({ minReplicas }) => integerProblem('minReplicas', minReplicas, 0, 100) },
-  label: { fallback: undefined, problem: ({ label }) => labelProblem(label) },
-  onLost: { fallback: 'throw', problem: ({ onLost }) => oneOfProblem('onLost', onLost, ['throw', 'ignore']) },
-  awaitRelease: { fallback: true, problem: awaitReleaseProblem },
-  template: nothing,
-  expectsBusy: nothing,
+const DEFAULTS: ResolvedDefaults = {
+  mode: 'write',
+  leaseMs: 30_000,
+  waitMs: 10_000,
+  renew: true,
+  maxHoldMs: Infinity,
+  minHoldMs: 0,
+  graceMs: 0,
+  owner: undefined,
+  permits: undefined,
+  signal: undefined,
+  minReplicas: 0,
+  label: undefined,
+  onLost: 'throw',
+  awaitRelease: true,
+  template: undefined,
+  expectsBusy: undefined,
+  maxLeaseMs: 60_000,
+  handOn: 16,
+  commandTimeoutMs: 2_000,
+  shutdownGraceMs: 10_000,
+  profiles: {},
 };
 
-/** The options of modules that calls do not have. Profiles are completed before all others. */
-const ofModules: OptionsOf<Omit<ResolvedDefaults, keyof ResolvedOptions>> = {
-  maxLeaseMs: { fallback: 60_000, problem: ({ maxLeaseMs }) => integerProblem('maxLeaseMs', maxLeaseMs, SHORTEST_LEASE_MS, LONGEST_MS) },
-  handOn: { fallback: 16, problem: ({ handOn }) => integerProblem('handOn', handOn, 1, 1_000_000) },
-  commandTimeoutMs: { fallback: 2_000, problem: ({ commandTimeoutMs }) => integerProblem('commandTimeoutMs', commandTimeoutMs, 10, 600_000) },
-  shutdownGraceMs: { fallback: 10_000, problem: ({ shutdownGraceMs }) => integerProblem('shutdownGraceMs', shutdownGraceMs, 0, 3_600_000) },
-  profiles: { fallback: {}, problem: () => undefined },
+export const isMode = oneOf('read', 'write');
+const LEASE_HINT = `${SHORTEST_LEASE_MS} ms is the shortest lease, and maxLeaseMs the longest; raise that`;
+const isLeaseMs: Check = (name, value, maxLeaseMs) => integerProblem(name, value, SHORTEST_LEASE_MS, maxLeaseMs, LEASE_HINT);
+const isWithinLease: Check = (name, value, maxLeaseMs) => integerProblem(name, value, 0, maxLeaseMs, 'maxLeaseMs bounds it; raise it');
+const isTime = (least: number): Check => (name, value) => (value === Infinity ? undefined : integerProblem(name, value, least, LONGEST_MS));
+const isOwner = (value: unknown): boolean => typeof value === 'string' && value !== '' && value.length <= LONGEST_OWNER && !LONE_SURROGATE.test(value);
+const isLabel = (value: unknown): boolean => typeof value === 'string' && value !== '' && Buffer.byteLength(value) <= LONGEST_LABEL_BYTES;
+
+const CHECKS: NamesOf<ResolvedOptions> = {
+  mode: isMode,
+  leaseMs: isLeaseMs,
+  waitMs: isTime(0),
+  renew: flag,
+  maxHoldMs: isTime(SHORTEST_LEASE_MS),
+  minHoldMs: isWithinLease,
+  graceMs: isWithinLease,
+  owner: expecting(`a string of 1 to ${LONGEST_OWNER} characters without half a surrogate pair`, isOwner),
+  permits: whole(1, MAX_PERMITS),
+  signal: expecting('an AbortSignal', isSignal),
+  minReplicas: whole(0, 100),
+  label: expecting(`a string of 1 to ${LONGEST_LABEL_BYTES} bytes`, isLabel),
+  onLost: oneOf('throw', 'ignore'),
+  awaitRelease: flag,
+  template: true,
+  expectsBusy: true,
+};
+/** The checks of what only a module has. Profiles are completed before all others. */
+const CHECKS_OF_MODULES: NamesOf<Omit<ResolvedDefaults, keyof ResolvedOptions>> = {
+  maxLeaseMs: whole(SHORTEST_LEASE_MS, LONGEST_MS),
+  handOn: whole(1, 1_000_000),
+  commandTimeoutMs: whole(10, 600_000),
+  shutdownGraceMs: whole(0, 3_600_000),
+  profiles: true,
 };
 
-function leaseProblem(leaseMs: number, maxLeaseMs: number): string | undefined {
-  const tooShort = Number.isInteger(leaseMs) && leaseMs < SHORTEST_LEASE_MS;
-  return integerProblem('leaseMs', leaseMs, SHORTEST_LEASE_MS, maxLeaseMs, tooShort ? WHY_NOT_SHORTER : WHY_NOT_LONGER);
-}
-
-/** Compares the times with each other. A grace, for one, must not keep the lock taken for longer than any lease may. */
-function timesProblem({ graceMs, leaseMs, minHoldMs, maxHoldMs }: ResolvedOptions, maxLeaseMs: number): string | undefined {
+/** What is wrong with the options of a call or the defaults of a module: with a value, or with two that do not go together. */
+function problemOf(options: ResolvedOptions, maxLeaseMs: number): string | undefined {
+  const problem = valueProblem(options, CHECKS, maxLeaseMs);
+  if (problem !== undefined) return problem;
+  const { mode, owner, permits, leaseMs, maxHoldMs, minHoldMs, graceMs, awaitRelease, minReplicas } = options;
+  if (permits !== undefined && mode === 'read') return "permits do not go with mode 'read': readers share a lock without a number. Leave one of them out";
+  if (permits !== undefined && owner !== undefined) {
+    return 'permits do not go with owner: the calls of an owner share one hold, and each permit is a hold of its own. Leave one of them out';
+  }
+  if (!awaitRelease && minReplicas > 0) return 'awaitRelease: false does not go with minReplicas: what replicas have acknowledged is worth waiting for. Leave one of them out';
   if (maxHoldMs < minHoldMs) return `maxHoldMs (${maxHoldMs}) is shorter than minHoldMs (${minHoldMs})`;
+  // A grace must not keep the lock taken for longer than any lease may.
   const longest = Math.max(leaseMs, minHoldMs);
   if (longest + graceMs <= maxLeaseMs) return undefined;
   const name = leaseMs >= minHoldMs ? 'leaseMs' : 'minHoldMs';
   return `${name} (${longest}) and graceMs (${graceMs}) together are longer than maxLeaseMs (${maxLeaseMs}). Shorten one of them, or raise maxLeaseMs`;
 }
 
-function ownerProblem(owner: unknown): string | undefined {
-  if (owner === undefined || (typeof owner === 'string' && owner !== '' && owner.length <= LONGEST_OWNER && !LONE_SURROGATE.test(owner))) return undefined;
-  return `expected owner to be a string of 1 to ${LONGEST_OWNER} characters without half a surrogate pair, got ${show(owner)}`;
-}
-
-function labelProblem(label: unknown): string | undefined {
-  if (label === undefined || (typeof label === 'string' && label !== '' && Buffer.byteLength(label) <= LONGEST_LABEL_BYTES)) return undefined;
-  return `expected label to be a string of 1 to ${LONGEST_LABEL_BYTES} bytes, got ${show(label)}`;
-}
-
-function permitsProblem({ permits, mode, owner }: ResolvedOptions): string | undefined {
-  const problem = integerProblem('permits', permits, 1, MAX_PERMITS);
-  if (problem !== undefined || permits === undefined) return problem;
-  if (mode === 'read') return "permits do not go with mode 'read': readers share a lock without a number. Leave one of them out";
-  if (owner !== undefined) return 'permits do not go with owner: the calls of an owner share one hold, and each permit is a hold of its own. Leave one of them out';
-  return undefined;
-}
-
-function awaitReleaseProblem({ awaitRelease, minReplicas }: ResolvedOptions): string | undefined {
-  if (awaitRelease === false && minReplicas > 0) return 'awaitRelease: false does not go with minReplicas: what replicas have acknowledged is worth waiting for. Leave one of them out';
-  return booleanProblem('awaitRelease', awaitRelease);
-}
-
-/** What is wrong with the first of these options that cannot be as it is. */
-function firstProblem<Options extends object>(options: Options, table: OptionsOf<Options>, maxLeaseMs: number): string | undefined {
-  for (const { problem } of Object.values<Option<unknown, Options>>(table)) {
-    const found = problem(options, maxLeaseMs);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
-// The names and checks of each call.
+// The options that each call takes. Those of calls for locks are checked when they are complete.
 
 const example = '{ leaseMs: 5000 }';
-const { onLost, awaitRelease, template, expectsBusy, ...ofLocks } = ofCalls;
-const { mode: _mode, owner: _owner, permits: _permits, signal: _signal, label: _label, ...ofAll } = ofLocks;
+const ofAll = { leaseMs: true, waitMs: true, renew: true, maxHoldMs: true, minHoldMs: true, graceMs: true, minReplicas: true } as const;
 /** The names of the options of every request for a lock, also by a decorator or for a route. */
-export const lockOptionNames: NamesOf<LockOptions> = { ...ofLocks, profile: true };
+export const lockOptionNames: NamesOf<LockOptions> = { mode: true, ...ofAll, owner: true, permits: true, signal: true, label: true, profile: true };
 /** The names of the defaults that a module sets for all calls. */
-export const lockDefaultNames: NamesOf<LockDefaults> = { ...ofAll, onLost, awaitRelease, ...ofModules };
-const acquireNames: NamesOf<LockOptions & CallSite> = { ...lockOptionNames, template, expectsBusy };
-const withLockNames: NamesOf<WithLockOptions & CallSite> = { ...acquireNames, onLost, awaitRelease };
-const forceReleaseNames: NamesOf<ForceReleaseOptions> = { fence: true };
-const listNames: NamesOf<ListOptions> = { startsWith: true };
-
-export const ACQUIRE_OPTIONS: OptionList = { names: acquireNames, example };
-export const WITH_LOCK_OPTIONS: OptionList = { names: withLockNames, example };
-const FORCE_RELEASE_OPTIONS: OptionList = {
-  names: forceReleaseNames,
-  example: '{ fence: 7 }',
-  valueProblem: ({ fence }) => fenceProblem(fence),
-  advice: 'Leave it out to take the lock from all holders',
+export const lockDefaultNames: NamesOf<LockDefaults> = {
+  ...ofAll, onLost: true, awaitRelease: true, maxLeaseMs: true, handOn: true, commandTimeoutMs: true, shutdownGraceMs: true, profiles: true,
 };
-const LIST_OPTIONS: OptionList = {
-  names: listNames,
-  example: `{ startsWith: 'order:' }`,
-  of: 'Options of list',
-  valueProblem: ({ startsWith }) => startProblem(startsWith),
-  advice: 'Leave them out to see all locks',
-};
-
-/** Checks the options of forceRelease: an invalid fence must not mean all holders. @throws LockUsageError */
-export function checkForceRelease(options: ForceReleaseOptions | undefined, key: string): void {
-  if (options !== undefined) checkOptions(options, FORCE_RELEASE_OPTIONS, key);
-}
-
-function fenceProblem(fence: unknown): string | undefined {
-  if (fence === undefined || (Number.isSafeInteger(fence) && Number(fence) > 0)) return undefined;
-  return `expected fence to be the number of a hold, got ${show(fence)}`;
-}
-
-/** Checks the options of list: an invalid filter must not mean all locks. @throws LockUsageError */
-export function checkList(options: ListOptions | undefined): void {
-  if (options !== undefined) checkOptions(options, LIST_OPTIONS);
-}
-
-function startProblem(startsWith: unknown): string | undefined {
-  if (startsWith === undefined || typeof startsWith === 'string') return undefined;
-  return `expected startsWith to be a string, got ${show(startsWith)}`;
-}
-
-/** Checks the mode of isLocked and assertLocked, because nobody ever holds a lock in a misspelt one. @throws LockUsageError */
-export function checkMode(mode: LockMode | undefined, key: string): void {
-  const problem = oneOfProblem('mode', mode, MODES);
-  if (problem !== undefined) throw invalidOption(problem, key);
-}
-
-const handOffNames: NamesOf<HandOffOptions> = { withinMs: true };
-const WHY_NO_LONGER_TICKET = 'no lock stays taken for longer than maxLeaseMs without a sign of life; raise it';
-
+const acquireNames: NamesOf<LockOptions & CallSite> = { ...lockOptionNames, template: true, expectsBusy: true };
+const withLockNames: NamesOf<WithLockOptions & CallSite> = { ...acquireNames, onLost: true, awaitRelease: true };
 const adoptNames: NamesOf<AdoptOptions & CallSite> = {
   leaseMs: true, waitMs: true, renew: true, maxHoldMs: true, graceMs: true, signal: true, minReplicas: true, label: true, template: true, expectsBusy: true,
 };
-const withAdoptedNames: NamesOf<WithAdoptedOptions & CallSite> = { ...adoptNames, onLost: true, awaitRelease: true, onError: true, withinMs: true };
+const withAdoptedNames: NamesOf<WithAdoptedOptions & CallSite> = { ...adoptNames, onLost: true, awaitRelease: true, onError: oneOf('release', 'handBack'), withinMs: true };
+const forceReleaseNames: NamesOf<ForceReleaseOptions> = { fence: expecting('the number of a hold', (fence) => Number.isSafeInteger(fence) && Number(fence) > 0) };
+const listNames: NamesOf<ListOptions> = { startsWith: expecting('a string', (start) => typeof start === 'string') };
+
+export const ACQUIRE_OPTIONS: OptionList = { names: acquireNames, example };
+export const WITH_LOCK_OPTIONS: OptionList = { names: withLockNames, example };
 export const ADOPT_OPTIONS: OptionList = { names: adoptNames, example };
-export const WITH_ADOPTED_OPTIONS: OptionList = {
-  names: withAdoptedNames,
-  example,
-  valueProblem: ({ onError, withinMs }) =>
-    oneOfProblem('onError', onError, ['release', 'handBack']) ??
-    (withinMs !== undefined && onError !== 'handBack' ? "withinMs says how long a ticket is good that was handed back, so it needs onError: 'handBack'" : undefined),
-};
+export const WITH_ADOPTED_OPTIONS: OptionList = { names: withAdoptedNames, example };
+/** An invalid fence must not mean all holders, and an invalid filter not all locks. */
+export const FORCE_RELEASE_OPTIONS: OptionList = { names: forceReleaseNames, example: '{ fence: 7 }', advice: 'Leave it out to take the lock from all holders' };
+export const LIST_OPTIONS: OptionList = { names: listNames, example: `{ startsWith: 'order:' }`, of: 'Options of list', advice: 'Leave them out to see all locks' };
+
+/** Checks the mode of isLocked and assertLocked, because nobody ever holds a lock in a misspelt one. @throws LockUsageError */
+export function checkMode(mode: LockMode | undefined, key: string): void {
+  if (mode !== undefined) refuse(isMode('mode', mode, 0), key);
+}
 
 /** How long the ticket lasts. @throws LockUsageError */
 export function withinMsOf(given: HandOffOptions | undefined, leaseMs: number, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>, key: string): number {
   if (given === undefined) return leaseMs;
-  const valueProblem: OptionList['valueProblem'] = ({ withinMs }) => integerProblem('withinMs', withinMs, 1, maxLeaseMs, WHY_NO_LONGER_TICKET);
-  checkOptions(given, { names: handOffNames, example: '{ withinMs: 60000 }', valueProblem }, key);
+  const names: NamesOf<HandOffOptions> = { withinMs: whole(1, maxLeaseMs, 'no lock stays taken for longer than maxLeaseMs without a sign of life; raise it') };
+  checkOptions(given, { names, example: '{ withinMs: 60000 }' }, key);
   return given.withinMs ?? leaseMs;
 }
 
@@ -314,12 +286,11 @@ export function withinMsOf(given: HandOffOptions | undefined, leaseMs: number, {
 
 /** Completes and validates the defaults of a module. @throws LockUsageError */
 export function resolveDefaults(given: LockDefaults = {}): ResolvedDefaults {
-  const { maxLeaseMs = ofModules.maxLeaseMs.fallback, graceMs } = given;
-  const fallbacks = Object.fromEntries(Object.entries({ ...ofCalls, ...ofModules }).map(([name, { fallback }]) => [name, fallback])) as unknown as ResolvedDefaults;
-  const leaseMs = Math.max(SHORTEST_LEASE_MS, Math.min(fallbacks.leaseMs, maxLeaseMs - (Math.floor(Number(graceMs)) || 0)));
-  const complete = merge({ ...given, profiles: completeProfiles(given.profiles) }, { ...fallbacks, leaseMs });
-  refuse(firstProblem(complete, ofModules, maxLeaseMs) ?? firstProblem(complete, ofCalls, maxLeaseMs));
-  for (const [name, profile] of Object.entries(complete.profiles)) refuse(firstProblem(merge(profile, complete), ofCalls, maxLeaseMs), undefined, profileText(name));
+  const { maxLeaseMs = DEFAULTS.maxLeaseMs, graceMs } = given;
+  const leaseMs = Math.max(SHORTEST_LEASE_MS, Math.min(DEFAULTS.leaseMs, maxLeaseMs - (Math.floor(Number(graceMs)) || 0)));
+  const complete = merge({ ...given, profiles: completeProfiles(given.profiles) }, { ...DEFAULTS, leaseMs });
+  refuse(valueProblem(complete, CHECKS_OF_MODULES, maxLeaseMs) ?? problemOf(complete, maxLeaseMs));
+  for (const [name, profile] of Object.entries(complete.profiles)) refuse(problemOf(merge(profile, complete), maxLeaseMs), undefined, profileText(name));
   return complete;
 }
 
@@ -336,7 +307,7 @@ export function resolveOptions(
   if (given === undefined) return defaults;
   checkOptions(given, list, key);
   const complete = merge(withProfile(given, defaults.profiles, list, key), defaults);
-  refuse(firstProblem(complete, ofCalls, defaults.maxLeaseMs), key);
+  refuse(problemOf(complete, defaults.maxLeaseMs), key);
   return complete;
 }
 
@@ -351,7 +322,7 @@ function merge<Options extends ResolvedOptions>(given: LockDefaults | (WithLockO
 
 /** Refuses a length for a renewal of a hold with this grace. @throws LockUsageError */
 export function checkRenewal(leaseMs: number, graceMs: number, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>, key: string): void {
-  refuse(leaseProblem(leaseMs, maxLeaseMs - graceMs), key);
+  refuse(isLeaseMs('leaseMs', leaseMs, maxLeaseMs - graceMs), key);
 }
 
 /** Refuses permits where there are none: of several locks in one call, or in a store that has none. @throws LockUsageError */
@@ -368,8 +339,8 @@ function refuse(problem: string | undefined, key?: string, of?: string): void {
 
 // Profiles: options that the configuration of a module gives a name, so that calls and decorators can ask for them by it.
 
-const names: NamesOf<LockProfile> = { ...ofAll, mode: true, permits: true, onLost, awaitRelease, onBusy: true };
-const OPTIONS: OptionList = { names, example: '{ leaseMs: 60000, waitMs: 0 }', valueProblem: ({ onBusy }) => oneOfProblem('onBusy', onBusy, ['throw', 'skip']) };
+const names: NamesOf<LockProfile> = { ...ofAll, mode: true, permits: true, onLost: true, awaitRelease: true, onBusy: oneOf('throw', 'skip') };
+const OPTIONS: OptionList = { names, example: '{ leaseMs: 60000, waitMs: 0 }' };
 
 /** Checks the shape of profiles, and completes them: one that skips does not wait. The values are checked with their defaults. @throws LockUsageError */
 export function completeProfiles(given: LockProfiles | undefined): LockProfiles {
