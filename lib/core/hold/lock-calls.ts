@@ -11,7 +11,7 @@ import type { LockStore } from '../port/lock-store.js';
 import { checkPermitsOf, type OptionList, resolveOptions, withinMsOf } from '../port/options.js';
 import type { Report } from '../port/lock-events.js';
 import { endedBy, hasAborted, reasonOf, throwIfAborted } from '../queue/abort-signals.js';
-import { Call, type CallHost, type WaitEnded } from '../queue/call.js';
+import { Call, type CallHost } from '../queue/call.js';
 import { LocalQueue } from '../queue/local-queue.js';
 import { Tickets } from './tickets.js';
 import { Announcer, type EventSink } from './announcer.js';
@@ -21,7 +21,6 @@ import { HoldContext } from './hold-context.js';
 import { HoldersHere, Timeouts } from './timeouts.js';
 import { abandon, takeAll } from './several-keys.js';
 import { ShutdownGate } from './shutdown-gate.js';
-import { WaitingCalls } from './waiting-calls.js';
 import { runInHold, type Work } from './work.js';
 
 /** What a lock module gives to its core. */
@@ -52,7 +51,6 @@ export class LockCalls implements CallHost {
   private readonly resolved = new WeakMap<WithLockOptions & CallSite, ResolvedOptions>();
   readonly queue: LocalQueue;
   readonly tickets: Tickets;
-  readonly waiting: WaitingCalls;
   private readonly timeouts: Timeouts;
 
   constructor({ events, store, process, instance, clock, defaults, report }: LockModuleParts) {
@@ -66,7 +64,6 @@ export class LockCalls implements CallHost {
     this.shutdown = new ShutdownGate(this);
     this.tickets = new Tickets(this, process, instance);
     this.here = new HoldersHere(this.queue);
-    this.waiting = new WaitingCalls(clock);
     this.timeouts = new Timeouts(this);
     this.election = new Election(this);
   }
@@ -101,9 +98,8 @@ export class LockCalls implements CallHost {
     return call;
   }
 
-  waitBegan(call: Call): WaitEnded | undefined {
+  waitBegan(call: Call): void {
     this.announcer.waiting(call);
-    return this.waiting.begin(call);
   }
 
   /** Resolves with the hold of the call's locks. Rejects with the reason why one of them could not be had. */
@@ -179,7 +175,7 @@ export class LockCalls implements CallHost {
     const { waitMs, expectsBusy, signal } = call.options;
     const isCancelled = endedBy(signal, reason);
     this.announcer.refused(call, isCancelled ? undefined : reason, this.clock.now() - call.since);
-    if (waitMs > 0 && !expectsBusy && !isCancelled) return this.timeouts.reject(reason);
+    if (waitMs > 0 && !expectsBusy && !isCancelled) return this.timeouts.reject(call, reason);
     throw reason;
   }
 

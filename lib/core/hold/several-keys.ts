@@ -16,6 +16,7 @@ const ANSWERED_WITHIN_MS = 950;
 /** Takes the locks in the order of the keys, which are sorted and without duplicates. Rejects with why one of them could not be had. */
 export async function takeAll(call: Call, host: LockCalls): Promise<readonly StoreLease[]> {
   const taken: StoreLease[] = [];
+  call.taken = taken;
   const stop = new AbortController();
   const { keys, options, insideHold } = call;
   const { signal } = options;
@@ -28,7 +29,7 @@ export async function takeAll(call: Call, host: LockCalls): Promise<readonly Sto
   shutdown.holdBegan();
   try {
     for (const key of keys) {
-      const [lease] = await host.take(call.forKey(key, { ...options, signal: stop.signal }, taken), clock.now());
+      const [lease] = await host.take(call.forKey(key, { ...options, signal: stop.signal }), clock.now());
       taken.push(lease!);
       lease!.onLoss(lost);
       if (!call.reentered?.has(lease!)) lease!.gather(clock.now());

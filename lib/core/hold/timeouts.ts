@@ -1,16 +1,16 @@
 /**
- * Explains a LockTimeoutError: who holds the lock, which locks the caller itself held meanwhile, whether calls of this process wait
- * for each other, and, by its stack, where the call came from.
+ * Explains a LockTimeoutError: who holds the lock, which locks the caller itself held meanwhile, and, by its stack, where the call came
+ * from.
  *
  * The error is made in an async function whose promise the caller awaits. So V8 adds the caller to the stack, and no stack
  * has to be captured for calls that succeed.
  */
 import { type BusyHolder, LockTimeoutError, type WaitFacts } from '../port/errors.js';
 import { type HolderState, type LockState, sinceOf, whereaboutsOf } from '../port/lock-state.js';
+import type { Call } from '../queue/call.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import { Hold } from './hold.js';
 import type { LockCalls } from './lock-calls.js';
-import { keysAround } from './waiting-calls.js';
 
 /** How long the caller, whose waitMs is over, waits for the store to name the holders, in ms. */
 const TELLS_WITHIN_MS = 100;
@@ -23,14 +23,13 @@ export class Timeouts {
 
   constructor(private readonly host: LockCalls) {}
 
-  /** Rejects with `reason`; a LockTimeoutError is explained before. It must be called in the async context of the call. */
-  async reject(reason: unknown): Promise<never> {
+  /** Rejects with the reason why the call got no lock; a LockTimeoutError is explained before. It must be called in the async context of the call. */
+  async reject(call: Call, reason: unknown): Promise<never> {
     if (!(reason instanceof LockTimeoutError)) throw reason;
     const { key, waitMs, message } = reason;
-    const facts = { held: keysAround(this.host.context.surroundings().around), ...this.host.waiting.factsOf(reason) };
     // When the call is inside a hold of this lock, a sibling call was in its way, so naming the holder would explain nothing.
     const holders = this.host.context.find(key) ? [] : await this.look(key);
-    throw this.explained(message, { key, waitMs, ...facts, holders: holders.map((holder) => this.described(key, holder)) }, holders);
+    throw this.explained(message, { key, waitMs, held: heldBy(call), holders: holders.map((holder) => this.described(key, holder)) }, holders);
   }
 
   private explained(message: string, facts: WaitFacts & { key: string; waitMs: number }, holders: readonly HolderState[]): LockTimeoutError {
@@ -64,23 +63,26 @@ export class Timeouts {
   }
 }
 
+/** The keys of the locks that the call holds: of the holds around it, the outermost first, and what it has of several locks. */
+function heldBy({ around, taken }: Call): string[] {
+  const keys = taken.map(({ key }) => key);
+  for (let frame = around; frame; frame = frame.outer) if (!frame.hold.isOver) keys.unshift(...frame.hold.keys);
+  return [...new Set(keys)];
+}
+
 /** How many holders of a shared lock a message names at most. */
 const MAX_HOLDERS_NAMED = 3;
 
 /** The sentences that follow on "Lock … was still busy". `idle`: a holder is a lease of this process in which no code has run. */
-function waitedStory({ holders = [], held = [], cycle }: WaitFacts, idle: boolean): string {
+function waitedStory({ holders = [], held = [] }: WaitFacts, idle: boolean): string {
   const sentences: string[] = [];
   if (holders.length > 0) {
     const more = holders.length > MAX_HOLDERS_NAMED ? `; and ${holders.length - MAX_HOLDERS_NAMED} more` : '';
     sentences.push(`Held by ${holders.slice(0, MAX_HOLDERS_NAMED).map(holderText).join('; ')}${more}.`);
   }
-  if (held.length > 0) sentences.push(`The call that waited holds ${held.map((key) => `'${key}'`).join(', ')}.`);
-  if (cycle) {
-    const names = [...cycle, cycle[0]!].map((key) => `'${key}'`).join(' -> ');
-    sentences.push(
-      `Deadlock in this process: ${names}, each held by a call that waits for the next. ` +
-        'Name all of them in one call, or take them in the same order everywhere.',
-    );
+  if (held.length > 0) {
+    const names = held.map((key) => `'${key}'`).join(', ');
+    sentences.push(`The call that waited holds ${names}: if the holder waits for that, name all in one call, or take them in one order everywhere.`);
   }
   if (idle) {
     sentences.push(

@@ -54,11 +54,10 @@ export interface BusyHolder extends Whereabouts {
   readonly isHere: boolean;
 }
 
-/** What a LockTimeoutError tells about the wait: who held the lock, what the waiting call held, and the deadlock it was part of. */
+/** What a LockTimeoutError tells about the wait: who held the lock, and what the waiting call held. */
 export interface WaitFacts {
   readonly holders?: readonly BusyHolder[] | undefined;
   readonly held?: readonly string[] | undefined;
-  readonly cycle?: readonly string[] | undefined;
 }
 
 /** The lock stayed busy for the whole of `waitMs`. It was not taken; try later or report busy. */
@@ -75,15 +74,12 @@ export class LockTimeoutError extends LockError {
   readonly holders: readonly BusyHolder[];
   /** The locks that the waiting call held, the outermost first. A lock taken by `acquire` counts only inside `lease.run(fn)`. */
   readonly held: readonly string[];
-  /** The keys of a deadlock in this process: each is held by a call that waits for the next, the last for the first. Else undefined. */
-  readonly cycle: readonly string[] | undefined;
 
   constructor(message: string, details: LockErrorDetails & WaitFacts & { key: string; waitMs: number }) {
     super(message, details);
     this.waitMs = details.waitMs;
     this.holders = details.holders ?? [];
     this.held = details.held ?? [];
-    this.cycle = details.cycle;
   }
 }
 

@@ -17,7 +17,7 @@ export const LONE_SURROGATE = /\p{Cs}/u;
  * What is wrong with the value of an option: the end of a sentence that says what was expected and what was given. Undefined when the value
  * can be meant. What throws the sentence puts in front whose option it is. A check is not asked for an option that was not given.
  */
-export type Check = (name: string, value: unknown, maxLeaseMs: number) => string | undefined;
+type Check = (name: string, value: unknown, maxLeaseMs: number) => string | undefined;
 
 /** The check of an option that takes what `isValid` is true for. */
 export function expecting(what: string, isValid: (value: unknown) => boolean): Check {

@@ -7,7 +7,7 @@ import { Appointment, type Schedule } from '../lease/schedule.js';
 import type { StoreLease } from '../lease/store-lease.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import type { BroughtTicket } from '../port/ticket.js';
-import { endedBy, offAbort, onAbort, reasonOf, type AbortListener } from './abort-signals.js';
+import { offAbort, onAbort, reasonOf, type AbortListener } from './abort-signals.js';
 
 /** How long a call with waitMs 0, or an adoption with a shorter one, waits for the store's first answer, in ms. */
 const ANSWER_WITHIN_MS = 800;
@@ -43,14 +43,11 @@ export interface Surroundings {
   readonly insideHold: boolean;
 }
 
-/** Hears when a wait has ended, with the error if that ended it: not for a call that got the lock, and for one whose signal aborted. */
-export type WaitEnded = (reason?: unknown) => void;
-
 /** What all calls of a lock module share. */
 export interface CallHost {
   readonly schedule: Schedule;
-  /** Hears once of each call that is not served at once. Returns the function to call when its wait ends, if it wants to know. */
-  waitBegan(call: Call): WaitEnded | undefined;
+  /** Hears once of each call that is not served at once. */
+  waitBegan(call: Call): void;
 }
 
 /** A queue in which calls wait. */
@@ -94,7 +91,6 @@ export class Call extends Appointment implements AbortListener, Surroundings {
   private told = false;
   private settled = false;
   private waits = false;
-  private waitEnded: WaitEnded | undefined;
   private keeper: CallKeeper | undefined;
   private onServed: ((leases: readonly [StoreLease]) => void) | undefined;
   private onRejected: ((reason: unknown) => void) | undefined;
@@ -115,13 +111,12 @@ export class Call extends Appointment implements AbortListener, Surroundings {
     this.until = since + options.waitMs;
     this.around = around;
     this.insideHold = insideHold;
-    this.reentered = this.ticket = this.before = this.after = this.waitEnded = this.keeper = this.onServed = this.onRejected = undefined;
+    this.reentered = this.ticket = this.before = this.after = this.keeper = this.onServed = this.onRejected = undefined;
   }
 
-  /** The call for one of several locks, when the same call has these already. */
-  forKey(key: string, options: ResolvedOptions, taken: readonly { readonly key: string }[]): Call {
+  /** The call for one of several locks. */
+  forKey(key: string, options: ResolvedOptions): Call {
     const one = new Call([key], options, this.since, this, this.host, this.number);
-    one.taken = taken;
     one.ticket = this.ticket;
     one.reentered = this.reentered ??= new Map();
     return one;
@@ -133,7 +128,6 @@ export class Call extends Appointment implements AbortListener, Surroundings {
    */
   waitIn(queue: CallKeeper, now: number): Promise<readonly [StoreLease]> {
     this.told = this.waits = this.settled = false;
-    this.waitEnded = undefined;
     this.arrival = 0;
     this.keeper = queue;
     return new Promise((resolve, reject) => {
@@ -171,20 +165,16 @@ export class Call extends Appointment implements AbortListener, Surroundings {
   tellWaiting(): void {
     if (this.told || this.settled) return;
     this.told = true;
-    this.waitEnded = this.host.waitBegan(this);
-    // Who listens to the event may have ended the wait before this call returned.
-    if (this.settled) this.waitEnded?.();
+    this.host.waitBegan(this);
   }
 
   serve(lease: StoreLease): void {
     this.stopWaiting();
-    this.waitEnded?.();
     this.onServed!([lease]);
   }
 
   reject(reason: unknown): void {
     this.stopWaiting();
-    this.waitEnded?.(endedBy(this.options.signal, reason) ? undefined : reason);
     this.onRejected!(reason);
   }
 
