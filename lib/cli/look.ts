@@ -4,7 +4,6 @@
  */
 import type { Finding } from '../core/port/lock-events.js';
 import { systemClock } from '../core/port/clock.js';
-import { LockStoreError } from '../core/port/errors.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import { connectTo } from '../stores/wire/connect-to.js';
 import { RedisStore } from '../stores/redis/redis-store.js';
@@ -34,14 +33,6 @@ export async function lookAt(target: Target, report: (message: string) => void):
     return look;
   } catch (error) {
     await look.close();
-    throw error instanceof LockStoreError && error.retryable ? unreachable(error) : error;
+    throw error;
   }
-}
-
-/** The error for a store that cannot be reached. It says nothing of an unknown outcome, because no command has been run yet. */
-function unreachable(error: LockStoreError): LockStoreError {
-  const [failure] = error.nodes;
-  if (failure === undefined) return error;
-  const message = `Locks: ${failure.node} cannot be reached: ${failure.reason}. Check the address and that the server runs.`;
-  return new LockStoreError(message, { cause: error, nodes: error.nodes });
 }

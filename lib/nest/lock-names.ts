@@ -2,10 +2,13 @@
  * The injection tokens of a lock module's providers. All symbols are made with `Symbol.for`, so that the ES module and the
  * CommonJS copy of this package, when one application loads both, name the same providers.
  */
-import { Inject } from '@nestjs/common';
+import { Inject, Scope, type FactoryProvider } from '@nestjs/common';
+import { INQUIRER } from '@nestjs/core';
 import { LockService } from '../lock.service.js';
 import type { ModuleRef } from '@nestjs/core';
 import { LockUsageError } from '../core/port/errors.js';
+
+const ONE_COPY = 'Let both import one copy (npm ls nestjs-holdfast).';
 
 /** The name of the lock module that was given no `name`. */
 export const DEFAULT_INSTANCE = 'default';
@@ -30,6 +33,27 @@ export function storeToken(instance: string): symbol {
 export const INSTANCE_NAME = Symbol.for('nestjs-holdfast:instance-name');
 export const MODULE_OPTIONS = Symbol.for('nestjs-holdfast:module-options');
 
+/** The LockService of each copy of this package that the process has loaded: every copy adds its own. */
+const COPIES = Symbol.for('nestjs-holdfast:copies');
+const copies: Set<typeof LockService> = ((globalThis as { [COPIES]?: Set<typeof LockService> })[COPIES] ??= new Set());
+copies.add(LockService);
+
+/**
+ * Providers that tell a class which injects the LockService of another copy of this package what is wrong: Nest would only say that it cannot
+ * resolve LockService. They are transient, so Nest calls one only for a class that injects it.
+ */
+export function servicesOfOtherCopies(): FactoryProvider<never>[] {
+  const others = [...copies].filter((copy) => copy !== LockService);
+  return others.map((copy) => ({
+    provide: copy,
+    scope: Scope.TRANSIENT,
+    inject: [INQUIRER],
+    useFactory: (injects: object | undefined) => {
+      throw new LockUsageError(`${injects?.constructor.name ?? 'A class'} injects the LockService of another copy of nestjs-holdfast than the one whose LockModule is imported. ${ONE_COPY}`);
+    },
+  }));
+}
+
 /** Injects the LockService of the lock module named `instance`: `constructor(@InjectLocks('billing') readonly locks: LockService)`. */
 export function InjectLocks(instance: string = DEFAULT_INSTANCE): PropertyDecorator & ParameterDecorator {
   return Inject(locksToken(instance));
@@ -53,9 +77,9 @@ function find<Asked>(moduleRef: ModuleRef, instance: string, who: string): Asked
     return moduleRef.get<LockService, Asked>(locksToken(instance), { strict: false });
   } catch (cause) {
     const why = isOfAnotherCopy(moduleRef, instance)
-      ? 'which the application imports from another copy of nestjs-holdfast: its LockService is another class. Let both import one copy (npm ls nestjs-holdfast)'
-      : 'but the application imports no such module';
-    throw new LockUsageError(`${who} needs lock module '${instance}', ${why}.`, { cause });
+      ? `which the application imports from another copy of nestjs-holdfast: its LockService is another class. ${ONE_COPY}`
+      : 'but the application imports no such module.';
+    throw new LockUsageError(`${who} needs lock module '${instance}', ${why}`, { cause });
   }
 }
 

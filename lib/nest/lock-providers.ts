@@ -11,7 +11,7 @@ import type { Report } from '../core/port/lock-events.js';
 import { LockService } from '../lock.service.js';
 import { logReports } from './lock-log.js';
 import { lockHome, MODULE_DEFAULTS, ownOptions, recoveryOf, type LockModuleOptions, type LockHome } from './lock-module-options.js';
-import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken, DEFAULT_INSTANCE } from './lock-names.js';
+import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken, DEFAULT_INSTANCE, servicesOfOtherCopies } from './lock-names.js';
 import { LockInterceptor } from './lock.interceptor.js';
 import { LockRouter, type Locks } from './lock-router.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
@@ -32,7 +32,8 @@ function lockProviders(instance: string): { providers: Provider[]; exports: Inje
     throw new LockUsageError(`LockModule: expected name to be a text that is not empty, got ${String(instance)}.`);
   }
   const named = { provide: INSTANCE_NAME, useValue: instance };
-  const shared = [storeProvider(instance), locksProvider(instance), interceptorProvider(instance)];
+  const others = instance === DEFAULT_INSTANCE ? servicesOfOtherCopies() : [];
+  const shared = [storeProvider(instance), locksProvider(instance), interceptorProvider(instance), ...others];
   return { providers: [named, processProvider, reportProvider, ...shared], exports: shared.map(({ provide }) => provide) };
 }
 

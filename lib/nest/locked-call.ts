@@ -3,7 +3,7 @@
  * calls of the method do not repeat the work.
  */
 import type { KeyOfCall } from '../core/key/call-key.js';
-import type { CallSite, LockProfiles, WithLockOptions } from '../core/port/lock-options.js';
+import type { AbortSignalLike, CallSite, LockProfiles, WithLockOptions } from '../core/port/lock-options.js';
 import { checkOptions, expecting, invalidOption, isSignal, LONGEST_LABEL_BYTES, lockOptionNames, type NamesOf, oneOf, type OptionList, show, withProfile } from '../core/port/options.js';
 import type { TemplateSubject } from '../core/key/key-template.js';
 import { DEFAULT_INSTANCE } from './lock-names.js';
@@ -32,7 +32,7 @@ export interface LockedCall extends KeysOfCall {
   /** The options as the decorator was given them. */
   readonly given: LockedOptions;
   /** Gives the signal of a call; undefined when the decorator was given no signal function. */
-  readonly signalOf: ((args: readonly unknown[], self?: unknown) => AbortSignal | undefined) | undefined;
+  readonly signalOf: ((args: readonly unknown[], self?: unknown) => AbortSignalLike | undefined) | undefined;
   readonly returns: Returns;
 }
 

@@ -5,7 +5,7 @@
  */
 import type { Observable } from 'rxjs';
 import type { KeyProblem } from '../core/key/key-template-paths.js';
-import type { WithLockOptions } from '../core/port/lock-options.js';
+import type { AbortSignalLike, WithLockOptions } from '../core/port/lock-options.js';
 
 /** What a locked method returns. */
 export type Returns = 'promise' | 'observable';
@@ -14,7 +14,7 @@ export type Returns = 'promise' | 'observable';
 export type OnBusy = 'throw' | 'skip' | ((...args: never[]) => unknown);
 
 /** The signal that stops the wait: one for all calls, or a function that gives the signal of a call from its arguments. */
-export type StopsWait = AbortSignal | ((...args: never[]) => AbortSignal | undefined);
+export type StopsWait = AbortSignalLike | ((...args: never[]) => AbortSignalLike | undefined);
 
 /** Options of @Locked, @WriteLock and @ReadLock. */
 export interface LockedOptions<R extends Returns = Returns, B extends OnBusy = OnBusy, S extends StopsWait = StopsWait>
@@ -120,7 +120,7 @@ type BusyProblem<R extends Returns, B extends OnBusy, Args extends readonly unkn
 type SignalProblem<S extends StopsWait, Args extends readonly unknown[]> = StopsWait extends S
   ? never
   : S extends AnyMethod
-    ? S extends (...args: Args) => AbortSignal | undefined
+    ? S extends (...args: Args) => AbortSignalLike | undefined
       ? never
       : `the signal function must accept the arguments of the method and return an AbortSignal or undefined`
     : never;

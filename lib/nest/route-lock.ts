@@ -6,6 +6,7 @@ import { tap, type Observable } from 'rxjs';
 import { LockUsageError } from '../core/port/errors.js';
 import { compileCallKey, type KeyOfCall } from '../core/key/call-key.js';
 import { parseKeyTemplate } from '../core/key/key-template.js';
+import type { AbortSignalLike } from '../core/port/lock-options.js';
 import { checkDecorator, ROUTE_OPTIONS, lockedCall, type LockedCall } from './locked-call.js';
 import { refuseUnfinished } from './unfinished-results.js';
 import { lockedMethods, MOCKED } from './lock-method.js';
@@ -26,7 +27,7 @@ export interface RouteLockOptions extends Omit<LockedOptions, 'returns' | 'onBus
    * and returns the signal of this request, or undefined. The wait also ends without this option when the client disconnects.
    * @default none
    */
-  signal?: AbortSignal | ((context: ExecutionContext) => AbortSignal | undefined) | undefined;
+  signal?: AbortSignalLike | ((context: ExecutionContext) => AbortSignalLike | undefined) | undefined;
 }
 
 /** Under this name Nest's `@Sse` leaves its mark on a handler. */

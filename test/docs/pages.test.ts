@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { anchorsOf, linksOf, REPOSITORY } from './links.js';
+import { anchorsOf, linksOf, prose, REPOSITORY } from './links.js';
 
 const DOCS = readdirSync('docs', { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.md'));
 const PAGES = [
@@ -18,6 +18,11 @@ describe('The docs', () => {
       return heading !== undefined && !anchorsOf(textOf(local(file))).includes(heading);
     });
     expect(broken.map(({ link }) => link)).toEqual([]);
+  });
+
+  it.each(PAGES)('have in %s no table that an empty line cuts in two', (page) => {
+    const cut = [...prose(textOf(page)).matchAll(/^\n(\|.*)\n(?!\|[ :-]+\|)/gm)].map(([, row]) => row);
+    expect(cut).toEqual([]);
   });
 
   it.each(PAGES)('name in %s only files that are there', (page) => {

@@ -219,6 +219,22 @@ describe('a module that is there twice', () => {
     await expect(both).rejects.toThrow(/LockModule 'default' is imported 2 times .* of one copy of nestjs-holdfast \(npm ls nestjs-holdfast\)/);
   });
 
+  it('names at boot a class that injects the LockService of another copy, and leaves every other class alone', async () => {
+    jest.resetModules();
+    const { LockService: OfTheOtherCopy } = (await import('../../lib/index.js')) as unknown as { LockService: typeof LockService };
+    expect(OfTheOtherCopy).not.toBe(LockService);
+
+    @Injectable()
+    class Billing {
+      constructor(@Inject(OfTheOtherCopy) readonly locks: unknown) {}
+    }
+    const imports = [LockModule.forRoot({ embedded: true })];
+    await expect(startAlone({ imports, providers: [Shop, Billing] })).rejects.toThrow(
+      new LockUsageError('Billing injects the LockService of another copy of nestjs-holdfast than the one whose LockModule is imported. Let both import one copy (npm ls nestjs-holdfast).'),
+    );
+    expect(await (await startAlone({ imports, providers: [Shop] })).get(Shop).open()).toBe('shop');
+  });
+
   it('is one when both mean the same', async () => {
     const locks = LockModule.forRoot({ embedded: true });
 

@@ -201,6 +201,16 @@ export abstract class Methods {
   @WriteLock('a', { signal: AbortSignal.timeout(1) })
   async stopsAll(): Promise<void> {}
 
+  @Locked('a', { signal: (stop: SdkSignal) => stop })
+  async stopsByAnSdk(_stop: SdkSignal): Promise<void> {}
+
+  @Locked('a', { signal: sdkSignal })
+  async stopsAllByAnSdk(): Promise<void> {}
+
+  // @ts-expect-error -- nobody can listen to it
+  @Locked('a', { signal: { aborted: false } })
+  async noListener(): Promise<void> {}
+
   // @ts-expect-error -- the function wants other arguments
   @Locked('a', { signal: (stop: AbortSignal) => stop })
   async signalArguments(_order: Order): Promise<void> {}
@@ -372,11 +382,20 @@ export abstract class Records<T extends Order, Id extends string | number, Anyth
 
 declare const someOptions: LockedOptions;
 declare const signals: Map<string, AbortSignal>;
+
+/** A signal as SDKs have it, such as AbortSignalLike of Azure: no `throwIfAborted`, and no `reason`. */
+interface SdkSignal {
+  readonly aborted: boolean;
+  addEventListener(type: 'abort', listener: (this: SdkSignal, event: unknown) => unknown, options?: unknown): void;
+  removeEventListener(type: 'abort', listener: (this: SdkSignal, event: unknown) => unknown, options?: unknown): void;
+}
+declare const sdkSignal: SdkSignal;
 declare const locks: LockService;
 
 // LockService
 expectTypeOf(locks.withLock('a', () => 1)).resolves.toEqualTypeOf<number>();
 expectTypeOf(locks.withLock(['a', 'b'], { waitMs: 0 }, async (lease) => lease.fences)).resolves.toEqualTypeOf<ReadonlyMap<string, number>>();
+expectTypeOf(locks.acquire('a', { signal: sdkSignal })).resolves.toEqualTypeOf<Lease>();
 expectTypeOf(locks.tryAcquire('a')).resolves.toEqualTypeOf<Lease | null>();
 expectTypeOf<Lease['fence']>().toEqualTypeOf<number>();
 
@@ -402,6 +421,7 @@ expectTypeOf<LockModuleOptions>().toHaveProperty('prefix');
 LockInterceptor.of('cart:<user.id>', { waitMs: 0 });
 LockInterceptor.of((context) => `cart:${context.switchToHttp().getRequest().user.id}`);
 LockInterceptor.of('cart', { signal: (context) => context.switchToHttp().getRequest().signal });
+LockInterceptor.of('cart', { signal: (context) => context.switchToHttp().getRequest<{ signal: SdkSignal }>().signal });
 // @ts-expect-error -- what the function gives is no signal
 LockInterceptor.of('cart', { signal: (context) => context.getType() });
 // @ts-expect-error -- a route answers with what its handler gives

@@ -1,5 +1,13 @@
 /** The options of calls for a lock, of tickets and of the module. Their defaults and limits are in options.ts. */
 
+/** What stops a wait: an AbortSignal, or a signal of another library that can be asked and listened to as one, as those of the SDKs of clouds can. */
+export interface AbortSignalLike {
+  readonly aborted: boolean;
+  readonly reason?: unknown;
+  addEventListener(type: 'abort', listener: () => void): void;
+  removeEventListener(type: 'abort', listener: () => void): void;
+}
+
 /** Options of one call for a lock. Module options of the same name set the default. */
 export interface LockOptions {
   /**
@@ -61,7 +69,7 @@ export interface LockOptions {
    */
   permits?: number | undefined;
   /** Stops the wait for the lock when it aborts; the call rejects with `signal.reason`. */
-  signal?: AbortSignal | undefined;
+  signal?: AbortSignalLike | undefined;
   /**
    * How many replicas, from 0 to 100, must have acknowledged a grant or a renewal before it counts; each costs one command WAIT more. When
    * fewer do, the call rejects with LockStoreError, as it does for any number but 0 on the embedded store or a Redlock.
@@ -199,7 +207,7 @@ export interface ResolvedOptions {
   readonly graceMs: number;
   readonly owner: string | undefined;
   readonly permits: number | undefined;
-  readonly signal: AbortSignal | undefined;
+  readonly signal: AbortSignalLike | undefined;
   readonly minReplicas: number;
   readonly onLost: OnLost;
   readonly awaitRelease: boolean;

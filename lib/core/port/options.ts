@@ -3,7 +3,7 @@
  * checks of all options of calls; the names that each call takes; completion; profiles. The options of leaders and of the module's store are
  * declared where they are used.
  */
-import type { AdoptOptions, CallSite, HandOffOptions, LockDefaults, LockMode, LockOptions, LockProfile, LockProfiles, ResolvedDefaults, ResolvedOptions, WithAdoptedOptions, WithLockOptions } from './lock-options.js';
+import type { AbortSignalLike, AdoptOptions, CallSite, HandOffOptions, LockDefaults, LockMode, LockOptions, LockProfile, LockProfiles, ResolvedDefaults, ResolvedOptions, WithAdoptedOptions, WithLockOptions } from './lock-options.js';
 import type { StoreCapabilities } from './lock-store.js';
 import type { ListOptions } from './lock-state.js';
 import { LockUsageError } from './errors.js';
@@ -42,9 +42,9 @@ export function oneOf(...allowed: readonly string[]): Check {
 export const flag = expecting('true or false', (value) => typeof value === 'boolean');
 
 /** Whether this can be the signal of a call: an AbortSignal, or one of another library that can be asked and listened to as one. */
-export function isSignal(given: unknown): given is AbortSignal {
+export function isSignal(given: unknown): given is AbortSignalLike {
   try {
-    const { aborted, addEventListener } = given as Partial<AbortSignal>;
+    const { aborted, addEventListener } = given as Partial<AbortSignalLike>;
     return typeof aborted === 'boolean' && typeof addEventListener === 'function';
   } catch {
     return false;

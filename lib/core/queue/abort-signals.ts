@@ -5,17 +5,19 @@
  * A signal may be of another library's making, and whatever it does must not keep a lock taken. So it is asked only here: one that
  * cannot be asked or listened to counts as aborted, with what it threw as its reason.
  */
+import type { AbortSignalLike } from '../port/lock-options.js';
+
 export interface AbortListener {
   aborted(): void;
 }
 
 /** The reasons of signals that have aborted: each is read once, because a getter may make a new one whenever it is read. */
-const reasons = new WeakMap<AbortSignal, { readonly reason: unknown }>();
+const reasons = new WeakMap<AbortSignalLike, { readonly reason: unknown }>();
 
 class Watch {
   readonly listeners = new Set<AbortListener>();
 
-  constructor(private readonly signal: AbortSignal) {
+  constructor(private readonly signal: AbortSignalLike) {
     try {
       signal.addEventListener('abort', this.abort);
     } catch (reason) {
@@ -39,23 +41,23 @@ class Watch {
   }
 }
 
-const watches = new WeakMap<AbortSignal, Watch>();
+const watches = new WeakMap<AbortSignalLike, Watch>();
 
 /** Calls `listener` when the signal aborts; at once when it has aborted before. */
-export function onAbort(signal: AbortSignal, listener: AbortListener): void {
+export function onAbort(signal: AbortSignalLike, listener: AbortListener): void {
   let watch = watches.get(signal);
   if (!watch && !hasAborted(signal)) watches.set(signal, (watch = new Watch(signal)));
   if (hasAborted(signal)) return listener.aborted();
   watch!.listeners.add(listener);
 }
 
-export function offAbort(signal: AbortSignal, listener: AbortListener): void {
+export function offAbort(signal: AbortSignalLike, listener: AbortListener): void {
   const watch = watches.get(signal);
   if (!watch?.listeners.delete(listener) || watch.listeners.size > 0) return;
   if (watch.end()) watches.delete(signal);
 }
 
-export function hasAborted(signal: AbortSignal): boolean {
+export function hasAborted(signal: AbortSignalLike): boolean {
   if (reasons.has(signal)) return true;
   try {
     return signal.aborted;
@@ -65,13 +67,13 @@ export function hasAborted(signal: AbortSignal): boolean {
 }
 
 /** Why a signal has aborted; never undefined, by which a caller is told that its time is over. */
-export function reasonOf(signal: AbortSignal): unknown {
+export function reasonOf(signal: AbortSignalLike): unknown {
   let known = reasons.get(signal);
   if (!known) reasons.set(signal, (known = { reason: reasonNow(signal) }));
   return known.reason;
 }
 
-function reasonNow(signal: AbortSignal): unknown {
+function reasonNow(signal: AbortSignalLike): unknown {
   let reason: unknown;
   try {
     reason = signal.reason;
@@ -81,12 +83,12 @@ function reasonNow(signal: AbortSignal): unknown {
   return reason === undefined ? new DOMException('This operation was aborted', 'AbortError') : reason;
 }
 
-export function throwIfAborted(signal: AbortSignal | undefined): void {
+export function throwIfAborted(signal: AbortSignalLike | undefined): void {
   if (signal && hasAborted(signal)) throw reasonOf(signal);
 }
 
 /** Whether the signal ended the call that rejects with this reason. The reason itself does not tell: it may be the LockTimeoutError of another call. */
-export function endedBy(signal: AbortSignal | undefined, reason: unknown): boolean {
+export function endedBy(signal: AbortSignalLike | undefined, reason: unknown): boolean {
   return signal !== undefined && hasAborted(signal) && reasonOf(signal) === reason;
 }
 
@@ -94,7 +96,7 @@ export function endedBy(signal: AbortSignal | undefined, reason: unknown): boole
  * Aborts `target` with the reason of `source`, now if that has aborted, else when it does, until the returned function is called.
  * Unlike AbortSignal.any it leaves nothing behind at a source that outlives a million targets.
  */
-export function abortWith(source: AbortSignal, target: AbortController): () => void {
+export function abortWith(source: AbortSignalLike, target: AbortController): () => void {
   const listener: AbortListener = { aborted: () => target.abort(reasonOf(source)) };
   onAbort(source, listener);
   return () => offAbort(source, listener);

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockClosedError, LockLostError, LockTimeoutError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import type { LockEvent } from '../../../lib/core/port/lock-events.js';
-import type { LockOptions } from '../../../lib/core/port/lock-options.js';
+import type { AbortSignalLike, LockOptions } from '../../../lib/core/port/lock-options.js';
 import type { LockService } from '../../../lib/lock.service.js';
 import { alone, Fleet } from '../../support/locks.js';
 
@@ -33,7 +33,7 @@ function plainSignal(changes: object = {}) {
     Object.assign(signal, { aborted: true, reason });
     for (const listener of [...listeners]) listener();
   };
-  return { signal: Object.defineProperties(signal, Object.getOwnPropertyDescriptors(changes)) as unknown as AbortSignal, abort, listeners };
+  return { signal: Object.defineProperties(signal, Object.getOwnPropertyDescriptors(changes)), abort, listeners };
 }
 
 /** What all that was locked leaves behind. */
@@ -102,7 +102,7 @@ describe('A signal that only has aborted, reason and listeners', () => {
 });
 
 describe('A signal that does not keep its word', () => {
-  const broken: readonly (readonly [string, () => AbortSignal])[] = [
+  const broken: readonly (readonly [string, () => AbortSignalLike])[] = [
     ['without removeEventListener', () => plainSignal({ removeEventListener: undefined }).signal],
     ['whose removeEventListener throws', () => plainSignal({ removeEventListener: refuse }).signal],
   ];
