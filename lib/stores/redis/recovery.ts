@@ -12,13 +12,15 @@
  * longer, can follow in batches (renewals.ts). In a Cluster a group in which this process holds nothing is not asked for at all: its
  * memory is told with the next answer to a request.
  */
-import { delay, type Timer } from '../../core/port/clock.js';
+import { delay, type Clock, type Timer } from '../../core/port/clock.js';
+import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, HeldLease, HolderRef, StoreRecovery } from '../../core/port/lock-store.js';
 import { listOf } from '../wire/lock-reply.js';
 import { readRecallGroup, readRecallHead, recallCall, recallGroupSize, recallHeadSize } from '../wire/lua.generated.js';
+import { lasted } from '../wire/outage.js';
 import { SLOT_GROUPS } from '../wire/redis-keys.js';
 import { marginOf } from '../wire/server-clock.js';
-import { beginningOf, type ServerView } from './server-view.js';
+import { beginningOf, SERVER_LENGTH, type ServerView } from './server-view.js';
 
 /** A claim without an answer is sent again after this long, in ms: a late answer counts all the same. */
 const ANSWERS_WITHIN_MS = 300;
@@ -270,4 +272,62 @@ export class Recovery implements StoreRecovery {
     if (now > this.openAt && this.isOpen) this.recoveries += 1;
     this.openAt = Math.max(this.openAt, now + forMs);
   }
+}
+
+type ForgotReason = StoreEvent['reason'];
+
+/** A recovery that is not claimed by this process is looked at again after this long, in ms. */
+const LOOKS_AFTER_MS = 500;
+const REASONS: Readonly<Record<ForgotReason, string>> = {
+  flushed: 'was flushed, or loaded other data',
+  restarted: 'has a node that was restarted',
+  replaced: 'has another master for some slots',
+  'restarted-or-replaced': 'was restarted, or another server took its place',
+};
+
+/** Tells that a server forgot what it granted, and that its recovery is over: one log line and event each, however many slot groups there are. */
+export class RecoveryNews {
+  listener: (event: StoreEvent) => void = () => {};
+  private timer: Timer | undefined;
+
+  constructor(
+    private readonly node: string,
+    private readonly clock: Clock,
+    private readonly report: Report,
+    private readonly recovery: { readonly recoversForMs: number; readonly broughtBack: number },
+  ) {}
+
+  /** A slot group had the memory `before`, and has another one now. */
+  forgot(before: string, memory: string): void {
+    if (this.timer !== undefined) return;
+    const { node: store, clock, recovery } = this;
+    const [reason, forMs] = [whatHappened(before, memory), recovery.recoversForMs];
+    const closed = forMs > 0 ? `It grants nothing new for ${lasted(forMs)}; leases that are held are brought back meanwhile.` : 'It grants again by now.';
+    this.report({ kind: `recovery of ${store}`, level: 'warning', message: `Locks: ${store} ${REASONS[reason]}, and may have forgotten who holds what. ${closed}` });
+    this.recovers(reason, clock.now(), recovery.broughtBack);
+    this.listener({ type: 'storeForgot', store, reason, forMs });
+  }
+
+  close(): void {
+    if (this.timer !== undefined) this.clock.clearTimer(this.timer);
+    this.timer = undefined;
+  }
+
+  private recovers(reason: ForgotReason, since: number, before: number): void {
+    const { node: store, clock, recovery } = this;
+    this.timer = clock.setTimer(() => {
+      if (recovery.recoversForMs > 0) return this.recovers(reason, since, before);
+      this.timer = undefined;
+      const broughtBack = recovery.broughtBack - before;
+      this.report({ kind: `end of the recovery of ${store}`, level: 'info', message: `Locks: ${store} grants again. This process brought back ${broughtBack} ${broughtBack === 1 ? 'lease' : 'leases'}.` });
+      this.listener({ type: 'storeRecovered', store, reason, afterMs: clock.now() - since, broughtBack });
+    }, Math.max(LOOKS_AFTER_MS, recovery.recoversForMs));
+  }
+}
+
+/** In a Cluster the second half of a server's name is that of the node, which a restart does not change. */
+function whatHappened(before: string, memory: string): ForgotReason {
+  if (before.slice(0, SERVER_LENGTH) === memory.slice(0, SERVER_LENGTH)) return 'flushed';
+  if (memory[SERVER_LENGTH - 1] !== '@') return 'restarted-or-replaced';
+  return before.slice(8, SERVER_LENGTH) === memory.slice(8, SERVER_LENGTH) ? 'restarted' : 'replaced';
 }

@@ -6,23 +6,28 @@ import type { Clock } from '../../core/port/clock.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import type { AcquireOutcome, AcquireRequest, Doubt, HeartbeatOutcome, HeldLease, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
-import { probe, takeTrialLock, type ServerFacts } from '../wire/boot-probe.js';
+import { canTellWhoListens, probe, redisSummary, takeTrialLock, warnOfBlindness, type ServerFacts } from '../wire/boot-probe.js';
 import type { TurnEnd } from '../wire/bundles.js';
 import type { Connect, Connections } from '../wire/connections.js';
 import { lockState } from '../wire/lock-reply.js';
 import { downgradeCall, inspectCall, readDowngrade } from '../wire/lua.generated.js';
-import { Outage, type OutageListener } from '../wire/outage.js';
+import { Outage, outageNews, type OutageListener } from '../wire/outage.js';
 import { checkProcess, KEYS_PER_SCAN } from '../wire/redis-keys.js';
 import { isOfOneLock, NOT_CONNECTED, storeFailure } from '../wire/store-failure.js';
 import { WakeChannel, type WakeListener } from '../wire/wake-channel.js';
 import { Acquiring } from './acquiring.js';
-import { Recovery } from './recovery.js';
+import { Recovery, RecoveryNews } from './recovery.js';
 import { forceRelease, Releases } from './releases.js';
 import { Renewals } from './renewals.js';
-import { canTellWhoListens, outageNews, RecoveryNews, redisSummary, type Summarized, warnOfBlindness } from './server-news.js';
 import { type FenceFloors, ONE_SERVER, serverView, type ServerView } from './server-view.js';
 
-export interface RedisStoreOptions extends Summarized {
+export interface RedisStoreOptions {
+  /** The prefix of every Redis key and channel. */
+  readonly prefix: string;
+  /** How long the server grants nothing new after it forgot, in ms; 0 for no recovery at all; `'lease'`: as long as the longest lease that a process may take. */
+  readonly recoveryMs: number | 'lease';
+  /** The default of calls. */
+  readonly minReplicas?: number | undefined;
   readonly connection: Connect;
   /** The name of this process: the part of its holder ids before their last dot. */
   readonly process: string;
@@ -109,7 +114,7 @@ export class RedisStore implements LockStore {
       this.summary = redisSummary(options, connections, this.facts);
       if (options.redlock === undefined) {
         await recovery.recovered(deadline - options.clock.now());
-        warnOfBlindness(memories, connections.node, recoveryMs, options.report);
+        warnOfBlindness(memories.areBlind, connections.node, recoveryMs, options.report);
         this.acquiring.needsListener = await canTellWhoListens(runner, connections, keys.channel(options.process), options.report);
       }
       this.outage.watch();

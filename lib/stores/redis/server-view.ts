@@ -117,7 +117,7 @@ function couldAnswer({ mode, leaseMs, fences, owner }: AcquireRequest, push: Pus
 }
 
 /** Behind so many characters for the server, the name of a memory is the server time in ms from which it counts. */
-const SERVER_LENGTH = NO_SERVER.length;
+export const SERVER_LENGTH = NO_SERVER.length;
 
 /**
  * The name of the memory that the server has for each slot group, as it was answered on the present connection (memory.lua). Each

@@ -6,6 +6,7 @@
 import { delay, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/lock-events.js';
+import type { StoreSummary } from '../../core/port/lock-store.js';
 import type { Connections } from './connections.js';
 import { acquireCall, downgradeCall, forceReleaseCall, heartbeatCall, inspectCall, readAcquire, releaseCall, renewCall, type AcquireArgs, type BuiltCall } from './lua.generated.js';
 import { listOf, RECOVERING_REASON, releaseOutcome } from './lock-reply.js';
@@ -221,6 +222,58 @@ async function factsOf({ runner, connections }: Booting): Promise<ServerFacts | 
 
 function fieldOf(info: string, name: string): string | undefined {
   return new RegExp(`^${name}:(\\S+)`, 'm').exec(info)?.[1];
+}
+
+/** What one Redis, a Sentinel or a Cluster is, in the line with which an application starts. */
+export function redisSummary(
+  { prefix, recoveryMs, minReplicas = 0 }: { readonly prefix: string; readonly recoveryMs: number | 'lease'; readonly minReplicas?: number | undefined },
+  { node, isCluster }: Connections,
+  facts: ServerFacts | undefined,
+): StoreSummary {
+  const off = recoveryMs === 0 ? ['recovery (recoveryMs is 0: after a restart or a failover without the grant two may hold one lock)'] : [];
+  if (facts === undefined) {
+    return { place: isCluster ? 'a Cluster' : placeOf(node, ''), prefix, off, unknown: `replicas, eviction and persistence, because the user may not run INFO` };
+  }
+  const { masters, replicas, evicting, withoutFile } = facts;
+  const more = replicas === 0 ? '' : `, ${replicas === 1 ? '1 replica' : `${replicas} replicas`}`;
+  if (minReplicas === 0) off.push(replicas === 0 ? 'replicas (none is connected)' : 'grants that wait for a replica (minReplicas is 0: an old master may go on granting in a partition)');
+  if (evicting !== undefined) off.push(`safety from eviction (maxmemory-policy is ${evicting}: a lock that is held may be evicted)`);
+  if (withoutFile > 0) off.push(`the append-only file${masters > 1 ? ` of ${withoutFile} masters` : ''} (a restart forgets what was granted since the last snapshot)`);
+  return { place: isCluster ? `a Cluster (${masters} masters${more})` : placeOf(node, more), prefix, off };
+}
+
+function placeOf(node: string, more: string): string {
+  return node.includes('Sentinel') ? `${node}${more === '' ? '' : ` (${more.slice(2)})`}` : `one Redis (${node}${more})`;
+}
+
+const WHO_LISTENS = 'pubsub|numsub';
+
+/**
+ * Whether the server can tell the scripts who listens, so that a waiter whose process is gone is passed over at once: it is asked about this
+ * process's own channel, which it has subscribed to. Never rejects; without an answer no waiter is passed over. On a
+ * Cluster a node knows only its own subscribers, and behind some proxies the subscriptions are on another server than the scripts.
+ */
+export async function canTellWhoListens(runner: ScriptRunner, { isCluster, node }: Connections, channel: string, report: Report): Promise<boolean> {
+  if (isCluster) return false;
+  try {
+    const [, count] = await runner.command<[string, number]>(WHO_LISTENS, undefined, (client) => client.call('pubsub', 'NUMSUB', channel));
+    return count > 0;
+  } catch (error) {
+    const message =
+      `Locks: ${node} does not tell who listens, so waiters whose processes died delay the next by up to 5 s, not by some milliseconds. ` +
+      `Allow its user +${WHO_LISTENS} (the server said: ${reasonOf(error)}).`;
+    report({ kind: `${WHO_LISTENS} on ${node}`, level: 'warning', message });
+    return false;
+  }
+}
+
+/** Warns that a restart of the server cannot be noticed, unless recovery is switched off. */
+export function warnOfBlindness(areBlind: boolean, node: string, recoveryMs: number, report: Report): void {
+  if (recoveryMs === 0 || !areBlind) return;
+  const message =
+    `Locks: ${node} does not tell its user who it is, so a restart or a failover that loses data is not noticed: two may hold a lock then. ` +
+    'Allow +info (and +cluster|myid on a Cluster).';
+  report({ kind: `no recovery on ${node}`, level: 'warning', message });
 }
 
 const REPLICA = /\bREADONLY\b/;

@@ -1,6 +1,7 @@
 /**
- * The private connections of a store to one Redis, Sentinel or Cluster. A client of the application only says how to connect: it is never
- * used, closed or reconfigured. The packages of clients are known only by ioredis.ts and node-redis.ts.
+ * The private connections of a store to one Redis, to the master that Sentinels name, or to a Cluster. A client of the application only says
+ * how to connect: it is never used, closed or reconfigured. The packages of clients are known only by ioredis.ts and node-redis.ts; options
+ * are in the words of ioredis, which mean the same with both.
  *
  *     commands      for all scripts
  *     replicated()  for renewals with WAIT, which blocks it
@@ -9,9 +10,11 @@
  * Each is made anew for ever, and queues no commands while it is away.
  */
 import type { Clock } from '../../core/port/clock.js';
-import { ClusterConnection } from './cluster-connection.js';
-import type { Route, Whereabouts } from './route.js';
-import { ServerConnection, type Listening, type Needs } from './server-connection.js';
+import { LockUsageError } from '../../core/port/errors.js';
+import { ClusterConnection, type ClusterEntry } from './cluster-connection.js';
+import { loginFrom, type AskLogin, type ClusterTarget, type ServerOptions, said, serverOf, serverOfUrl } from './redis-target.js';
+import { SentinelMaster } from './sentinel-master.js';
+import { ServerConnection, type Address, type Listening, type Locate, type Needs, type Source } from './server-connection.js';
 
 /** Makes the connections to one target. A command of the store may take `timeoutMs`. @throws LockUsageError for a target that cannot be */
 export type Connect = (timeoutMs: number, clock: Clock) => Connections;
@@ -24,6 +27,20 @@ export function connectingBy(route: Route, writesNextTurn = false): Connect {
 /** A connection that is made anew whenever it ends. That to a Cluster has one connection to each master. */
 export type Connection = ServerConnection | ClusterConnection;
 
+/** Where a target leads. */
+export interface Route {
+  /** Its name in messages. */
+  readonly node: string;
+  /** `moved` is called with the address of the server that takes the place of the present one. */
+  begin(needs: Needs, moved: (to: Address) => void): Making;
+}
+
+interface Making {
+  /** The connection is given up when it owes an answer and nothing comes from it for `patienceMs`. */
+  connect(patienceMs: number): Connection;
+  close?(): void;
+}
+
 const SHORTEST_PATIENCE_MS = 1_000;
 
 export class Connections {
@@ -33,21 +50,20 @@ export class Connections {
   readonly node: string;
   /** The last error of the connection for commands; undefined once it is open. */
   lastError: Error | undefined;
-  private readonly server: Whereabouts | undefined;
+  private readonly making: Making;
   /** By number of replicas: while some wait for theirs, the others have a connection of their own. */
   private readonly replicating = new Map<number, Connection>();
 
   constructor(
-    private readonly route: Route,
+    route: Route,
     private readonly needs: Needs,
     readonly writesNextTurn: boolean,
   ) {
-    this.isCluster = 'cluster' in route;
-    this.node = 'cluster' in route ? 'the Cluster' : route.node;
-    this.server = 'cluster' in route ? undefined : route.whereabouts(needs);
-    this.server?.onMoved?.((to) => this.all().forEach((connection) => connection instanceof ServerConnection && connection.leaveFor(to)));
+    this.node = route.node;
+    this.making = route.begin(needs, (to) => this.all().forEach((connection) => connection instanceof ServerConnection && connection.leaveFor(to)));
     const { timeoutMs } = needs;
-    this.commands = this.connect(Math.min(timeoutMs, Math.max(SHORTEST_PATIENCE_MS, 0.75 * timeoutMs)));
+    this.commands = this.making.connect(Math.min(timeoutMs, Math.max(SHORTEST_PATIENCE_MS, 0.75 * timeoutMs)));
+    this.isCluster = this.commands instanceof ClusterConnection;
     this.commands.onError((error) => (this.lastError = error));
     this.commands.onOpen(() => {
       this.lastError = undefined;
@@ -59,7 +75,7 @@ export class Connections {
   /** The connection for renewals that so many replicas must acknowledge. It has as much patience as a command has time, because it is silent while it waits for them. */
   replicated(replicas: number): Connection {
     let connection = this.replicating.get(replicas);
-    if (connection === undefined) this.replicating.set(replicas, (connection = this.connect(this.needs.timeoutMs)));
+    if (connection === undefined) this.replicating.set(replicas, (connection = this.making.connect(this.needs.timeoutMs)));
     return connection;
   }
 
@@ -81,15 +97,81 @@ export class Connections {
 
   close(): void {
     for (const connection of this.all()) connection.close();
-    this.server?.close?.();
+    this.making.close?.();
   }
 
   private all(): readonly Connection[] {
     return [this.commands, ...this.replicating.values()];
   }
+}
 
-  private connect(patienceMs: number): Connection {
-    const { route, needs } = this;
-    return 'cluster' in route ? new ClusterConnection(route.cluster, needs, patienceMs) : new ServerConnection(this.server!.locate, needs, patienceMs);
-  }
+/** Makes a source from options, which are read anew for each connection, and from what is asked for the login. */
+export type SourceOf = (read: () => ServerOptions, login?: AskLogin) => Source;
+
+/** Says under which address a server can be reached from here that is named otherwise: by its `host:port`. */
+export type AddressMap = Readonly<Record<string, Address>> | ((address: string) => Address | null | undefined) | null | undefined;
+
+const SENTINEL_PORT = 26_379;
+
+/** The route of options, or of a URL. */
+export function routeOf(target: string | ServerOptions | ClusterTarget, sourceOf: SourceOf): Route {
+  if (typeof target === 'string') return routeOf({ url: target }, sourceOf);
+  if ('cluster' in target) return routeToCluster(target, () => target.options?.redisOptions ?? {}, sourceOf);
+  const { credentials, sentinelCredentials, ...server } = serverOf(target);
+  return routeToServer(() => server, sourceOf, loginFrom('credentials', credentials), loginFrom('sentinelCredentials', sentinelCredentials));
+}
+
+/** The route of options that `read` gives, each time as they stand. */
+export function routeToServer(read: () => ServerOptions, sourceOf: SourceOf, login?: AskLogin, loginOfSentinels?: AskLogin): Route {
+  const { sentinels, name = 'mymaster', natMap, path, host = 'localhost', port = 6379 } = read();
+  if (sentinels == null) return routeTo(path ?? `${host}:${port}`, sourceOf(read, login));
+  const ofMaster = sourceOf(() => {
+    const { enableTLSForSentinelMode, tls: given, ...rest } = read();
+    return { ...rest, sentinels: undefined, tls: enableTLSForSentinelMode === true ? given : undefined };
+  }, login);
+  const ofSentinels = sourceOf(() => {
+    const { sentinelUsername, sentinelPassword, sentinelTLS, connectTimeout, family } = read();
+    const given = typeof sentinelTLS === 'object' && sentinelTLS !== null ? sentinelTLS : undefined;
+    return { username: sentinelUsername ?? undefined, password: sentinelPassword ?? undefined, connectTimeout, family, tls: given };
+  }, loginOfSentinels);
+  const addresses = sentinels.map(({ host: named = 'localhost', port: at = SENTINEL_PORT }) => ({ host: named, port: at }));
+  return routeBySentinels(name, addresses, ofSentinels, ofMaster, natMap as AddressMap);
+}
+
+export function routeTo(node: string, source: Source): Route {
+  return { node, begin: (needs) => connectingTo(() => Promise.resolve(source), needs) };
+}
+
+export function connectingTo(locate: Locate, needs: Needs): Making {
+  return { connect: (patienceMs) => new ServerConnection(locate, needs, patienceMs) };
+}
+
+/** `redisOptions` gives the options of all nodes. */
+export function routeToCluster({ cluster, options: { natMap, useSRVRecords } = {}, credentials }: ClusterTarget, redisOptions: () => ServerOptions, sourceOf: SourceOf): Route {
+  if (!Array.isArray(cluster) || cluster.length === 0) throw new LockUsageError('Lock options: expected redis.cluster to be a list of at least one node.');
+  if (useSRVRecords === true) throw new LockUsageError('Lock options: useSRVRecords is not supported; name some nodes of the Cluster.');
+  const servers = (cluster as ClusterTarget['cluster']).map((node) => said(typeof node === 'string' ? serverOfUrl(node) : typeof node === 'number' ? { port: node } : node));
+  const login = loginFrom('credentials', credentials);
+  // The login and TLS of a URL hold for all nodes, because the Cluster names the others by their addresses only.
+  const source = (server: ServerOptions): Source => sourceOf(() => ({ ...redisOptions(), ...server, host: undefined, port: undefined, db: 0 }), login);
+  const roots = servers.map((server) => ({ ...source(server), address: { host: server.host ?? 'localhost', port: server.port ?? 6379 } }));
+  return routeByNodes({ roots, ofNodes: source(servers[0]!), map: mapped((natMap ?? redisOptions().natMap) as AddressMap) });
+}
+
+export function routeByNodes(entry: ClusterEntry): Route {
+  return { node: 'the Cluster', begin: (needs) => ({ connect: (patienceMs) => new ClusterConnection(entry, needs, patienceMs) }) };
+}
+
+export function mapped(map: AddressMap): (address: Address) => Address {
+  return ({ host, port }) => (typeof map === 'function' ? map(`${host}:${port}`) : map?.[`${host}:${port}`]) ?? { host, port };
+}
+
+export function routeBySentinels(name: string, sentinels: readonly Address[], ofSentinels: Source, ofMaster: Source, natMap: AddressMap): Route {
+  return {
+    node: `the master '${name}' of Sentinel`,
+    begin: (needs, moved) => {
+      const master = new SentinelMaster(name, sentinels, ofSentinels, ofMaster, mapped(natMap), needs, moved);
+      return { ...connectingTo(master.locate, needs), close: () => master.close() };
+    },
+  };
 }

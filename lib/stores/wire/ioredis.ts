@@ -1,9 +1,8 @@
 /** Connections by ioredis, made from a URL, options, or a client of the application, which is only copied. */
 import type { Cluster, Redis, RedisOptions } from 'ioredis';
 import { LockUsageError, messageOf } from '../../core/port/errors.js';
-import { connectingBy, type Connect } from './connections.js';
+import { connectingBy, routeOf, routeToCluster, routeToServer, type Connect, type SourceOf } from './connections.js';
 import type { ClusterTarget, RedisTarget, ServerOptions } from './redis-target.js';
-import { routeOf, routeToCluster, routeToServer, type SourceOf } from './route.js';
 import type { Client, Making } from './server-connection.js';
 
 /** What is used of the package. */

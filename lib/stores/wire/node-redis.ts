@@ -3,9 +3,8 @@
  * client is only asked what it was made with.
  */
 import { LockUsageError } from '../../core/port/errors.js';
-import { connectingBy, type Connect } from './connections.js';
+import { connectingBy, connectingTo, mapped, routeByNodes, routeBySentinels, routeOf, routeTo, type AddressMap, type Connect, type Route } from './connections.js';
 import { type ClusterTarget, type ServerOptions, serverOfUrl } from './redis-target.js';
-import { mapped, routeBySentinels, routeOf, routeTo, type AddressMap, type Route } from './route.js';
 import { senderOf, type Address, type Client, type Making, type Sender, type Source } from './server-connection.js';
 
 /** Options of createClient. Those that are not named here are passed on. */
@@ -179,7 +178,7 @@ function routeOfClient(client: GivenClient, create: CreateClient | undefined): R
   const kind = kindOf(client);
   if (kind === 'client') {
     const { path, host = 'localhost', port = 6379 } = client.options?.socket ?? {};
-    return routeTo(copied(client), path ?? `${host}:${port}`);
+    return routeTo(path ?? `${host}:${port}`, copied(client));
   }
   const make = create ?? missing();
   if (kind === 'cluster') return ofGivenCluster(settingsOf<ClusterSettings>(client), make);
@@ -210,7 +209,7 @@ function ofGivenCluster({ rootNodes, defaults = {}, nodeAddressMap }: ClusterSet
     const { host, port = 6379 } = typeof url === 'string' ? serverOfUrl(url) : (root.socket ?? {});
     return { ...sourceFrom({ ...defaults, ...root, socket: { ...defaults.socket, ...root.socket } }, make), address: { host: host ?? 'localhost', port } };
   });
-  return { cluster: { roots, ofNodes: sourceFrom(defaults, make), map: mapped(nodeAddressMap) } };
+  return routeByNodes({ roots, ofNodes: sourceFrom(defaults, make), map: mapped(nodeAddressMap) });
 }
 
 /** A Sentinel client of version 5 does not tell its options, so it is asked each time where the master is. */
@@ -222,10 +221,13 @@ function followed(client: GivenClient): Route {
     source ??= await client._execute!(false, (node) => Promise.resolve(copied(node)));
     return { ...source, address: master };
   };
-  const onMoved = (moved: (to: Address) => void): void => {
-    client.on?.('topology-change', ({ type, node }) => type === 'MASTER_CHANGE' && moved(node));
+  return {
+    node: 'the master of Sentinel',
+    begin: (needs, moved) => {
+      client.on?.('topology-change', ({ type, node }) => type === 'MASTER_CHANGE' && moved(node));
+      return connectingTo(locate, needs);
+    },
   };
-  return { node: 'the master of Sentinel', whereabouts: () => ({ locate, onMoved }) };
 }
 
 function missing(): never {

@@ -8,6 +8,7 @@
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
+import type { Report } from '../../core/port/lock-events.js';
 
 export interface OutageListener {
   /** The server does not serve. */
@@ -121,6 +122,15 @@ export class Outage {
     this.told = false;
     if (told) this.listener.back(afterMs);
   }
+}
+
+/** Reports the beginning and the end of an outage. */
+export function outageNews(node: string, report: Report): Pick<OutageListener, 'away' | 'back'> {
+  const meanwhile = 'Locks that are held stay held until their leases end, calls wait as long as their waitMs allows, and the server is retried continuously.';
+  return {
+    away: (reason) => report({ kind: 'store lost', level: 'warning', message: `Locks: ${node} does not serve: ${reason.replace(/\.$/, '')}. ${meanwhile}` }),
+    back: (afterMs) => report({ kind: 'store back', level: 'info', message: `Locks: ${node} serves again, after ${lasted(afterMs)}.` }),
+  };
 }
 
 /** The length of an outage for a log line. */

@@ -191,7 +191,7 @@ export function loginFrom(name: 'credentials' | 'sentinelCredentials', credentia
       const timer = clock.setTimer(() => fail(`gave nothing within ${withinMs} ms`), withinMs);
       void Promise.resolve()
         .then(credentials)
-        .then((given) => (isLogin(given) ? resolve(loginIn(given)) : fail(`gave ${described(given)} in place of { username?, password }`)))
+        .then((given) => (isLogin(given) ? resolve(loginIn(given)) : fail('did not give { username?, password }, with a password that is a text')))
         .catch((error: unknown) => fail(`failed${wordsOf(error)}`))
         .finally(() => clock.clearTimer(timer));
     });
@@ -212,12 +212,4 @@ function isLogin(given: unknown): given is Login {
   if (typeof given !== 'object' || given === null) return false;
   const { username, password } = given as { username?: unknown; password?: unknown };
   return typeof password === 'string' && password !== '' && (username === undefined || typeof username === 'string');
-}
-
-/** What a function gave, without a value of it. */
-function described(given: unknown): string {
-  if (typeof given !== 'object' || given === null) return given === null ? 'null' : given === undefined ? 'nothing' : `a ${typeof given}`;
-  const { username, password } = given as { username?: unknown; password?: unknown };
-  if (typeof password !== 'string') return 'an object whose password is no text';
-  return password === '' ? 'an empty password' : `an object whose username is a ${typeof username}`;
 }

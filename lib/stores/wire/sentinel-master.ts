@@ -6,7 +6,6 @@
  */
 import type { Timer } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
-import type { Whereabouts } from './route.js';
 import { LiveConnection, nameOf, ServerConnection, type Address, type Needs, type Source } from './server-connection.js';
 
 /** How long a Sentinel may take to answer, in ms. It is short, because a Sentinel has little to do, and others can be asked. */
@@ -16,9 +15,8 @@ const LISTENS_AGAIN_MS = 4_000;
 /** What a Sentinel says when it has begun to name another master: the first by the one that leads the failover, the second by all, later. */
 const SWITCHES = ['+failover-state-reconf-slaves', '+switch-master'];
 
-export class SentinelMaster implements Whereabouts {
+export class SentinelMaster {
   private readonly listening = new Map<string, ServerConnection>();
-  private moved: (to: Address) => void = () => {};
   private closed = false;
 
   constructor(
@@ -29,11 +27,9 @@ export class SentinelMaster implements Whereabouts {
     private readonly ofMaster: Source,
     private readonly map: (address: Address) => Address,
     private readonly needs: Needs,
+    /** Called with the address of the master that takes the place of the present one. */
+    private readonly moved: (to: Address) => void,
   ) {}
-
-  onMoved(moved: (to: Address) => void): void {
-    this.moved = moved;
-  }
 
   /** The Sentinel that answered is asked first the next time, and those that it knows are asked too. */
   readonly locate = async (): Promise<Source> => {

@@ -10,7 +10,6 @@ import { agreeCall, readAgree } from './lua.generated.js';
 import { FORMAT_VERSION, OLDEST_VERSION, SLOT_GROUPS, type RedisKeys } from './redis-keys.js';
 import { listOf } from './lock-reply.js';
 import type { ScriptRunner } from './script-runner.js';
-import { storeFailure } from './store-failure.js';
 
 /** The pause before a server that did not answer is asked again, in ms. */
 const CLAIMS_AGAIN_AFTER_MS = 100;
@@ -52,19 +51,12 @@ export class WireFormat {
   async keep(isWanted: () => boolean, report: Report): Promise<void> {
     if (this.isKeeping) return;
     this.isKeeping = true;
-    let error = await this.failure();
-    while (error?.retryable === true && isWanted()) {
+    let error = await this.claim().catch((failure: LockStoreError) => failure);
+    while (error?.retryable && isWanted()) {
       await delay(this.clock, CLAIMS_AGAIN_AFTER_MS);
-      error = await this.failure();
+      error = await this.claim().catch((failure: LockStoreError) => failure);
     }
     this.isKeeping = false;
-    if (error !== undefined && isWanted()) report({ kind: `format on ${this.node}`, level: 'error', message: error.message });
-  }
-
-  private async failure(): Promise<LockStoreError | undefined> {
-    return this.claim().then(
-      () => undefined,
-      (error: unknown) => storeFailure(error, { what: 'format', key: undefined, node: this.node }),
-    );
+    if (error && isWanted()) report({ kind: `format on ${this.node}`, level: 'error', message: error.message });
   }
 }

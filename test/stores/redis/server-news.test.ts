@@ -2,9 +2,10 @@
 import { FakeClock } from '../../support/fake-clock.js';
 import { describe, expect, it } from '@jest/globals';
 import type { Finding, StoreEvent } from '../../../lib/core/port/lock-events.js';
-import { outageNews, RecoveryNews, warnOfBlindness, canTellWhoListens } from '../../../lib/stores/redis/server-news.js';
-import type { Memories } from '../../../lib/stores/redis/server-view.js';
+import { RecoveryNews } from '../../../lib/stores/redis/recovery.js';
+import { canTellWhoListens, warnOfBlindness } from '../../../lib/stores/wire/boot-probe.js';
 import type { Connections } from '../../../lib/stores/wire/connections.js';
+import { outageNews } from '../../../lib/stores/wire/outage.js';
 import type { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
 import type { Sender } from '../../../lib/stores/wire/server-connection.js';
 
@@ -33,14 +34,12 @@ describe('The news of an outage', () => {
 });
 
 describe('A server that does not say who it is', () => {
-  const blind = { areBlind: true } as Memories;
-
   it('is warned of where something is recovered, and only there', () => {
     const { told, report } = reports();
-    warnOfBlindness(blind, 'a:6379', 0, report);
-    warnOfBlindness({ areBlind: false } as Memories, 'a:6379', 1, report);
+    warnOfBlindness(true, 'a:6379', 0, report);
+    warnOfBlindness(false, 'a:6379', 1, report);
     expect(told).toEqual([]);
-    warnOfBlindness(blind, 'a:6379', 1, report);
+    warnOfBlindness(true, 'a:6379', 1, report);
     expect(told).toEqual([{ kind: 'no recovery on a:6379', level: 'warning', message: expect.stringContaining('a:6379 does not tell its user who it is') }]);
   });
 });

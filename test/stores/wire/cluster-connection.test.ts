@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
 import { Bundles } from '../../../lib/stores/wire/bundles.js';
 import type { ClusterEntry } from '../../../lib/stores/wire/cluster-connection.js';
-import { connectingBy, type Connection } from '../../../lib/stores/wire/connections.js';
+import { connectingBy, routeByNodes, type Connection } from '../../../lib/stores/wire/connections.js';
 import { release } from '../../../lib/stores/wire/lua.generated.js';
 import { Outage } from '../../../lib/stores/wire/outage.js';
 import { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
@@ -107,7 +107,7 @@ interface Stage {
 
 /** Commands may take 2 s, so that a node is given up after a silence of 1.5 s. */
 function connectTo(cluster: ClusterEntry, clock: FakeClock) {
-  const connections = connectingBy({ cluster })(2_000, clock);
+  const connections = connectingBy(routeByNodes(cluster))(2_000, clock);
   const runner = new ScriptRunner(connections, clock, 2_000, new Outage(clock, { away: () => {}, back: () => {}, ask: () => {} }));
   return { connections, connection: connections.commands, runner, get: (key: string) => runner.command('GET', key, (to) => to.call('GET', key)) };
 }

@@ -137,10 +137,10 @@ describe.each<ClientPackage>(['ioredis', 'redis'])('With %s, credentials', (clie
       ['throw when they are read', () => ({ get password(): string { throw new Error('the vault is sealed'); } }), 'the function credentials failed: the vault is sealed'],
       ['read a secret that is no JSON', () => JSON.parse('hunter2') as never, 'the function credentials failed: SyntaxError'],
       ['hang', () => new Promise(() => {}), `the function credentials gave nothing within ${COMMAND_TIMEOUT_MS} ms`],
-      ['give a text', () => 'hunter2' as never, 'the function credentials gave a string in place of { username?, password }'],
-      ['give nothing', () => undefined as never, 'the function credentials gave nothing in place of { username?, password }'],
-      ['give no password', () => ({ username: 'hunter2' }) as never, 'the function credentials gave an object whose password is no text in place of { username?, password }'],
-      ['give an empty password', () => ({ password: '' }), 'the function credentials gave an empty password in place of { username?, password }'],
+      ['give a text', () => 'hunter2' as never, 'the function credentials did not give { username?, password }, with a password that is a text'],
+      ['give nothing', () => undefined as never, 'the function credentials did not give { username?, password }, with a password that is a text'],
+      ['give no password', () => ({ username: 'hunter2' }) as never, 'the function credentials did not give { username?, password }, with a password that is a text'],
+      ['give an empty password', () => ({ password: '' }), 'the function credentials did not give { username?, password }, with a password that is a text'],
     ])('that %s refuse the boot in words, without a value', async (_, ask, words) => {
       const error: unknown = await open(place.targets(ask), client, 1_500).catch((reason: unknown) => reason);
       expect(error).toMatchObject({ code: 'LOCK_STORE', message: expect.stringContaining(words) });
