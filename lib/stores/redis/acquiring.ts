@@ -31,7 +31,7 @@ import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
 import { Batches } from './batches.js';
 import type { Recovery } from './recovery.js';
 import type { Renewals } from './renewals.js';
-import type { ServerView } from './server-view.js';
+import { isToldBy, type ServerView } from './server-view.js';
 
 /** The place of a request in a queue. Its entry goes with the grant, the release, or an answer that gives no place. */
 export class Place {
@@ -269,11 +269,13 @@ class BundledAcquire implements BundledRequest {
     this.memory = memories.of(group);
     this.connection = memories.connection;
     this.floor = trust.floors.of(group);
-    const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined && leaseMs <= USUAL_LEASE_MS;
+    const told = toldHolds.of(this.key, this.askedAt);
+    // The script looks for the holders of whom an earlier memory told, also when the recovery after that is over.
+    const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined && leaseMs <= USUAL_LEASE_MS && (told === undefined || isToldBy(told, this.memory));
     addAcquire(keys, args, this.spot, {
       id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener, plain, takes: takesOver ?? (handsOn ? 'permit' : 'nothing'),
       notAfter: this.limit || LONG_AGO, floor: this.floor, known: this.memory, fences, minHoldMs: ticketUntil ?? minHoldMs, graceMs,
-      recoveryMs, replaces, owner, label, told: toldHolds.of(this.key, this.askedAt),
+      recoveryMs, replaces, owner, label, told,
     });
   }
 

@@ -870,7 +870,7 @@ export interface AcquireArgs {
   readonly queue: boolean;
   /** Whether others go first while nobody listens on the channel of its process. */
   readonly needsListener: boolean;
-  /** Whether it wants one fence, a lease of at most USUAL_LEASE_MS, owes no minHoldMs, has no grace and replaces nothing. */
+  /** Whether it wants one fence, a lease of at most USUAL_LEASE_MS, owes no minHoldMs, has no grace, replaces nothing, and was told of no holder by an earlier memory. */
   readonly plain: boolean;
   /** What it gets from the id to replace: its permit, before those who wait; or all of its hold, as a ticket in its place or beside it; or that of a ticket; or nothing. */
   readonly takes: 'nothing' | 'permit' | 'hold' | 'beside' | 'ticket';

@@ -8,7 +8,7 @@
 ---     mode: hold                    how it wants to hold the lock
 ---     queue: flag                   whether it takes a place in the queue when the lock is busy
 ---     needsListener: flag           whether others go first while nobody listens on the channel of its process
----     plain: flag                   whether it wants one fence, a lease of at most USUAL_LEASE_MS, owes no minHoldMs, has no grace and replaces nothing
+---     plain: flag                   whether it wants one fence, a lease of at most USUAL_LEASE_MS, owes no minHoldMs, has no grace, replaces nothing, and was told of no holder by an earlier memory
 ---     takes: taking                 what it gets from the id to replace: its permit, before those who wait; or all of its hold, as a ticket in its place or beside it; or that of a ticket; or nothing
 ---     notAfter: number of 13 digits  server time in ms after which nothing is done
 ---     floor: number of 16 digits    the highest fence that the caller has seen in the slot group
