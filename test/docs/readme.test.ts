@@ -11,7 +11,7 @@ import { forAll } from '../support/started.js';
 /** The code of these pages stands in files, so that it is compiled with the tests and run below. */
 const SHOWN: [page: string, files: readonly string[]][] = [
   ['README.md', ['first-lock', 'fence-and-signal', 'testing-your-application.test']],
-  ['docs/options.md', ['configuration', 'configured-by-class', 'profiles']],
+  ['docs/options.md', ['configuration', 'profiles']],
 ];
 
 describe('The README', () => {
@@ -59,8 +59,8 @@ describe('The README', () => {
     await module.close();
   });
 
-  it.each(['byConfigService', 'byNamespace', 'byClass'] as const)('configures the module %s', async (name) => {
-    const configured = { ...(await import('./configuration.js')), ...(await import('./configured-by-class.js')) }[name];
+  it.each(['byConfigService', 'byNamespace'] as const)('configures the module %s', async (name) => {
+    const { [name]: configured } = await import('./configuration.js');
     class App {}
     Module({ imports: [configured] })(App);
     const module = await Test.createTestingModule({ imports: [App] }).compile();
