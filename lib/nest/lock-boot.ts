@@ -1,11 +1,11 @@
 /**
  * What a lock module checks when Nest has made all providers of the application: the options and keys of every locked
- * method, and methods and fields that hide a locked method without a lock. It also gives objects that a factory made their
+ * method, and methods that override a locked one without a lock. It also gives objects that a factory made their
  * interceptor, because Nest injects properties only into objects that it makes itself.
  */
 import 'reflect-metadata';
 import type { ModulesContainer } from '@nestjs/core';
-import { foreignPlaceholder } from '../core/key/foreign-placeholder.js';
+import { foreignPlaceholder } from '../core/key/key-template.js';
 import { isLockError, LockUsageError } from '../core/port/errors.js';
 import type { CallSite, ResolvedDefaults, WithLockOptions } from '../core/port/lock-options.js';
 import { checkPermitsOf, resolveOptions } from '../core/port/options.js';
@@ -13,7 +13,7 @@ import type { StoreCapabilities } from '../core/port/lock-store.js';
 import { methodName, interceptorSlot, lockedMethods } from './lock-method.js';
 import { INSTANCE_NAME, interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
-import { callInModule, shortLabel, type LockedCall } from './locked-call.js';
+import { callInModule, shortLabel } from './locked-call.js';
 import { termOptions, type LeadOptions } from '../core/hold/leading.js';
 import { roleKey } from '../core/key/check-key.js';
 import { leaderMethods, type LeaderMethod } from './leader.decorator.js';
@@ -31,23 +31,23 @@ interface BootOfInstance {
 }
 
 /**
- * Refuses two global lock modules of one name, because it would depend on the order of imports which of them a class gets.
+ * Refuses two lock modules of one name, because it would depend on the order of imports which of them a class gets.
  * @throws LockUsageError
  */
 export function refuseTwins(modules: ModulesContainer, instance: string): void {
   // Not the token of LockService, which is another class in another copy of this package.
   const token = interceptorToken(instance);
-  const twins = [...modules.values()].filter((each) => each.isGlobal && each.providers.has(INSTANCE_NAME) && each.providers.has(token));
+  const twins = [...modules.values()].filter(({ providers }) => providers.has(token) && providers.get(INSTANCE_NAME)?.instance === instance);
   if (twins.length < 2) return;
   throw new LockUsageError(
-    `LockModule '${instance}' is imported ${twins.length} times as a global module, and none of them knows what the others hold: a call inside a hold would wait for ` +
-      `itself, and embedded locks would exclude nobody. Call forRoot once, in the root module, and of one copy of nestjs-holdfast (npm ls nestjs-holdfast); give a further instance a name (or isGlobal: false).`,
+    `LockModule '${instance}' is imported ${twins.length} times, and none of them knows what the others hold: a call inside a hold would wait for ` +
+      `itself, and embedded locks would exclude nobody. Call forRoot once, in the root module, and of one copy of nestjs-holdfast (npm ls nestjs-holdfast); give a further instance a name.`,
   );
 }
 
 /** What was found at boot and should be in the log, one sentence for each finding. */
 interface BootFindings {
-  /** Methods that override a locked method, and fields that hide one, which are not locked themselves. */
+  /** Methods that override a locked method and are not locked themselves. */
   readonly overrides: Set<string>;
   /** Keys that contain a placeholder of another notation, such as `{id}`, which is plain text in a key template. */
   readonly misread: Set<string>;
@@ -60,17 +60,13 @@ interface BootFindings {
 export function visitProviders(modules: ModulesContainer, boot: BootOfInstance): BootFindings {
   const seen = new Set<object>();
   const findings: BootFindings = { overrides: new Set(), misread: new Set() };
-  for (const { module, objects } of objectsByModule(modules)) {
-    const isOurs = isFor(module, boot);
-    for (const { made, chain } of objects) {
-      const [prototype] = chain;
-      if (prototype === undefined) continue;
-      if (isOurs) handOver(made, chain, boot);
-      for (const field of hidingFields(made, chain, boot)) findings.overrides.add(field);
-      if (seen.has(prototype)) continue;
-      seen.add(prototype);
-      visitClass(chain, boot, findings);
-    }
+  for (const { made, chain } of objectsOf(modules)) {
+    const [prototype] = chain;
+    if (prototype === undefined) continue;
+    handOver(made, chain, boot);
+    if (seen.has(prototype)) continue;
+    seen.add(prototype);
+    visitClass(chain, boot, findings);
   }
   return findings;
 }
@@ -109,7 +105,11 @@ function visitClass(chain: readonly object[], boot: BootOfInstance, { overrides,
       for (const call of ours) {
         const { options } = checkedAt(call.site, () => callInModule(call, true, boot.limits.profiles));
         checkRequest(options, call.site, boot, call.key);
-        for (const problem of misreadKeys(call, parametersOf(ancestor, method))) misread.add(problem);
+        const { length } = Reflect.get(ancestor, method) as CallableFunction;
+        for (const one of [call.key].flat()) {
+          const text = typeof one === 'string' ? foreignPlaceholder(one, length) : undefined;
+          if (text !== undefined) misread.add(`${call.site}: ${text}`);
+        }
       }
       const nearer = chain.slice(0, depth).reverse();
       const override = nearer.find((descendant) => Object.hasOwn(descendant, method));
@@ -118,37 +118,6 @@ function visitClass(chain: readonly object[], boot: BootOfInstance, { overrides,
       }
     }
   });
-}
-
-/** A field of the object (`override go = async () => …`) hides the method of its class, and the lock with it. */
-function hidingFields(made: object, chain: readonly object[], { instance }: BootOfInstance): string[] {
-  const sites = new Map<string | symbol, string>();
-  for (const ancestor of chain) {
-    for (const [method, calls] of lockedMethods.of(ancestor)) {
-      const ours = calls.find((call) => call.instance === instance);
-      if (ours && !sites.has(method)) sites.set(method, ours.site);
-    }
-  }
-  return [...sites].filter(([method]) => isHidden(made, method, chain[0]!)).map(([method, site]) => {
-    return `${methodName(made, method)} is a field that hides the locked method ${site}, and has no lock: its calls run side by side. Make it a method with a lock decorator.`;
-  });
-}
-
-/** Whether the object has another function in the place of this method. The method bound to the object still calls the locked one. */
-function isHidden(made: object, method: string | symbol, prototype: object): boolean {
-  const field: unknown = Object.getOwnPropertyDescriptor(made, method)?.value;
-  return typeof field === 'function' && !field.name.startsWith('bound ') && field !== Reflect.get(prototype, method);
-}
-
-function misreadKeys({ key, site, subject }: LockedCall, parameters: number): string[] {
-  const keys: readonly unknown[] = Array.isArray(key) ? key : [key];
-  const problems = keys.map((one) => (typeof one === 'string' ? foreignPlaceholder(one, parameters, subject) : undefined));
-  return problems.flatMap((problem) => (problem === undefined ? [] : `${site}: ${problem}`));
-}
-
-function parametersOf(prototype: object, method: string | symbol): number {
-  const found: unknown = Object.getOwnPropertyDescriptor(prototype, method)?.value;
-  return typeof found === 'function' ? found.length : 0;
 }
 
 /** Checks the options of a decorator at boot, so that they do not fail at the first call. @throws LockUsageError */
@@ -186,13 +155,11 @@ export interface Candidate extends LeaderMethod {
  */
 export function findCandidates(modules: ModulesContainer, boot: BootOfInstance): Candidate[] {
   const candidates = new Map<object, readonly Candidate[]>();
-  for (const { module, objects } of objectsByModule(modules)) {
-    for (const { made, chain, wrapper } of objects) {
-      const roles = leadersOf(chain, boot.instance);
-      if (roles.length === 0) continue;
-      if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) throw scoped(roles[0]![1], made.constructor.name);
-      if (isOurs(made, module, boot)) candidates.set(made, roles.map(([property, method]) => candidate(made, property, method, boot)));
-    }
+  for (const { made, chain, wrapper } of objectsOf(modules)) {
+    const roles = leadersOf(chain, boot.instance);
+    if (roles.length === 0) continue;
+    if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) throw scoped(roles[0]![1], made.constructor.name);
+    candidates.set(made, roles.map(([property, method]) => candidate(made, property, method, boot)));
   }
   return [...candidates.values()].flat();
 }
@@ -201,12 +168,6 @@ export function findCandidates(modules: ModulesContainer, boot: BootOfInstance):
 export function stand({ object, property, role, site, options }: Candidate, locks: Pick<Locks, 'lead'>, describe: boolean): void {
   const given: LeadOptions & CallSite = describe ? { ...options, label: options.label ?? shortLabel(site) } : options;
   locks.lead(role, (term) => Reflect.apply(Reflect.get(object, property), object, [term]), given);
-}
-
-/** Of several lock modules of one name that are not global, the one whose interceptor the object has, or would have if it could be set. */
-function isOurs(made: object, module: NestModule, boot: BootOfInstance): boolean {
-  const found: unknown = Reflect.get(made, interceptorSlot(boot.instance));
-  return found === undefined ? isFor(module, boot) : found === boot.interceptor;
 }
 
 function candidate(object: object, property: string | symbol, method: LeaderMethod, boot: BootOfInstance): Candidate {
@@ -238,17 +199,8 @@ function scoped({ site, role }: LeaderMethod, name: string): LockUsageError {
 const SERVED = ['path', 'microservices:pattern', 'websockets:message_mapping', 'graphql:resolver_type'];
 /** GraphQL fields, which Nest calls through interceptors if its GraphQL module is told so. */
 const FIELDS = ['graphql:resolve_property', 'graphql:resolve_reference'];
-/** What is called directly. */
-const DIRECT: Readonly<Record<string, string>> = {
-  SCHEDULE_CRON_OPTIONS: '@Cron',
-  SCHEDULE_INTERVAL_OPTIONS: '@Interval',
-  SCHEDULE_TIMEOUT_OPTIONS: '@Timeout',
-  EVENT_LISTENER_METADATA: '@OnEvent',
-  'bullmq:worker_events_metadata': '@OnWorkerEvent',
-  'bullmq:queue_events_metadata': '@OnQueueEvent',
-  'bull:module_queue_process': '@Process',
-  'bull:module_on_queue_event': '@OnQueueEvent',
-};
+/** What is called directly: schedules (@Cron, @Interval, @Timeout), listeners (@OnEvent), and jobs and events of queues. */
+const DIRECT = /^(SCHEDULE_(CRON|INTERVAL|TIMEOUT)_OPTIONS|EVENT_LISTENER_METADATA|bull(mq)?:.*)$/;
 /** Metadata of a method that says nothing about who calls it. */
 const SAYS_NOTHING = /^(design:|swagger\/|__)/;
 
@@ -260,7 +212,7 @@ type Unreached = { readonly why: string; readonly way?: string } | undefined;
  * @throws LockUsageError for one that Nest never calls through interceptors
  */
 export function refuseUnreached(modules: ModulesContainer, instance: string): void {
-  const all = objectsByModule(modules).flatMap(({ objects }) => objects);
+  const all = objectsOf(modules);
   const fields = fieldsHaveInterceptors(all);
   for (const prototype of new Set(all.flatMap(({ chain }) => chain.slice(0, 1)))) {
     const methods = methodsOf(prototype).map(([name, method]) => ({ name, method, unreached: unreached(prototype, name, method, fields) }));
@@ -277,8 +229,7 @@ export function refuseUnreached(modules: ModulesContainer, instance: string): vo
 function unreached(prototype: object, name: string, method: object, fields: boolean | undefined): Unreached {
   if (ancestors(prototype).some((each) => leaderMethods.of(each).has(name))) return { why: '@Leader calls the method directly' };
   const keys = Reflect.getMetadataKeys(method) as readonly unknown[];
-  const direct = keys.find((key): key is string => typeof key === 'string' && Object.hasOwn(DIRECT, key));
-  if (direct !== undefined) return { why: `${DIRECT[direct]} calls the method directly` };
+  if (keys.some((key) => DIRECT.test(String(key)))) return { why: 'schedules, events and queues call the method directly' };
   if (keys.some((key) => FIELDS.includes(String(key))) && !keys.some((key) => SERVED.includes(String(key)))) {
     if (fields !== false) return undefined;
     return { why: "Nest calls those of a GraphQL field only with fieldResolverEnhancers: ['interceptors']", way: 'Give GraphQLModule.forRoot that option, or put' };
@@ -313,31 +264,9 @@ function refused(method: string, site: string, { why, way = 'Put' }: NonNullable
   return new LockUsageError(`${method} has ${site}, but no interceptor runs there, so nothing would be locked: ${why}. ${way} @Locked on the method instead.`);
 }
 
-// What Nest has made or will make in an application: the objects of each module, their classes, and which lock module is theirs.
+// What Nest has made or will make in an application: the objects and their classes.
 
 type NestModule = ModulesContainer extends Map<string, infer Each> ? Each : never;
-
-/**
- * Whether objects in `module` get the locks of this lock module. Of several of one name that are not global, they get those of the one
- * that Nest would inject there; if none would be, of whichever is first.
- */
-function isFor(module: NestModule, { instance, interceptor }: { readonly instance: string; readonly interceptor: LockInterceptor }): boolean {
-  const injected = interceptorIn(module.imports, interceptorToken(instance), new Set());
-  return injected === undefined || injected === interceptor;
-}
-
-/** What Nest finds for the token in these imports, and in what they export. */
-function interceptorIn(imports: Iterable<NestModule>, token: symbol, seen: Set<NestModule>): unknown {
-  for (const each of imports) {
-    if (seen.has(each)) continue;
-    seen.add(each);
-    const exported = [...each.imports].filter(({ metatype }) => each.exports.has(metatype));
-    const found: unknown = each.exports.has(token) ? each.providers.get(token)?.instance : interceptorIn(exported, token, seen);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
 type InstanceWrapper = NestModule['providers'] extends Map<unknown, infer Each> ? Each : never;
 
 /** An object of an application, and the prototypes that it inherits from, the nearest first. Of a class that is made for each request Nest keeps an object of its prototype. */
@@ -347,15 +276,14 @@ interface Found {
   readonly wrapper: InstanceWrapper;
 }
 
-/** Each module of the application, with the objects of its providers, controllers and injectables. */
-function objectsByModule(modules: ModulesContainer): { readonly module: NestModule; readonly objects: readonly Found[] }[] {
-  return [...modules.values()].map((module) => {
-    const wrappers = [module.providers, module.controllers, module.injectables].flatMap((group): InstanceWrapper[] => [...group.values()]);
-    const objects = wrappers.flatMap((wrapper) => {
-      const made: unknown = wrapper.instance;
-      return typeof made === 'object' && made !== null ? [{ made, wrapper, chain: ancestors(Object.getPrototypeOf(made) as object | null) }] : [];
-    });
-    return { module, objects };
+/** The objects of the providers, controllers and injectables of all modules. */
+function objectsOf(modules: ModulesContainer): Found[] {
+  const wrappers = [...modules.values()].flatMap(({ providers, controllers, injectables }) =>
+    [providers, controllers, injectables].flatMap((group): InstanceWrapper[] => [...group.values()]),
+  );
+  return wrappers.flatMap((wrapper) => {
+    const made: unknown = wrapper.instance;
+    return typeof made === 'object' && made !== null ? [{ made, wrapper, chain: ancestors(Object.getPrototypeOf(made) as object | null) }] : [];
   });
 }
 

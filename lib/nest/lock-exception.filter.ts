@@ -9,44 +9,31 @@ import { isLockError, type LockError, type LockErrorCode, type LockLostError } f
 import type { Report, ReportLevel } from '../core/port/lock-events.js';
 import { logReports } from './lock-log.js';
 
-/** What a client is told. The error's own message, with keys and advice to programmers, goes only to the log. */
-interface LockErrorAnswer {
+/** What is made of an error. */
+interface Answer {
   readonly statusCode: number;
-  readonly code: LockErrorCode;
+  /** The status of gRPC: ABORTED, UNAVAILABLE, INVALID_ARGUMENT, INTERNAL or FAILED_PRECONDITION. */
+  readonly grpc: number;
+  /** How an operator should read of it; undefined for a busy lock, which is normal operation. */
+  readonly level: ReportLevel | undefined;
+  /** What the client is told. The error's own message, with keys and advice to programmers, goes only to the log. */
   readonly message: string;
 }
 
-const ANSWERS: Readonly<Record<LockErrorCode, LockErrorAnswer>> = {
-  LOCK_TIMEOUT: answer(HttpStatus.LOCKED, 'LOCK_TIMEOUT', 'Somebody else is working on this. Try again in a moment.'),
-  LOCK_STORE: answer(HttpStatus.SERVICE_UNAVAILABLE, 'LOCK_STORE', 'This cannot be done safely now. Try again later.'),
-  LOCK_CLOSED: answer(HttpStatus.SERVICE_UNAVAILABLE, 'LOCK_CLOSED', 'This server is shutting down. Try again.'),
-  LOCK_KEY: answer(HttpStatus.BAD_REQUEST, 'LOCK_KEY', 'The request does not name what it wants to work on.'),
-  LOCK_LOST: answer(HttpStatus.INTERNAL_SERVER_ERROR, 'LOCK_LOST', 'The work was interrupted; whether it was done is not known.'),
-  LOCK_USAGE: answer(HttpStatus.INTERNAL_SERVER_ERROR, 'LOCK_USAGE', 'Internal server error'),
+const ANSWERS: Readonly<Record<LockErrorCode, Answer>> = {
+  LOCK_TIMEOUT: { statusCode: 423, grpc: 10, level: undefined, message: 'Somebody else is working on this. Try again in a moment.' },
+  LOCK_STORE: { statusCode: 503, grpc: 14, level: 'warning', message: 'This cannot be done safely now. Try again later.' },
+  LOCK_CLOSED: { statusCode: 503, grpc: 14, level: 'warning', message: 'This server is shutting down. Try again.' },
+  LOCK_KEY: { statusCode: 400, grpc: 3, level: 'warning', message: 'The request does not name what it wants to work on.' },
+  LOCK_LOST: { statusCode: 500, grpc: 13, level: 'error', message: 'The work was interrupted; whether it was done is not known.' },
+  LOCK_USAGE: { statusCode: 500, grpc: 9, level: 'error', message: 'Internal server error' },
 };
+
+/** What a client is sent. */
+type Reply = Pick<Answer, 'statusCode' | 'message'> & { readonly code: LockErrorCode };
 
 /** The Retry-After header, in seconds. It is short because most holds are, and because a longer wait is set by `waitMs`. */
 const RETRY_AFTER_SECONDS = 1;
-
-/** The status of gRPC for each error: ABORTED, UNAVAILABLE, INVALID_ARGUMENT, INTERNAL, FAILED_PRECONDITION. */
-const GRPC_CODES: Readonly<Record<LockErrorCode, number>> = {
-  LOCK_TIMEOUT: 10,
-  LOCK_STORE: 14,
-  LOCK_CLOSED: 14,
-  LOCK_KEY: 3,
-  LOCK_LOST: 13,
-  LOCK_USAGE: 9,
-};
-
-/** What an operator should read of each error; nothing of a busy lock, which is normal operation. */
-const LEVELS: Readonly<Record<LockErrorCode, ReportLevel | undefined>> = {
-  LOCK_TIMEOUT: undefined,
-  LOCK_STORE: 'warning',
-  LOCK_CLOSED: 'warning',
-  LOCK_KEY: 'warning',
-  LOCK_LOST: 'error',
-  LOCK_USAGE: 'error',
-};
 
 /** Node's response: the response of Express is one itself, the reply of Fastify has it as `raw`. */
 interface RawResponse {
@@ -88,33 +75,28 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
   catch(error: LockError, host: ArgumentsHost): unknown {
     // That a lease was lost the lock module has written when it happened; only how the work failed is news.
     const isTold = error.code === 'LOCK_LOST' && (error as Partial<LockLostError>).outcome?.status !== 'rejected';
-    const level = isTold ? undefined : LEVELS[error.code];
-    if (level !== undefined) this.report({ kind: error.code, level, message: error.message });
-    const reply = ANSWERS[error.code];
+    const { code } = error;
+    const { statusCode, grpc, level, message } = ANSWERS[code];
+    if (level !== undefined && !isTold) this.report({ kind: code, level, message: error.message });
+    const reply: Reply = { statusCode, code, message };
     switch (host.getType<string>()) {
       case 'http':
         return sendHttp(host.switchToHttp().getResponse<HttpResponse>(), reply);
       case 'graphql':
         // A resolver fails with the error that its filter returns.
-        return Object.assign(new Error(reply.message), {
-          extensions: { code: reply.code, http: { status: reply.statusCode } },
-        });
+        return Object.assign(new Error(message), { extensions: { code, http: { status: statusCode } } });
       case 'ws':
         return sendWs(host.switchToWs().getClient(), reply);
       case 'rpc':
-        return throwError(() => (isGrpc(host) ? { code: GRPC_CODES[error.code], message: reply.message } : { status: 'error', ...reply }));
+        return throwError(() => (isGrpc(host) ? { code: grpc, message } : { status: 'error', ...reply }));
       default:
         throw error;
     }
   }
 }
 
-function answer(statusCode: number, code: LockErrorCode, message: string): LockErrorAnswer {
-  return { statusCode, code, message };
-}
-
 /** Uses only methods that Express and Fastify share, so that the filter needs no HttpAdapterHost. */
-function sendHttp(response: HttpResponse, reply: LockErrorAnswer): void {
+function sendHttp(response: HttpResponse, reply: Reply): void {
   if (response.headersSent || response.sent) {
     // The status was sent already. The response is ended, as Nest's own filter does it, or the client would wait for the rest.
     (response.raw ?? response).end?.();
@@ -129,7 +111,7 @@ function sendHttp(response: HttpResponse, reply: LockErrorAnswer): void {
 }
 
 /** Emits the event 'exception', as Nest's own filter does; a client of plain WebSocket gets it as a JSON message. */
-function sendWs(client: unknown, reply: LockErrorAnswer): void {
+function sendWs(client: unknown, reply: Reply): void {
   const data = { status: 'error', ...reply };
   if (has(client, 'send') && 'readyState' in client && typeof client.readyState === 'number') {
     client.send(JSON.stringify({ event: 'exception', data }));

@@ -73,7 +73,7 @@ export interface LockModuleOptions extends LockDefaults {
    */
   strictServer?: boolean | undefined;
   /**
-   * true: the boot fails when a subclass overrides a locked method without a lock decorator, or a field of an object hides one. false: a
+   * true: the boot fails when a subclass overrides a locked method without a lock decorator. false: a
    * warning is written to the log. Modules that are loaded later (LazyModuleLoader) are not looked at.
    * @default false
    */

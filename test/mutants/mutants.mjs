@@ -19,7 +19,7 @@ const list = [
   ['a fallback has no object', 'lib/nest/lock.interceptor.ts', 'return onBusy === \'skip\' ? undefined : Reflect.apply(onBusy, self, args);', 'return onBusy === \'skip\' ? undefined : Reflect.apply(onBusy, undefined, args);', 'SPEC 9: a fallback cannot use its object', 'test/nest/object-keys'],
   ['a stopping process is asked again', 'lib/nest/lock-exception.filter.ts', ".req?.httpVersionMajor === 1) response", ".req?.httpVersionMajor === 0) response", 'a client with keep-alive hits the process that stops until it is killed', 'test/nest/lock-exception'],
   ['a refused boot leaves connections', 'lib/nest/lock-providers.ts', 'if (!bootOf(modules).isComplete) await refuse(modules);', '', 'the process stays alive with abortOnError: false', 'test/nest/on-redis'],
-  ['an interceptor that never runs boots', 'lib/nest/lock-boot.ts', "if (direct !== undefined) return { why", "if (direct === '') return { why", 'nothing is locked and nobody is told', 'test/nest/unread-routes'],
+  ['an interceptor that never runs boots', 'lib/nest/lock-boot.ts', "if (keys.some((key) => DIRECT.test(String(key)))) return { why", "if (keys.length < 0) return { why", 'nothing is locked and nobody is told', 'test/nest/unread-routes'],
   ['a route ends with its reader', 'lib/nest/lock.interceptor.ts', 'let isWorking = outlivesReader;', 'let isWorking = outlivesReader && false;', 'S1: a handler works on without its lock after a timeout', 'test/nest/unread-routes'],
   ['a stream outlives its reader', 'lib/nest/route-lock.ts', 'outlivesReader: !givesStream(context)', 'outlivesReader: true', 'L5: a lock is kept for work that was stopped', 'test/nest/unread-routes'],
   // What callers hand in

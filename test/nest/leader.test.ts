@@ -192,41 +192,6 @@ describe('A method with @Leader', () => {
     expect(terms.map(({ term }) => term.signal.aborted)).toEqual([true, false]);
   });
 
-  it('stands with the lock module of its own feature when two that are not global have one name', async () => {
-    @Injectable()
-    class Other {
-      @Leader('other')
-      async run(term: Lease): Promise<void> {
-        await serve('Other', term, this);
-      }
-    }
-    @Module({ imports: [LockModule.forRoot({ embedded: true, isGlobal: false })], providers: [IndexService] })
-    class One {}
-    @Module({ imports: [LockModule.forRoot({ embedded: true, isGlobal: false, leaseMs: 5_000 })], providers: [Other] })
-    class Two {}
-    await startAlone({ imports: [One, Two] });
-    await until(() => terms.length === 2, 'the terms');
-    expect(places()).toEqual(['IndexService', 'Other']);
-  });
-
-  it('leads on an object that is frozen, with the lock module of its own feature', async () => {
-    class Frozen {
-      @Leader('frozen')
-      async run(term: Lease): Promise<void> {
-        await serve('Frozen', term, this);
-      }
-    }
-    const modules = [0, 1].map(() => LockModule.forRoot({ embedded: true, isGlobal: false }));
-    @Module({ imports: [modules[0]!], providers: [IndexService] })
-    class Other {}
-    @Module({ imports: [modules[1]!], providers: [{ provide: 'frozen', useFactory: () => Object.freeze(new Frozen()) }] })
-    class Own {}
-    await startAlone({ imports: [Other, Own] });
-    await until(() => terms.length === 2, 'the terms');
-    await new Promise(setImmediate);
-    expect(places()).toEqual(['Frozen', 'IndexService']);
-  });
-
   it('whose class is request-scoped, transient or injects what is, refuses the boot', async () => {
     @Injectable({ scope: Scope.REQUEST })
     class OfRequest {

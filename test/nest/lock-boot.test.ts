@@ -1,9 +1,9 @@
 /** What a lock module does with the objects and the classes of an application that boots. */
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { type DynamicModule, Global, Injectable, Logger, Module, type Provider, Scope } from '@nestjs/common';
+import { Global, Injectable, Logger, Module, type Provider, Scope } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { lastValueFrom, type Observable, of } from 'rxjs';
-import { InjectLocks, Leader, type Lease, Locked, LockInterceptor, LockModule, LockService, LockUsageError } from '../../lib/index.js';
+import { InjectLocks, Leader, type Lease, Locked, LockInterceptor, LockModule, LockService } from '../../lib/index.js';
 import { locksToken } from '../../lib/nest/lock-names.js';
 import { created, startAlone, startApp, until } from './application.js';
 
@@ -50,30 +50,6 @@ describe('An object that the application was given', () => {
 });
 
 describe('An object that a factory made', () => {
-  it('has the locks of its own feature, of several that are not global and have one name; all of them are closed with the application', async () => {
-    class Own {
-      constructor(readonly locks: LockService) {}
-
-      @Locked('own')
-      async held(): Promise<boolean> {
-        return this.locks.isLocked('own');
-      }
-    }
-    const features = ['near', 'far'].map((provide) => {
-      const own = { provide, inject: [LockService], useFactory: (locks: LockService) => new Own(locks) };
-      @Module({ imports: [LockModule.forRoot({ embedded: true, isGlobal: false })], providers: [own] })
-      class Feature {}
-      return Feature;
-    });
-    const app = await startAlone({ imports: features });
-    const both = ['near', 'far'].map((name) => app.get<Own>(name));
-    expect(await Promise.all(both.map((own) => own.held()))).toEqual([true, true]);
-    let closed = 0;
-    for (const { locks } of both) locks.events.subscribe({ complete: () => (closed += 1) });
-    await app.close();
-    expect(closed).toBe(2);
-  });
-
   it('has the locks of the next application when the first one is closed', async () => {
     const value = new Ledger();
     const provider = { provide: Ledger, useFactory: () => value };
@@ -238,7 +214,7 @@ describe('LockModule without forRoot', () => {
   });
 });
 
-/** Methods and fields that hide a locked method, which the boot finds. */
+/** Methods that override a locked method, which the boot finds. */
 describe('a method without a lock that overrides a locked one', () => {
   class Base {
     @Locked('base')
@@ -270,59 +246,5 @@ describe('a method without a lock that overrides a locked one', () => {
     const strict = LockModule.forRoot({ embedded: true, strictOverrides: true });
     const app = await startApp({ providers: [Careful, Heir] }, strict);
     expect(app.get(Careful)).toBeInstanceOf(Careful);
-  });
-
-  describe('and is a field of the object', () => {
-    @Injectable()
-    class Hiding extends Base {
-      override run = async (): Promise<void> => undefined;
-    }
-    const strict = (): DynamicModule => LockModule.forRoot({ embedded: true, strictOverrides: true });
-
-    it('is named in a warning at boot, once for an object with several tokens', async () => {
-      const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
-      await startApp({ providers: [Hiding, { provide: 'same', useExisting: Hiding }] });
-      const lines = warn.mock.calls.flat().filter((line) => String(line).includes('Hiding.run'));
-      expect(lines).toEqual([
-        'Hiding.run is a field that hides the locked method Base.run, and has no lock: its calls run side by side. Make it a method with a lock decorator.',
-      ]);
-    });
-
-    it('is named with the nearest of the locked methods that it hides, and with no other', async () => {
-      class Careful extends Base {
-        @Locked('careful')
-        override async run(): Promise<void> {}
-      }
-      @Injectable()
-      class HidingBoth extends Careful {
-        override run = async (): Promise<void> => undefined;
-      }
-      await expect(startApp({ providers: [HidingBoth] }, strict())).rejects.toThrow(/^HidingBoth\.run is a field that hides the locked method Careful\.run, [^.]*\. [^.]*\.$/);
-    });
-
-    it.each<[string, Provider]>([
-      ['made by Nest', Hiding],
-      ['made by a factory', { provide: 'hiding', useFactory: () => new Hiding() }],
-      ['given as a value', { provide: 'hiding', useValue: new Hiding() }],
-    ])('is an error with strictOverrides: of an object %s', async (_name, provider) => {
-      const refused = startApp({ providers: [provider] }, strict());
-      await expect(refused).rejects.toBeInstanceOf(LockUsageError);
-      await expect(refused).rejects.toThrow('Hiding.run is a field that hides the locked method Base.run');
-    });
-
-    it('is fine when it is the locked method itself, also bound to its object, or no function', async () => {
-      class Bound extends Base {
-        constructor() {
-          super();
-          this.run = this.run.bind(this);
-        }
-      }
-      class Same extends Base {
-        override run = Base.prototype.run;
-      }
-      const other = Object.assign(new Base(), { run: 7 });
-      const app = await startApp({ providers: [Bound, Same, { provide: 'other', useValue: other }] }, strict());
-      await app.get(Bound).run();
-    });
   });
 });

@@ -231,16 +231,17 @@ class OwnHelper {
   async count(): Promise<void> {}
 }
 
+const called = 'schedules, events and queues call the method directly';
 const never: [string, Type, string][] = [
   ["a service's method", Service, plain.why],
   ['an inherited method', Heir, plain.why],
   ['a method of a controller that is no route', OwnHelper, plain.why],
   ['a queue processor', Jobs, plain.why],
-  ['@Interval', Timed, '@Interval calls the method directly'],
-  ['@Cron, also on a route', Nightly, '@Cron calls the method directly'],
-  ['@OnEvent', Listener, '@OnEvent calls the method directly'],
+  ['@Interval', Timed, called],
+  ['@Cron, also on a route', Nightly, called],
+  ['@OnEvent', Listener, called],
   ['@Leader', Ahead, '@Leader calls the method directly'],
-  ['a class of which no method is served', Whole, '@Interval calls the method directly'],
+  ['a class of which no method is served', Whole, called],
 ];
 
 describe('LockInterceptor.of where Nest never calls an interceptor', () => {

@@ -120,3 +120,19 @@ function beginning({ source, path }: Placeholder, { template, site, subject }: O
   const where = subject === 'arguments' ? `${source} (argument ${path[0]})` : `${source} of the request`;
   return `${site}: no key can be made of '${template}', because ${where}`;
 }
+
+/** Placeholders of other notations: `{0}`, `${id}`, `#{id}`, `{{id}}`, `$0`, `%s`, `:id`. */
+const FOREIGN = /[$#]?\{[^{}<>]+\}|\$\w[\w.]*|#\w+\.\w+|%[sdi](?!\w)|(?<=[/:]|^):[A-Za-z_]\w*/;
+
+/**
+ * What to tell of a template without any placeholder of ours that has one of another notation, which is text here, so that calls which should
+ * have a lock each would all share one. It is the end of a sentence that begins with the method or route. `parameters`: how many that has.
+ */
+export function foreignPlaceholder(template: string, parameters: number): string | undefined {
+  const found = FOREIGN.exec(template);
+  if (found === null || parameters === 0 || /<[^<]/.test(template.replaceAll('<<', ''))) return undefined;
+  return (
+    `'${found[0]}' in its key '${template}' is text, the same for every call. A placeholder is <0> for the first argument, <0.id> for a property ` +
+    `of it, and of a route a path into the request, such as <params.id>. If the text itself is meant, give a function: () => '${template}'.`
+  );
+}
