@@ -120,8 +120,8 @@ function visitClass(chain: readonly object[], boot: BootOfInstance, { overrides,
   });
 }
 
-/** Checks the options of a decorator at boot, so that they do not fail at the first call. @throws LockUsageError */
-function checkRequest(options: WithLockOptions & CallSite, site: string, { limits, capabilities }: BootOfInstance, key?: unknown): void {
+/** Checks the options of a decorator, or the defaults of the module, at boot, so that they do not fail at the first call. @throws LockUsageError */
+export function checkRequest(options: WithLockOptions & CallSite, site: string, { limits, capabilities }: BootOfInstance, key?: unknown): void {
   const { minReplicas } = checkedAt(site, () => {
     const resolved = resolveOptions(options, limits);
     if (resolved.permits !== undefined) checkPermitsOf(Array.isArray(key) ? [...new Set(key)] : [key], resolved.permits, capabilities);

@@ -4,7 +4,7 @@
  */
 import type { LockUsageError } from '../core/port/errors.js';
 import type { LockDefaults } from '../core/port/lock-options.js';
-import { checkOptions, expecting, flag, invalidOption, lockDefaultNames, oneOf, shapeProblem, show, optionsProblem, type NamesOf, type OptionList, whole } from '../core/port/options.js';
+import { checkOptions, expecting, flag, invalidOption, lockDefaultNames, oneOf, shapeProblem, type NamesOf, type OptionList, whole } from '../core/port/options.js';
 import type { ClientPackage, RedisTarget } from '../stores/wire/redis-target.js';
 import { checkPrefix } from '../stores/wire/redis-keys.js';
 import { targetProblem } from './redis-target.js';
@@ -96,8 +96,6 @@ const names: NamesOf<LockModuleOptions> = {
 };
 const OF = 'LockModule options';
 const OPTIONS: OptionList = { names, example: '{ redis: process.env.REDIS_URL }', of: OF };
-/** Options of `redis` that are given beside it by mistake. */
-const OF_REDIS: readonly string[] = ['url', 'host', 'port', 'path', 'db', 'username', 'password', 'tls', 'sentinels', 'cluster', 'credentials'];
 /** The options that have a meaning for a module that has only a route and keeps no locks itself. */
 const OF_A_ROUTE: readonly string[] = ['route', 'embedded', 'describeHolders', 'strictOverrides', 'profiles'];
 
@@ -153,11 +151,6 @@ export function checkShape(options: unknown): void {
 }
 
 function checkEach(options: LockModuleOptions): void {
-  for (const name of ['name', 'isGlobal']) {
-    if (Object.hasOwn(Object(options), name)) throw refused(`'${name}' belongs beside useFactory, not into its result`);
-  }
-  const connection = OF_REDIS.filter((name) => Object.hasOwn(Object(options), name));
-  if (connection.length > 0) throw refused(`how to connect belongs into the option redis: { redis: { ${connection.map((name) => `${name}: …`).join(', ')} } }`);
   checkOptions(options, OPTIONS);
   if (options.prefix !== undefined) checkPrefix(options.prefix);
 }
@@ -198,39 +191,19 @@ const asyncNames: NamesOf<typeof ASYNC_OPTIONS_TYPE> = {
   imports: true,
   inject: true,
   provideInjectionTokensFrom: true,
-  useFactory: true,
-  useClass: true,
+  useFactory: expecting('a function', (factory) => typeof factory === 'function'),
+  useClass: expecting('a class', (options) => typeof options === 'function'),
   useExisting: true,
   isGlobal: true,
   name: true,
 };
-const ASYNC_OPTIONS: OptionList = { names: asyncNames, example: '{ useFactory: () => ({ redis: process.env.REDIS_URL }) }' };
-const OF_ASYNC = 'LockModule.forRootAsync';
+const ASYNC_OPTIONS: OptionList = { names: asyncNames, example: '{ useFactory: () => ({ redis: process.env.REDIS_URL }) }', of: 'LockModule.forRootAsync' };
 /** The ways to get the options. */
 const WAYS = ['useFactory', 'useClass', 'useExisting'] as const;
 
 /** Checks what forRootAsync was given, because Nest would fail with words about its own inside. @throws LockUsageError */
 export function checkAsyncOptions(given: typeof ASYNC_OPTIONS_TYPE): void {
-  const problem = shapeProblem(given, ASYNC_OPTIONS) ?? earlyOption(given) ?? optionsProblem(given, ASYNC_OPTIONS) ?? wayProblem(given);
-  if (problem !== undefined) throw invalidOption(problem, undefined, OF_ASYNC);
-}
-
-/** The options that an object of useClass or useExisting creates. @throws LockUsageError when it has no such method */
-export function createdBy(factory: { create?(): LockModuleOptions | Promise<LockModuleOptions> }): LockModuleOptions | Promise<LockModuleOptions> {
-  if (typeof factory.create === 'function') return factory.create();
-  throw invalidOption(`${factory.constructor.name} has no method create(), which gives the options of the module`, undefined, OF_ASYNC);
-}
-
-/** An option of the module that stands where the factory should stand, or beside it. */
-function earlyOption(given: object): string | undefined {
-  const early = Object.keys(given).find((name) => Object.hasOwn(names, name));
-  return early && `'${early}' is an option that useFactory gives; options that are known already are given to forRoot`;
-}
-
-function wayProblem(given: typeof ASYNC_OPTIONS_TYPE): string | undefined {
+  checkOptions(given, ASYNC_OPTIONS);
   const ways = WAYS.filter((name) => given[name] !== undefined);
-  const [way, another] = ways;
-  if (way === undefined || another !== undefined) return `expected one of useFactory, useClass and useExisting, got ${ways.join(' and ') || 'none'}`;
-  if (way === 'useExisting' || typeof given[way] === 'function') return undefined;
-  return `expected ${way} to be a function, got ${show(given[way])}`;
+  if (ways.length !== 1) throw invalidOption(`expected one of useFactory, useClass and useExisting, got ${ways.join(' and ') || 'none'}`, undefined, ASYNC_OPTIONS.of);
 }

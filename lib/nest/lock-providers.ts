@@ -5,7 +5,7 @@ import { Logger, ConfigurableModuleBuilder, type FactoryProvider, type Injection
 import { ModulesContainer } from '@nestjs/core';
 import { systemClock } from '../core/port/clock.js';
 import { LockUsageError } from '../core/port/errors.js';
-import type { LockStore, StoreCapabilities, StoreSummary } from '../core/port/lock-store.js';
+import type { LockStore, StoreSummary } from '../core/port/lock-store.js';
 import { completeProfiles, resolveDefaults } from '../core/port/options.js';
 import type { Report } from '../core/port/lock-events.js';
 import { LockService } from '../lock.service.js';
@@ -21,10 +21,15 @@ import { connectTo } from '../stores/wire/connect-to.js';
 import { randomInt } from 'node:crypto';
 import { hostname } from 'node:os';
 
-/** The token of the name of this process in holder ids. It is not exported from the lock module. */
-const PROCESS_NAME = Symbol.for('nestjs-holdfast:process-name');
-/** The token of the Report to which the store and the LockService give what belongs into the log. It is not exported either. */
-const REPORT = Symbol.for('nestjs-holdfast:report');
+/** The token of what the store and the LockService share. It is not exported from the lock module. */
+const SHARED = Symbol.for('nestjs-holdfast:shared');
+
+interface Shared {
+  /** The name of this process in holder ids. */
+  readonly process: string;
+  /** Writes what belongs into the log. */
+  readonly report: Report;
+}
 
 /** The providers of the lock module named `instance`, and the tokens that it exports. @throws LockUsageError for an invalid name */
 function lockProviders(instance: string): { providers: Provider[]; exports: InjectionToken[] } {
@@ -33,18 +38,19 @@ function lockProviders(instance: string): { providers: Provider[]; exports: Inje
   }
   const named = { provide: INSTANCE_NAME, useValue: instance };
   const others = instance === DEFAULT_INSTANCE ? servicesOfOtherCopies() : [];
-  const shared = [storeProvider(instance), locksProvider(instance), interceptorProvider(instance), ...others];
-  return { providers: [named, processProvider, reportProvider, ...shared], exports: shared.map(({ provide }) => provide) };
+  const exported = [storeProvider(instance), locksProvider(instance), interceptorProvider(instance), ...others];
+  return { providers: [named, sharedProvider, ...exported], exports: exported.map(({ provide }) => provide) };
 }
 
-const processProvider: FactoryProvider<string> = {
-  provide: PROCESS_NAME,
+const sharedProvider: FactoryProvider<Shared> = {
+  provide: SHARED,
   inject: [MODULE_OPTIONS],
   // The options can be undefined here, when useFactory returned nothing: the store's provider then throws an error that says so.
-  useFactory: (options: LockModuleOptions | undefined) => processName(options?.describeHolders ?? MODULE_DEFAULTS.describeHolders),
+  useFactory: (options: LockModuleOptions | undefined) => ({
+    process: processName(options?.describeHolders ?? MODULE_DEFAULTS.describeHolders),
+    report: logReports(new Logger('LockModule'), systemClock),
+  }),
 };
-
-const reportProvider: FactoryProvider<Report> = { provide: REPORT, useFactory: () => logReports(new Logger('LockModule'), systemClock) };
 
 /**
  * The store has a provider of its own, so that tests can override it. It is null for a module that routes every key to other
@@ -53,14 +59,14 @@ const reportProvider: FactoryProvider<Report> = { provide: REPORT, useFactory: (
 function storeProvider(instance: string): FactoryProvider<Promise<LockStore | null>> {
   return {
     provide: storeToken(instance),
-    inject: [MODULE_OPTIONS, PROCESS_NAME, REPORT, ModulesContainer],
-    useFactory: (options: LockModuleOptions, process: string, report: Report, modules: ModulesContainer) =>
+    inject: [MODULE_OPTIONS, SHARED, ModulesContainer],
+    useFactory: (options: LockModuleOptions, shared: Shared, modules: ModulesContainer) =>
       orRefuse(modules, () => {
         const environment = globalThis.process.env['NODE_ENV'];
         const where = lockHome(options, environment);
         if (where.kind === 'elsewhere') return null;
         if (where.kind === 'embedded') new Logger('LockModule').log(embeddedLine(where.implied));
-        return createStore(where, options, { process, clock: systemClock, report }, environment);
+        return createStore(where, options, { ...shared, clock: systemClock }, environment);
       }),
   };
 }
@@ -72,22 +78,14 @@ function storeProvider(instance: string): FactoryProvider<Promise<LockStore | nu
 function locksProvider(instance: string): FactoryProvider<Promise<Locks>> {
   return {
     provide: locksToken(instance),
-    inject: [MODULE_OPTIONS, PROCESS_NAME, REPORT, storeToken(instance), ModulesContainer],
-    useFactory: (options: LockModuleOptions, process: string, report: Report, store: LockStore | null, modules: ModulesContainer): Promise<Locks> =>
+    inject: [MODULE_OPTIONS, SHARED, storeToken(instance), ModulesContainer],
+    useFactory: (options: LockModuleOptions, shared: Shared, store: LockStore | null, modules: ModulesContainer): Promise<Locks> =>
       orRefuse(modules, async () => {
-        if (store) checkCapabilities(store.capabilities, options);
-        const own = store && (await openFor(modules, new LockService({ ...ownOptions(options), store, process, report, instance })));
+        const own = store && (await openFor(modules, new LockService({ ...ownOptions(options), ...shared, store, instance })));
         if (store?.summary) new Logger('LockModule').log(bootLine(instance, store.summary));
         return options.route ? new LockRouter({ route: options.route, profiles: completeProfiles(options.profiles) }, instance, own, modules) : (own ?? neverRouted(instance));
       }),
   };
-}
-
-/** @throws LockUsageError when an option needs what the store does not have */
-function checkCapabilities({ replicas }: StoreCapabilities, { minReplicas = 0 }: LockModuleOptions): void {
-  if (minReplicas > 0 && !replicas) {
-    throw new LockUsageError(`LockModule options: minReplicas is ${minReplicas}, but this store has no replicas to count.`);
-  }
 }
 
 /** A module without a route has a store, unless a test has overridden it by null. */

@@ -18,8 +18,12 @@ import type { Lease } from '../core/port/lease.js';
 /** The part of LockService that the interceptor uses. */
 type Locker = Pick<LockService, 'withLock'>;
 
-/** How the Observable of {@link LockInterceptor.observed} ends. */
-interface Observed {
+/** A call whose result is an Observable. */
+interface ObservedCall {
+  readonly call: LockedCall;
+  readonly args: readonly unknown[];
+  /** Makes the Observable to subscribe to. It is called inside the hold. */
+  readonly work: () => unknown;
   /** The object whose method is called: `this` in functions that a decorator was given. */
   readonly self?: unknown;
   /** Ends the wait for the lock when it aborts, besides the signal of the options. */
@@ -58,7 +62,7 @@ export class LockInterceptor {
 
   /** Runs `work` under the lock whose key `call` makes of `args` and the object `self`. Whatever fails, it rejects and does not throw. @internal */
   around(call: LockedCall, args: readonly unknown[], work: () => unknown, self: unknown): Promise<unknown> | Observable<unknown> {
-    if (call.returns === 'observable') return this.observed(call, args, work, { self });
+    if (call.returns === 'observable') return this.observed({ call, args, work, self });
     const { site } = call;
     // Once the method runs, a LockTimeoutError is from a lock that the method itself asked for, and is passed on.
     let entered = false;
@@ -80,24 +84,51 @@ export class LockInterceptor {
     }
   }
 
-  /** An Observable that acquires the lock and runs `work` at each subscription. @internal */
-  observed(call: LockedCall, args: readonly unknown[], work: () => unknown, { gone, outlivesReader, self }: Observed): Observable<unknown> {
-    const { site } = call;
-    return lockedObservable({
-      locks: this.locks,
-      options: () => {
-        const { options } = this.complete(call);
-        return call.signalOf ? { ...options, signal: call.signalOf(args, self) } : options;
-      },
-      gone,
-      keyOf: () => call.keyOf(args, self),
-      source: () => observableOf(site, work()),
-      outlivesReader,
-      instead: (error) => {
-        const result = this.instead(call, args, self, error);
-        return this.complete(call).onBusy === 'skip' ? EMPTY : observableOf(site, result);
-      },
+  /**
+   * An Observable under a lock: each subscription acquires the lock, subscribes to the source inside the hold, and releases the lock on
+   * completion, error or unsubscription, whichever comes first. An unsubscription does not stop the handler of a route that answers once, by a
+   * promise: its lock is released when it has answered. @internal
+   */
+  observed(observed: ObservedCall): Observable<unknown> {
+    return new Observable<unknown>((subscriber) => {
+      const stopped = new AbortController();
+      // This is registered first, because the subscriber may unsubscribe before `run` returns, and that must end the wait too.
+      subscriber.add(() => stopped.abort());
+      void this.run(observed, subscriber, stopped);
     });
+  }
+
+  /** Never rejects: every error goes to the subscriber. */
+  private async run(observed: ObservedCall, subscriber: Subscriber<unknown>, stopped: AbortController): Promise<void> {
+    const { call, args, self, gone } = observed;
+    // Only what ends the wait itself can say that the lock is busy: not a key function, and not the reason of a signal.
+    let isAsking = false;
+    try {
+      const { options } = this.complete(call);
+      const signal = call.signalOf ? call.signalOf(args, self) : options.signal;
+      const key = call.keyOf(args, self);
+      for (const each of [signal, gone]) if (each) subscriber.add(abortWith(each, stopped));
+      isAsking = true;
+      await this.locks.withLock(key, { ...options, signal: stopped.signal }, (lease) => {
+        isAsking = false;
+        return relayed(observed, lossSignal(options, lease), subscriber);
+      });
+      // The subscriber completes after the release, so that it finds the lock free then (or its release sent, with `awaitRelease: false`).
+      subscriber.complete();
+    } catch (error) {
+      if (!isAsking || endedBy(stopped.signal, error)) subscriber.error(error);
+      else if (!subscriber.closed) this.subscribeInstead(observed, error, subscriber);
+    }
+  }
+
+  /** Subscribes to what the call gives whose lock could not be had. */
+  private subscribeInstead({ call, args, self }: ObservedCall, error: unknown, subscriber: Subscriber<unknown>): void {
+    try {
+      const result = this.instead(call, args, self, error);
+      (this.complete(call).onBusy === 'skip' ? EMPTY : observableOf(call.site, result)).subscribe(subscriber);
+    } catch (refused) {
+      subscriber.error(refused);
+    }
   }
 
   /** What a call gives whose lock is busy. Throws `error` when it is about something else, or the options have nothing to give. */
@@ -140,60 +171,11 @@ function observableOf(site: string, result: unknown): Observable<unknown> {
   throw new LockUsageError(`${site} has the option returns: 'observable', but what it returned is no Observable.`);
 }
 
-// An Observable under a lock: each subscription acquires the lock, subscribes to the source inside the hold, and releases the
-// lock on completion, error or unsubscription, whichever comes first. An unsubscription does not stop the handler of a route that
-// answers once, by a promise: its lock is released when it has answered.
-
-interface ObservableUnderLock {
-  readonly locks: Locker;
-  /** Gives the options of one subscription. @throws LockUsageError when the signal function gives no AbortSignal */
-  readonly options: () => WithLockOptions;
-  /** Ends the wait for the lock when it aborts, as the signal of the options does. */
-  readonly gone: AbortSignal | undefined;
-  readonly keyOf: () => string | readonly string[];
-  /** Makes the Observable to subscribe to; called inside the hold. */
-  readonly source: () => Observable<unknown>;
-  /** Whether work behind the source goes on after an unsubscription, until the first value, the completion or an error tells that it is done. */
-  readonly outlivesReader?: boolean;
-  /** Gives the Observable to subscribe to, without the lock, when acquiring failed with `error`; or throws the error of the subscriber. */
-  readonly instead: (error: unknown) => Observable<unknown>;
-}
-
-export function lockedObservable(work: ObservableUnderLock): Observable<unknown> {
-  return new Observable<unknown>((subscriber) => {
-    const stopped = new AbortController();
-    // This is registered first, because the subscriber may unsubscribe before `run` returns, and that must end the wait too.
-    subscriber.add(() => stopped.abort());
-    void run(work, subscriber, stopped);
-  });
-}
-
-/** Never rejects: every error goes to the subscriber. */
-async function run(work: ObservableUnderLock, subscriber: Subscriber<unknown>, stopped: AbortController): Promise<void> {
-  // Only what ends the wait itself can say that the lock is busy: not a key function, and not the reason of a signal.
-  let isAsking = false;
-  try {
-    const options = work.options();
-    const key = work.keyOf();
-    for (const signal of [options.signal, work.gone]) if (signal) subscriber.add(abortWith(signal, stopped));
-    isAsking = true;
-    await work.locks.withLock(key, { ...options, signal: stopped.signal }, (lease) => {
-      isAsking = false;
-      return relayed(work, lossSignal(options, lease), subscriber);
-    });
-    // The subscriber completes after the release, so that it finds the lock free then (or its release sent, with `awaitRelease: false`).
-    subscriber.complete();
-  } catch (error) {
-    if (!isAsking || endedBy(stopped.signal, error)) subscriber.error(error);
-    else if (!subscriber.closed) subscribeInstead(work, error, subscriber);
-  }
-}
-
 /**
  * Passes the values of the source on to the subscriber. Resolves when the source has completed, or when the subscriber has unsubscribed
  * and no work goes on; rejects with the error of the source, or with the reason of `loss` when that aborts.
  */
-function relayed({ source, outlivesReader = false }: ObservableUnderLock, loss: AbortSignal | undefined, subscriber: Subscriber<unknown>): Promise<void> {
+function relayed({ call, work, outlivesReader = false }: ObservedCall, loss: AbortSignal | undefined, subscriber: Subscriber<unknown>): Promise<void> {
   if (subscriber.closed) return Promise.resolve();
   return new Promise<void>((resolve, reject) => {
     // `over` ends the subscription by takeUntil, because a source may emit, and its reader unsubscribe, before subscribe()
@@ -210,7 +192,7 @@ function relayed({ source, outlivesReader = false }: ObservableUnderLock, loss: 
       endUnlessWorking();
     };
     // This may throw, and must leave no listener behind then.
-    const values = source();
+    const values = observableOf(call.site, work());
     loss?.addEventListener('abort', lost, { once: true });
     subscriber.add(endUnlessWorking);
     values
@@ -226,12 +208,4 @@ function relayed({ source, outlivesReader = false }: ObservableUnderLock, loss: 
 function lossSignal(options: WithLockOptions, lease: Lease | undefined): AbortSignal | undefined {
   const { onLost } = lease instanceof Hold ? lease.options : options;
   return onLost === 'ignore' ? undefined : lease?.signal;
-}
-
-function subscribeInstead(work: ObservableUnderLock, error: unknown, subscriber: Subscriber<unknown>): void {
-  try {
-    work.instead(error).subscribe(subscriber);
-  } catch (refused) {
-    subscriber.error(refused);
-  }
 }

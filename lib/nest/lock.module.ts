@@ -8,8 +8,8 @@ import { LockUsageError } from '../core/port/errors.js';
 import { LONGEST_MS, resolveDefaults } from '../core/port/options.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import { LockService } from '../lock.service.js';
-import { checkAsyncOptions, createdBy, checkShape, MODULE_DEFAULTS, ownOptions, type LockModuleOptions } from './lock-module-options.js';
-import { findCandidates, stand, refuseTwins, retire, visitProviders, refuseUnreached, type Candidate } from './lock-boot.js';
+import { checkAsyncOptions, checkShape, MODULE_DEFAULTS, ownOptions, type LockModuleOptions } from './lock-module-options.js';
+import { checkRequest, findCandidates, stand, refuseTwins, retire, visitProviders, refuseUnreached, type Candidate } from './lock-boot.js';
 import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
 import { lockModules, LockRouter } from './lock-router.js';
 import type { LockInterceptor } from './lock.interceptor.js';
@@ -56,10 +56,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   /** Makes the lock module from options that a factory or a class gives when the application starts. */
   static override forRootAsync(options: ConfigurableModuleAsyncOptions<LockModuleOptions> & LockModuleExtras): DynamicModule {
     checkAsyncOptions(options);
-    const { useClass, useExisting = useClass, ...rest } = options;
-    if (useExisting === undefined) return super.forRootAsync(rest);
-    const module = super.forRootAsync({ ...rest, inject: [useExisting], useFactory: createdBy });
-    return useClass === undefined ? module : { ...module, providers: [...(module.providers ?? []), useClass] };
+    return super.forRootAsync(options);
   }
 
   onModuleInit(): Promise<void> {
@@ -86,6 +83,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     const limits = resolveDefaults(options.route ? { maxLeaseMs: LONGEST_MS, profiles: options.profiles } : options);
     const capabilities = options.route ? undefined : store?.capabilities;
     const boot = { instance: this.instance, interceptor, limits, capabilities };
+    checkRequest({}, 'LockModule', boot);
     const { overrides, misread } = visitProviders(this.modules, boot);
     this.candidates = findCandidates(this.modules, boot);
     if (options.strictOverrides && overrides.size > 0) throw new LockUsageError([...overrides].join(' '));

@@ -60,7 +60,8 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
       const named = routes.get(route) ?? lockedCall(keys, given, `${route}: ${site}`, route);
       routes.set(route, named);
       const complete = tap((result: unknown) => refuseUnfinished(result, named.site, 'route'));
-      return this.interceptor.observed(named, [context], () => next.handle().pipe(complete), { gone: clientGone(context), outlivesReader: !givesStream(context) });
+      const work = (): Observable<unknown> => next.handle().pipe(complete);
+      return this.interceptor.observed({ call: named, args: [context], work, gone: clientGone(context), outlivesReader: !givesStream(context) });
     }
   }
   lockedMethods.add(RouteLock.prototype, 'intercept', call);
@@ -82,7 +83,7 @@ function givesStream(context: ExecutionContext): boolean {
 function compileRouteKey(key: RouteKey, site: string): KeyOfCall {
   if (typeof key !== 'string') return compileCallKey(key, site);
   const template = parseKeyTemplate(key, site, 'request');
-  return ([context]) => template.render(requestOf(context as ExecutionContext));
+  return ([context]) => template(requestOf(context as ExecutionContext));
 }
 
 /**

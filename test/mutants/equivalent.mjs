@@ -154,7 +154,6 @@ const list = [
   ['lib/nest/lock-boot.ts', 'successions.delete(interceptor);', 'It frees memory: an interceptor retires once.'],
   ['lib/nest/lock-boot.ts', 'throw isLockError(error)', 'The checks throw lock errors only.', undefined, 'true'],
   ['lib/nest/lock.interceptor.ts', 'if (isStream(result)) endStream(result);', 'What is no stream has no end; it is for the compiler.', undefined, 'true'],
-  ['lib/nest/lock.module.ts', 'module.providers ?? []', 'Nest gives the providers of the options; it is for the compiler.', undefined, 'module.providers'],
   ['lib/nest/lock.interceptor.ts', 'over.error(loss?.reason)', 'Only that signal calls it; the question mark is for the compiler.', undefined, 'loss.reason'],
   ['lib/nest/lock-boot.ts', 'else if (present !== interceptor)', 'It saves an entry: an interceptor that has retired is not handed over again.', undefined, 'true'],
   ['lib/nest/lock-exception.filter.ts', "if (has(client, 'send') && 'readyState' in client", 'It is for the compiler: what is not there is no number.', undefined, "has(client, 'send')"],

@@ -1,7 +1,7 @@
 /** @Leader in real Nest applications. */
 import 'reflect-metadata';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { Controller, Get, Inject, Injectable, Module, Scope, SetMetadata, applyDecorators, type Provider } from '@nestjs/common';
+import { Controller, Get, Inject, Injectable, Scope, SetMetadata, applyDecorators, type Provider } from '@nestjs/common';
 import { REQUEST } from '@nestjs/core';
 import { OnEvent } from '@nestjs/event-emitter';
 import { Test } from '@nestjs/testing';

@@ -51,7 +51,8 @@ describe('A lock module', () => {
 
   it('asks for replicas only where the store has some', async () => {
     const options = { embedded: true, minReplicas: 1 };
-    await expect(around(memoryStore(), options)).rejects.toThrow('LockModule options: minReplicas is 1, but this store has no replicas to count.');
+    const refused = around(memoryStore(), options).then((app) => app.init());
+    await expect(refused).rejects.toThrow('LockModule asks for minReplicas: 1, but its store has no replicas to count.');
     const store = memoryStore();
     const replicated = Object.assign(store, { capabilities: { ...store.capabilities, replicas: true } });
     await (await around(replicated, options)).close();

@@ -92,10 +92,7 @@ describe('An option of a lock module', () => {
     [{ strictOverrides: 'no' }, 'expected strictOverrides to be true or false'],
     [{ client: 'valkey' }, `expected client to be 'ioredis' or 'redis', got 'valkey'`],
     [{ prefix: 'a b' }, 'expected prefix to be'],
-    [{ name: 'billing' }, `'name' belongs beside useFactory, not into its result`],
-    [{ isGlobal: true }, `'isGlobal' belongs beside useFactory`],
     [{ ttl: 5 }, `unknown option 'ttl'`],
-    [{ host: 'redis.example', port: 6379 }, 'how to connect belongs into the option redis: { redis: { host: …, port: … } }'],
   ])('that cannot be meant is refused: %j', (options, words) => {
     expect(() => given({ embedded: true, ...options })).toThrow(LockUsageError);
     expect(() => given({ embedded: true, ...options })).toThrow(words);

@@ -6,7 +6,8 @@ import { Socket } from 'node:net';
 import { PassThrough, Readable } from 'node:stream';
 import { firstValueFrom, lastValueFrom, NEVER, Observable, of, Subject, take, takeUntil, throwError, timer, toArray } from 'rxjs';
 import { Locked, LockKeyError, LockLostError, LockService, LockTimeoutError, LockUsageError } from '../../lib/index.js';
-import { lockedObservable } from '../../lib/nest/lock.interceptor.js';
+import { LockInterceptor } from '../../lib/nest/lock.interceptor.js';
+import { lockedCall } from '../../lib/nest/locked-call.js';
 import { startApp, until } from './application.js';
 
 @Injectable()
@@ -42,6 +43,8 @@ async function start() {
   const app = await startApp({ providers: [Feed] });
   return { feed: app.get(Feed), locks: app.get(LockService) };
 }
+
+const streaming = lockedCall({ key: 'k', subject: 'arguments', keyOf: () => 'k' }, { returns: 'observable' }, 'Feed.read');
 
 describe('a locked Observable', () => {
   it('passes on what its source emits, and its end', async () => {
@@ -121,7 +124,7 @@ describe('a locked Observable', () => {
       return fn();
     };
     const locks = { withLock } as unknown as LockService;
-    const reading = lockedObservable({ locks, options: () => ({}), gone: undefined, keyOf: () => 'k', source, instead: () => of(2) }).subscribe();
+    const reading = new LockInterceptor(locks).observed({ call: streaming, args: [], work: source }).subscribe();
     await new Promise(setImmediate);
     expect(bodies).toBe(0);
   });
@@ -129,10 +132,11 @@ describe('a locked Observable', () => {
   it('leaves no listener at the signal of its lease, which may be that of a longer hold around it', async () => {
     const { signal } = new AbortController();
     const locks = { withLock: async (_key: unknown, _options: unknown, fn: (lease: object) => unknown) => fn({ signal }) } as unknown as LockService;
-    const work = { locks, options: () => ({}), gone: undefined, keyOf: () => 'k', source: () => of(getEventListeners(signal, 'abort').length), instead: () => of(-1) };
-    expect(await lastValueFrom(lockedObservable({ ...work, source: () => NEVER }).pipe(takeUntil(timer(1))), { defaultValue: 'left' })).toBe('left');
+    const interceptor = new LockInterceptor(locks);
+    const read = (work: () => unknown) => interceptor.observed({ call: streaming, args: [], work });
+    expect(await lastValueFrom(read(() => NEVER).pipe(takeUntil(timer(1))), { defaultValue: 'left' })).toBe('left');
     await new Promise(setImmediate);
-    expect(await lastValueFrom(lockedObservable(work))).toBe(0);
+    expect(await lastValueFrom(read(() => of(getEventListeners(signal, 'abort').length)))).toBe(0);
     expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 

@@ -36,7 +36,7 @@ function compileOne(key: unknown, site: string): KeyOfCall {
   if (typeof key !== 'string') {
     throw new LockKeyError(`${site}: expected a key template or a function that makes a key, got ${typeof key}.`);
   }
-  return parseKeyTemplate(key, site).render;
+  return parseKeyTemplate(key, site);
 }
 
 function functionKey(made: unknown, site: string): string | readonly string[] {

@@ -2,32 +2,14 @@
  * Parses key templates such as `order:<0.customer.id>` when the class is defined, and renders them at each call.
  *
  *   - A template with one placeholder makes the string that one would write by hand.
- *   - In one with several, values are escaped as far as different values need different keys (see key-frame.ts).
+ *   - In one with several, values are escaped as far as different values need different keys (see lock-key.ts).
  */
 import { LockKeyError } from '../port/errors.js';
 import { checkLength, LONGEST_KEY_BYTES } from './check-key.js';
-import { keyFrame, valueError, type KeyFrame, type Malformed } from './lock-key.js';
+import { keyFrame, valueError, type Malformed } from './lock-key.js';
 
 /** What a template is rendered from. Its placeholders start with the position of an argument, or with a property of a request. */
 export type TemplateSubject = 'arguments' | 'request';
-
-interface KeyTemplate {
-  /** Renders the key from the arguments of a call, or from a request. @throws LockKeyError */
-  render(subject: object): string;
-}
-
-interface Placeholder {
-  /** The placeholder as it was written: `<0.customer.id>`. */
-  readonly source: string;
-  readonly path: readonly string[];
-}
-
-/** Where a template comes from, for messages. */
-interface Origin {
-  readonly template: string;
-  readonly site: string;
-  readonly subject: TemplateSubject;
-}
 
 interface Parts {
   readonly literals: readonly string[];
@@ -35,18 +17,31 @@ interface Parts {
 }
 
 /**
- * Parses a template. `site` is the class and method (or the route) that messages name.
- * @throws LockKeyError when the template is malformed
+ * Parses a template, and gives the function that renders a key from the arguments of a call, or from a request; that throws LockKeyError.
+ * `site` is the class and method (or the route) that messages name. @throws LockKeyError when the template is malformed
  */
-export function parseKeyTemplate(template: string, site: string, subject: TemplateSubject = 'arguments'): KeyTemplate {
+export function parseKeyTemplate(template: string, site: string, subject: TemplateSubject = 'arguments'): (values: object) => string {
   const fail: Malformed = (problem) => {
     throw new LockKeyError(`${site}: the key template '${template}' is malformed: ${problem}.`);
   };
   if (template === '') fail('it is empty');
   const { literals, paths } = split(template, fail);
-  const frame = keyFrame(literals, fail);
-  const placeholders = paths.map((path): Placeholder => ({ source: `<${path}>`, path: parsePath(path, subject, fail) }));
-  return renderer(frame, placeholders, { template, site, subject });
+  const { head, tails, valueText } = keyFrame(literals, fail);
+  const placeholders = paths.map((path) => parsePath(path, subject, fail));
+  return (values) => {
+    let key = head;
+    for (const [position, path] of placeholders.entries()) {
+      try {
+        key += valueText(read(values, path)) + tails[position]!;
+      } catch (error) {
+        const where = subject === 'arguments' ? `<${paths[position]}> (argument ${path[0]})` : `<${paths[position]}> of the request`;
+        throw valueError(`${site}: no key can be made of '${template}', because ${where}`, error);
+      }
+    }
+    // A UTF-16 unit takes at most three bytes in UTF-8, so a short key need not be measured.
+    if (key.length * 3 > LONGEST_KEY_BYTES) checkLength(key, site);
+    return key;
+  };
 }
 
 /** Splits a template at its placeholders, into literals and one path less than literals. `<<` stands for a literal `<`. */
@@ -87,24 +82,6 @@ function parsePath(path: string, subject: TemplateSubject, fail: Malformed): rea
   return segments;
 }
 
-function renderer({ head, tails, valueText }: KeyFrame, placeholders: readonly Placeholder[], origin: Origin): KeyTemplate {
-  return {
-    render: (subject) => {
-      let key = head;
-      for (const [position, placeholder] of placeholders.entries()) {
-        try {
-          key += valueText(read(subject, placeholder.path)) + tails[position]!;
-        } catch (error) {
-          throw valueError(beginning(placeholder, origin), error);
-        }
-      }
-      // A UTF-16 unit takes at most three bytes in UTF-8, so a short key need not be measured.
-      if (key.length * 3 > LONGEST_KEY_BYTES) checkLength(key, origin.site);
-      return key;
-    },
-  };
-}
-
 function read(subject: unknown, path: readonly string[]): unknown {
   let value = subject;
   for (const segment of path) {
@@ -113,12 +90,6 @@ function read(subject: unknown, path: readonly string[]): unknown {
     value = Reflect.get(Object(value), segment);
   }
   return value;
-}
-
-/** How the error begins about the value of a placeholder. */
-function beginning({ source, path }: Placeholder, { template, site, subject }: Origin): string {
-  const where = subject === 'arguments' ? `${source} (argument ${path[0]})` : `${source} of the request`;
-  return `${site}: no key can be made of '${template}', because ${where}`;
 }
 
 /** Placeholders of other notations: `{0}`, `${id}`, `#{id}`, `{{id}}`, `$0`, `%s`, `:id`. */

@@ -21,7 +21,7 @@ import { checkKey } from './check-key.js';
 /** Throws the error that refuses a template. `problem` completes the sentence "the key template … is malformed: …". */
 export type Malformed = (problem: string) => never;
 
-export interface KeyFrame {
+interface KeyFrame {
   /** The text before the first value. */
   readonly head: string;
   /** For each value the text that follows it. */

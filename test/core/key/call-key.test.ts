@@ -59,7 +59,7 @@ describe('The key that a function makes', () => {
 });
 
 /** Keys that are made outside of decorators. */
-const by = (template: string, ...args: unknown[]): string => parseKeyTemplate(template, 'test').render(args);
+const by = (template: string, ...args: unknown[]): string => parseKeyTemplate(template, 'test')(args);
 
 const text = fc.array(fc.constantFrom('%', '%3A', '%2D', '%25', ':', '-', '{', '\n', 'a', 'é'), { minLength: 1, maxLength: 5 }).map((bits) => bits.join(''));
 

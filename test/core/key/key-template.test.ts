@@ -6,7 +6,7 @@ import { foreignPlaceholder, parseKeyTemplate } from '../../../lib/core/key/key-
 import { lockKey } from '../../../lib/core/key/lock-key.js';
 import { LockKeyError } from '../../../lib/core/port/errors.js';
 
-const render = (template: string, ...args: unknown[]): string => parseKeyTemplate(template, 'OrderService.pay').render(args);
+const render = (template: string, ...args: unknown[]): string => parseKeyTemplate(template, 'OrderService.pay')(args);
 
 describe('a key template', () => {
   it.each([
@@ -169,7 +169,7 @@ describe('a template with several placeholders', () => {
       fc.property(separator, separator, fc.tuple(value, value, value), fc.tuple(value, value, value), (first, second, one, two) => {
         fc.pre(one.some((text, at) => text !== two[at]));
         const template = parseKeyTemplate(`k<0>${escaped(first)}<1>${escaped(second)}<2>`, 'test');
-        expect(template.render(one)).not.toBe(template.render(two));
+        expect(template(one)).not.toBe(template(two));
       }),
       { numRuns: 1_000 },
     );
@@ -219,7 +219,7 @@ describe('a template of a request', () => {
   const route = (template: string) => parseKeyTemplate(template, 'a route', 'request');
 
   it('starts with a property of the request', () => {
-    expect(route('cart:<user.id>:<params.id>').render({ user: { id: 7 }, params: { id: 'b' } })).toBe('cart:7:b');
+    expect(route('cart:<user.id>:<params.id>')({ user: { id: 7 }, params: { id: 'b' } })).toBe('cart:7:b');
   });
 
   it('has no arguments', () => {
@@ -231,7 +231,7 @@ describe('a template of a request', () => {
   });
 
   it('names the missing part of the request', () => {
-    expect(() => route('cart:<user.id>').render({})).toThrow('<user.id> of the request is undefined');
+    expect(() => route('cart:<user.id>')({})).toThrow('<user.id> of the request is undefined');
   });
 });
 
