@@ -44,7 +44,7 @@ function memberType({ kind, isList, fields }) {
 
 function adder(name, parameters, keys, args) {
   return `/** Puts one more request into a call of ${name}.lua. */
-export function add${pascal(name)}(keys: string[], args: ScriptArgument[], ${parameters}): void {
+export function add${pascal(name)}(keys: ScriptArgument[], args: ScriptArgument[], ${parameters}): void {
   keys.push(${keys});
   args.push(${args});
 }

@@ -15,7 +15,7 @@ const list = [
   ['lib/core/lease/schedule.ts', 'Index = -1;', 'Every number below 0 says that it is not there.', '1', '2'],
   ['lib/core/lease/schedule.ts', 'Index = -1;', 'Every number below 0 says that it is not there.', '1', '2'],
   ['lib/core/lease/schedule.ts', 'Index = -1;', 'Every number below 0 says that it is not there.', '1', '2'],
-  ['lib/core/lease/schedule.ts', 'if (at < this.sortAt)', 'What is due when the noted ones are sorted may be sorted now or then.', undefined, 'at <= this.sortAt'],
+  ['lib/core/lease/schedule.ts', 'if (at >= this.sortAt)', 'What is due when the noted ones are sorted may be sorted now or then.', undefined, 'at > this.sortAt'],
   ['lib/core/lease/schedule.ts', 'this.items.push(item);', 'put() writes the item at its position, also when that is the end.'],
   ['lib/core/lease/schedule.ts', 'this.times.push(at);', 'put() writes the time at its position, also when that is the end.'],
   ['lib/core/lease/schedule.ts', 'this.times.pop();', 'No time behind the last item of the heap is ever read.'],

@@ -23,6 +23,15 @@ export abstract class Appointment {
   heapIndex = -1;
   /** Its position in the list of noted appointments; -1 when it is not there. */
   notedIndex = -1;
+
+  constructor(
+    /**
+     * Whether the process is kept alive for it, also when it is never due: the timer does not do that, and without Redis there may be no socket
+     * that does, so a process that only waits would end before it has its answer.
+     */
+    readonly keepsAlive = false,
+  ) {}
+
   /** Does once what is due when the time has come. The appointment has been removed by then, and a new one may be made. */
   abstract due(now: number): void;
 }
@@ -98,7 +107,7 @@ export class Schedule {
   private sortAt = Infinity;
   private timer: Timer | undefined;
   private timerAt = Infinity;
-  /** How many calls wait, and what lets the process end that is kept alive for them. */
+  /** How many appointments keep the process alive, and what lets it end that is kept alive for them. */
   private waits = 0;
   private letGo: (() => void) | undefined;
 
@@ -124,22 +133,28 @@ export class Schedule {
     });
   }
 
-  /** Makes the appointment, or moves it to another time; `Infinity` cancels it. */
+  /** Makes the appointment, or moves it to another time; `Infinity` cancels it, but for one that keeps the process alive. */
   set(item: Appointment, at: number): void {
-    if (at === Infinity) return this.cancel(item);
+    const { keepsAlive } = item;
+    if (at === Infinity && !keepsAlive) return this.cancel(item);
     item.at = at;
     if (item.heapIndex >= 0) return this.moveInHeap(item);
     if (this.sortAt === Infinity) this.startNoting();
-    if (at < this.sortAt) {
+    if (at >= this.sortAt) {
+      if (item.notedIndex >= 0) return;
+      item.notedIndex = this.noted.length;
+      this.noted.push(item);
+    } else {
       this.cancel(item);
       this.heap.add(item, at);
-      return this.arm(at);
+      this.arm(at);
     }
-    if (item.notedIndex >= 0) return;
-    item.notedIndex = this.noted.length;
-    this.noted.push(item);
+    if (!keepsAlive) return;
+    this.waits += 1;
+    this.letGo ??= this.clock.keepAlive();
   }
 
+  /** While appointments are noted, the process is let go only when they are sorted, so that short waits do not start and stop an interval each. */
   cancel(item: Appointment): void {
     item.at = Infinity;
     const { notedIndex } = item;
@@ -151,24 +166,7 @@ export class Schedule {
       this.noted[notedIndex] = last;
     }
     item.notedIndex = -1;
-  }
-
-  /**
-   * A call begins to wait. The process is kept alive for it: the timer does not do that, and without Redis there may be no socket that
-   * does, so a process that only waits would end before it has its answer.
-   */
-  waitBegins(): void {
-    this.waits += 1;
-    this.letGo ??= this.clock.keepAlive();
-  }
-
-  /**
-   * A call has stopped waiting. While appointments are noted, the process is let go only when they are sorted, so that short waits do
-   * not start and stop an interval each.
-   */
-  waitEnds(): void {
-    this.waits -= 1;
-    if (this.sortAt === Infinity) this.letGoIfIdle();
+    if (item.keepsAlive) this.waits -= 1;
   }
 
   /** Whether the object has an appointment. */
@@ -207,6 +205,8 @@ export class Schedule {
   private takeFromHeap(item: Appointment): void {
     if (item.heapIndex < 0) return;
     this.heap.remove(item);
+    if (item.keepsAlive) this.waits -= 1;
+    if (this.sortAt === Infinity) this.letGoIfIdle();
     // The timer is set for this appointment, which may have been far away, and nothing else needs it.
     if (this.size === 0 && this.sortAt === Infinity) this.disarm();
   }

@@ -90,7 +90,6 @@ export class Call extends Appointment implements AbortListener, Surroundings {
   after: Call | undefined;
   private told = false;
   private settled = false;
-  private waits = false;
   private keeper: CallKeeper | undefined;
   private onServed: ((leases: readonly [StoreLease]) => void) | undefined;
   private onRejected: ((reason: unknown) => void) | undefined;
@@ -105,7 +104,7 @@ export class Call extends Appointment implements AbortListener, Surroundings {
     private readonly host: CallHost,
     number?: number,
   ) {
-    super();
+    super(true);
     this.number = number ?? (lastNumber += 1);
     this.key = keys[0]!;
     this.until = since + options.waitMs;
@@ -127,7 +126,7 @@ export class Call extends Appointment implements AbortListener, Surroundings {
    * call that was settled may wait anew.
    */
   waitIn(queue: CallKeeper, now: number): Promise<readonly [StoreLease]> {
-    this.told = this.waits = this.settled = false;
+    this.told = this.settled = false;
     this.arrival = 0;
     this.keeper = queue;
     return new Promise((resolve, reject) => {
@@ -140,8 +139,6 @@ export class Call extends Appointment implements AbortListener, Surroundings {
   /** From now on its queue hears when the time of this call is over, or its signal aborts. */
   startWaiting(): void {
     const { host: { schedule }, until, options: { waitMs, signal } } = this;
-    this.waits = true;
-    schedule.waitBegins();
     schedule.set(this, waitMs === 0 || this.ticket ? Math.max(until, this.since + ANSWER_WITHIN_MS) : until);
     if (signal) onAbort(signal, this);
   }
@@ -181,7 +178,6 @@ export class Call extends Appointment implements AbortListener, Surroundings {
   private stopWaiting(): void {
     const { host: { schedule }, options: { signal } } = this;
     this.settled = true;
-    if (this.waits) schedule.waitEnds();
     schedule.cancel(this);
     if (signal) offAbort(signal, this);
   }

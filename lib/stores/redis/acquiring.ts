@@ -17,15 +17,15 @@
 import { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
 import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, HolderRef, TakenHold, Wake } from '../../core/port/lock-store.js';
-import type { BundledRequest } from '../wire/bundles.js';
-import { listOf, recoveringError, type ServerGrant, sharing } from '../wire/lock-reply.js';
+import { ScriptRequest } from '../wire/bundles.js';
+import { listOf, recoveringError, sharing } from '../wire/lock-reply.js';
 import {
   acquire, type AcquireReply, addAcquire, addHeartbeat, heartbeat, heartbeatHeadSize, type HeartbeatReply, heartbeatSize, readAcquire, readHeartbeat,
   readHeartbeatHead, type ScriptArgument,
 } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY, USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
-import { type Exchange, LONG_AGO } from '../wire/server-clock.js';
+import { type Exchange, LONG_AGO, trustOf } from '../wire/server-clock.js';
 import { failedLock, storeFailure, unexpected } from '../wire/store-failure.js';
 import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
 import { Batches } from './batches.js';
@@ -95,7 +95,7 @@ export class Acquiring {
     const known = places.size > 0 ? places.get(request.id)?.askedAgain(request) : undefined;
     if (known) places.set(request.id, known);
     return new Promise((resolve, reject) => {
-      bundles.add(acquire, spot.source, new BundledAcquire(this, request, spot, known, resolve, reject));
+      bundles.add(new BundledAcquire(this, request, spot, known, resolve, reject));
     });
   };
 
@@ -226,39 +226,33 @@ const REPLACED_LOST = 10;
  * One try to get a lock from one Redis. It writes the request into a call of acquire.lua, which it may share with others, and makes
  * of its part of the reply a grant with its trust, a place in the queue, or a refusal.
  */
-class BundledAcquire implements BundledRequest {
+class BundledAcquire extends ScriptRequest {
   /** The message of its grant, if that came before the answer that gives the first place. */
   private early: PushedGrant | undefined;
   /** Whether its caller got an error, so that a later answer is ignored. */
   private hasFailed = false;
-  readonly key: string;
-  readonly lockKey: string;
-  readonly askedAt: number;
-  readonly sharesLock: boolean;
+  declare readonly askedAt: number;
   private readonly limit: number;
   /** The server's memory that the request was sent for, on which connection, and the highest fence that was known then. */
   private memory = UNKNOWN_MEMORY;
-  private connection = 0;
+  private connectionNumber = 0;
   private floor = 0;
 
   constructor(
     private readonly acquiring: Acquiring,
     readonly request: AcquireRequest,
-    readonly spot: Spot,
+    spot: Spot,
     /** The place that the request has in the queue already, if it asks again. */
     private readonly place: Place | undefined,
     private readonly resolve: (outcome: AcquireOutcome | Promise<AcquireOutcome>) => void,
     private readonly reject: (error: LockStoreError) => void,
   ) {
     const { clock, trust } = acquiring.server;
-    this.key = spot.key;
-    this.lockKey = spot.lockKey;
-    this.askedAt = request.askedAt ?? clock.now();
-    this.sharesLock = request.replaces !== undefined;
+    super(acquire, spot, request.askedAt ?? clock.now(), request.replaces !== undefined);
     this.limit = trust.clock.before(spot.source, request.notAfter, this.askedAt);
   }
 
-  addTo(keys: string[], args: ScriptArgument[]): void {
+  addTo(keys: ScriptArgument[], args: ScriptArgument[]): void {
     const { needsListener, server } = this.acquiring;
     const { trust, memories, toldHolds, recoveryMs } = server;
     const { group } = this.spot;
@@ -267,9 +261,9 @@ class BundledAcquire implements BundledRequest {
     const { mode, owner } = this.request.permits === undefined ? this.request : sharing(this.request);
     const minHoldMs = Math.floor(this.request.minHoldMs);
     this.memory = memories.of(group);
-    this.connection = memories.connection;
+    this.connectionNumber = memories.connection;
     this.floor = trust.floors.of(group);
-    const told = toldHolds.of(this.key, this.askedAt);
+    const told = toldHolds.of(this.spot.key, this.askedAt);
     // The script looks for the holders of whom an earlier memory told, also when the recovery after that is over.
     const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined && leaseMs <= USUAL_LEASE_MS && (told === undefined || isToldBy(told, this.memory));
     addAcquire(keys, args, this.spot, {
@@ -283,9 +277,10 @@ class BundledAcquire implements BundledRequest {
     this.early = push;
   }
 
-  answered(reply: ScriptReply, sentAt: number): void {
+  answered(reply: ScriptReply): void {
     if (this.hasFailed) return;
-    if (typeof reply === 'string') return this.grantedAsAsked(reply, sentAt);
+    if (typeof reply === 'string') return this.grantedAsAsked(reply);
+    const { sentAt } = this;
     const { clock, trust } = this.acquiring.server;
     const receivedAt = clock.now();
     const list = listOf(reply);
@@ -306,14 +301,14 @@ class BundledAcquire implements BundledRequest {
   }
 
   /** Reads the commonest answer, which is only a fence: it is the server's time in µs as well, from which the rest follows. */
-  private grantedAsAsked(reply: string, sentAt: number): void {
-    const { request, spot, acquiring: { server: { trust, clock } } } = this;
+  private grantedAsAsked(reply: string): void {
+    const { request: { mode, leaseMs }, spot: { source, group }, sentAt, memory } = this;
+    const { trust, clock } = this.acquiring.server;
     const fence = Number(reply);
     if (!(fence > 0)) throw unexpected(reply);
-    const serverNow = Math.floor(fence / 1000);
-    if (!trust.clock.isFresh(spot.source, sentAt)) trust.clock.observe(spot.source, { sentAt, receivedAt: clock.now(), serverNow });
-    const grant: ServerGrant = { fence, fences: 1, mode: request.mode, end: serverNow + Math.floor(request.leaseMs), contended: false };
-    const outcome = this.granted(trust.answered(spot.group, grant, { sentAt, serverNow }, this.memory));
+    if (!trust.clock.isFresh(source, sentAt)) trust.clock.observe(source, { sentAt, receivedAt: clock.now(), serverNow: Math.floor(fence / 1000) });
+    trust.floors.saw(group, fence);
+    const outcome = this.granted({ fence, fences: 1, mode, trustedUntil: trustOf(Math.floor(leaseMs), sentAt), contended: false, memory });
     if (this.place) this.settle(outcome);
     else this.resolve(outcome);
   }
@@ -334,10 +329,10 @@ class BundledAcquire implements BundledRequest {
       case 'gone':
         return { kind: 'gone', now: told.now, memory: told.memory };
       case 'waiting':
-        toldHolds.note(this.key, told.holds, exchange.receivedAt);
+        toldHolds.note(spot.key, told.holds, exchange.receivedAt);
         return this.waits(told.leftMs < 0 ? undefined : told.leftMs);
       case 'busy':
-        toldHolds.note(this.key, told.holds, exchange.receivedAt);
+        toldHolds.note(spot.key, told.holds, exchange.receivedAt);
         return { kind: 'busy', retryInMs: told.leftMs };
       case 'upgrade':
         return { kind: 'upgrade' };
@@ -356,9 +351,9 @@ class BundledAcquire implements BundledRequest {
   private granted(grant: Grant, taken?: TakenHold): AcquireOutcome | Promise<AcquireOutcome> {
     const { request, spot, acquiring } = this;
     const { memories, toldHolds } = acquiring.server;
-    toldHolds.forget(this.key);
-    if (request.minReplicas > 0) return acquiring.confirmed(request, spot.group, grant, this.connection, taken);
-    if (grant.memory !== memories.of(spot.group)) acquiring.recovery.compare(spot.group, grant.memory, this.connection);
+    toldHolds.forget(spot.key);
+    if (request.minReplicas > 0) return acquiring.confirmed(request, spot.group, grant, this.connectionNumber, taken);
+    if (grant.memory !== memories.of(spot.group)) acquiring.recovery.compare(spot.group, grant.memory, this.connectionNumber);
     return { kind: 'granted', grant, taken };
   }
 
@@ -385,7 +380,7 @@ class BundledAcquire implements BundledRequest {
   private askOnceMore(): void {
     const { acquiring, request, spot, place, resolve, reject } = this;
     const { bundles, clock } = acquiring.server;
-    bundles.add(acquire, spot.source, new BundledAcquire(acquiring, { ...request, askedAt: clock.now() }, spot, place, resolve, reject));
+    bundles.add(new BundledAcquire(acquiring, { ...request, askedAt: clock.now() }, spot, place, resolve, reject));
   }
 }
 

@@ -2,7 +2,7 @@
 import type { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
 import type { ReleaseRequest } from '../../core/port/lock-store.js';
-import type { BundledRequest } from '../wire/bundles.js';
+import { ScriptRequest } from '../wire/bundles.js';
 import { listOf, releaseOutcome } from '../wire/lock-reply.js';
 import { addRelease, forceReleaseCall, readForceRelease, release, type ReleaseArgs, type ScriptArgument } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY, type Spot } from '../wire/redis-keys.js';
@@ -24,7 +24,7 @@ export class Releases {
   };
 
   send(request: ReleaseRequest & { readonly mark?: string | undefined }, spot: Spot, resolve: (outcome: 'released' | 'lost') => void, reject: (error: LockStoreError) => void): void {
-    this.server.bundles.add(release, spot.source, new BundledRelease(this, request, spot, resolve, reject));
+    this.server.bundles.add(new BundledRelease(this, request, spot, resolve, reject));
   }
 
   /**
@@ -38,14 +38,11 @@ export class Releases {
 }
 
 /** One release: its part of a call of release.lua, which takes an id out of the lock, whether it holds or waits, and its outcome. */
-export class BundledRelease implements BundledRequest, ReleaseArgs {
+export class BundledRelease extends ScriptRequest implements ReleaseArgs {
   readonly id: string;
   readonly abandoned: boolean;
   readonly mayBeOver: boolean;
   readonly mark: string | undefined;
-  readonly key: string;
-  readonly lockKey: string;
-  readonly askedAt: number | undefined;
   readonly recoveryMs: number;
   /** The highest fence and the memory that are known when the release is sent: they must be those of the connection that carries it. */
   floor = 0;
@@ -53,27 +50,24 @@ export class BundledRelease implements BundledRequest, ReleaseArgs {
 
   constructor(
     private readonly releases: Releases,
-    request: ReleaseRequest & { readonly mark?: string | undefined },
-    private readonly spot: Spot,
+    { id, abandoned = false, askedAt, trustedUntil = -Infinity, mark }: ReleaseRequest & { readonly mark?: string | undefined },
+    spot: Spot,
     private readonly resolve: (outcome: 'released' | 'lost') => void,
     readonly failed: (error: LockStoreError) => void,
   ) {
+    super(release, spot, askedAt);
     this.recoveryMs = releases.server.recoveryMs;
-    this.id = request.id;
-    this.abandoned = request.abandoned === true;
-    this.key = spot.key;
-    this.lockKey = spot.lockKey;
-    this.askedAt = request.askedAt;
-    const { askedAt = Infinity, trustedUntil = -Infinity } = request;
-    this.mark = request.mark;
-    this.mayBeOver = askedAt >= trustedUntil || request.mark !== undefined;
+    this.id = id;
+    this.abandoned = abandoned;
+    this.mark = mark;
+    this.mayBeOver = askedAt === undefined || askedAt >= trustedUntil || mark !== undefined;
   }
 
-  addTo(keys: string[], args: ScriptArgument[]): void {
-    const { spot: { group }, releases: { server: { trust, memories } } } = this;
-    this.floor = trust.floors.of(group);
-    this.known = memories.of(group);
-    addRelease(keys, args, this.spot, this);
+  addTo(keys: ScriptArgument[], args: ScriptArgument[]): void {
+    const { spot, releases: { server: { trust, memories } } } = this;
+    this.floor = trust.floors.of(spot.group);
+    this.known = memories.of(spot.group);
+    addRelease(keys, args, spot, this);
   }
 
   answered(reply: ScriptReply): void {

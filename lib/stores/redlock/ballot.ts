@@ -8,7 +8,7 @@
 import { LockStoreError } from '../../core/port/errors.js';
 import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type HeldLease, type ReleaseRequest, type RenewOutcome, type RenewRequest } from '../../core/port/lock-store.js';
 import type { LockMode } from '../../core/port/lock-options.js';
-import type { BundledRequest } from '../wire/bundles.js';
+import { ScriptRequest } from '../wire/bundles.js';
 import { listOf } from '../wire/lock-reply.js';
 import { addVote, readVote, vote, type ScriptArgument, type VoteArgs, type VoteReply } from '../wire/lua.generated.js';
 import { USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
@@ -233,7 +233,7 @@ type VoteTerms = { -readonly [Name in keyof VoteArgs]: VoteArgs[Name] };
 type Granted = Extract<VoteReply, { kind: 'granted' }>;
 
 /** A ballot on one node: the request for the node's vote, and what is known of the ballot there. */
-class Standing implements BundledRequest {
+class Standing extends ScriptRequest {
   /** Whether the node may have the ballot: it was asked for it, and did not say that it does not have it. */
   mayHave = false;
   /** Where the node did not answer: the local instant until which what it was asked may still act. */
@@ -249,27 +249,18 @@ class Standing implements BundledRequest {
   private hasLeft = false;
   /** Whether the node said that a forced release took the lock away there. */
   isTaken = false;
-  readonly lockKey: string;
-  /** The request for the vote: when it was made, until when the node may act on it by its own time, and what was known of its memory. */
-  askedAt = 0;
+  declare askedAt: number;
+  /** The request for the vote: until when the node may act on it by its own time, and what was known of its memory. */
   private notAfter = 0;
   private known = '';
-  private connection = 0;
+  private connectionNumber = 0;
   private hear: Hear<VoteReply> = () => {};
 
   constructor(
     private readonly ballot: Ballot,
     readonly node: RedlockNode,
   ) {
-    this.lockKey = ballot.spot.lockKey;
-  }
-
-  get key(): string {
-    return this.ballot.spot.key;
-  }
-
-  get timeoutMs(): number {
-    return this.ballot.timeoutMs;
+    super(vote, ballot.spot, undefined);
   }
 
   /** Asks for the node's vote. */
@@ -277,29 +268,30 @@ class Standing implements BundledRequest {
     const { bundles, trust } = this.node.store.parts;
     this.mayHave = true;
     this.askedAt = now;
+    this.timeoutMs = this.ballot.timeoutMs;
     this.hear = hear;
     this.notAfter = trust.clock.before(0, this.ballot.limit, now);
-    bundles.add(vote, 0, this);
+    bundles.add(this);
   }
 
-  addTo(keys: string[], args: ScriptArgument[]): void {
+  addTo(keys: ScriptArgument[], args: ScriptArgument[]): void {
     const { spot, terms } = this.ballot;
     const { memories } = this.node.store.parts;
     this.known = terms.known = memories.of(spot.group);
-    this.connection = memories.connection;
+    this.connectionNumber = memories.connection;
     terms.notAfter = this.notAfter || LONG_AGO;
     addVote(keys, args, spot, terms);
   }
 
-  answered(reply: ScriptReply, sentAt: number): void {
-    const { ballot, node, known } = this;
+  answered(reply: ScriptReply): void {
+    const { ballot, node, known, sentAt } = this;
     const { trust, clock } = node.store.parts;
     const told = typeof reply === 'number' ? this.grantedAsAsked(reply) : readVote(listOf(reply));
     if (typeof reply !== 'number' || !trust.clock.isFresh(0, sentAt)) trust.clock.observe(0, { sentAt, receivedAt: clock.now(), serverNow: told.now });
     if (told.kind !== 'granted') return this.refused(told);
     const { fence, leftMs, contended, memory = known } = told;
     const { group } = ballot.spot;
-    if (memory !== known) node.store.recovery.compare(group, memory, this.connection);
+    if (memory !== known) node.store.recovery.compare(group, memory, this.connectionNumber);
     ballot.redlock.floors.saw(group, fence + ballot.fences - 1);
     ballot.isWanted ||= contended;
     this.keeps(trustOf(leftMs, sentAt), memory);

@@ -6,32 +6,61 @@
  * A bundle that the server refuses as a whole is sent again request by request, which the scripts allow.
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import type { Connection } from './connections.js';
 import type { Errand, ScriptReply, ScriptRunner } from './script-runner.js';
 import type { LuaScript, ScriptArgument } from './lua.generated.js';
+import type { Spot } from './redis-keys.js';
 import type { Sender, ServerConnection } from './server-connection.js';
 import { isReply } from './store-failure.js';
 
 /** How many requests one command has at most. With more, server and process would wait for each other instead of working side by side. */
 const LARGEST_BUNDLE = 8;
 
-const NOTHING: readonly ScriptArgument[] = [];
+/** A request for a script that takes several requests in one call: a command of its own, or a part of one that it shares with others. */
+export abstract class ScriptRequest implements Errand {
+  sentTo: ServerConnection | undefined = undefined;
+  sentAt = 0;
+  deadline = 0;
+  index = -1;
+  readonly redisKey: string;
+  /** By default its answer is waited for as long as that of any command. */
+  timeoutMs: number | undefined = undefined;
 
-/** A request for a script that takes several requests in one call. */
-export interface BundledRequest {
-  /** The key of the lock that it is about. */
-  readonly key: string;
-  readonly lockKey: string;
-  /** Whether it may be in one command with others like it for its lock: the script serves these in their order. */
-  readonly sharesLock?: boolean;
-  /** A local instant not later than its sending; undefined when nothing is counted from it. */
-  readonly askedAt: number | undefined;
-  /** How long its answer is waited for, in ms; by default as long as that of any command. */
-  readonly timeoutMs?: number | undefined;
-  addTo(keys: string[], args: ScriptArgument[]): void;
-  /** Called with its part of the reply. When it throws, {@link failed} is called with the error. */
-  answered(reply: ScriptReply, sentAt: number): void;
-  failed(error: LockStoreError): void;
+  constructor(
+    readonly script: LuaScript,
+    /** Where its lock stands. */
+    readonly spot: Spot,
+    public askedAt: number | undefined,
+    /** Whether it may be in one command with others like it for its lock: the script serves these in their order. */
+    readonly sharesLock = false,
+  ) {
+    this.redisKey = spot.lockKey;
+  }
+
+  get what(): string {
+    return this.script.name;
+  }
+
+  get key(): string {
+    return this.spot.key;
+  }
+
+  get redisKeys(): readonly string[] {
+    return [this.spot.lockKey, this.spot.queueKey, this.spot.fenceKey];
+  }
+
+  send(to: Sender, asSource: boolean): Promise<unknown> {
+    // Its Redis keys, and behind them its only argument.
+    const words: ScriptArgument[] = [];
+    this.addTo(words, words);
+    const { sha1, source } = this.script;
+    return asSource ? to.eval(source, words.length - 1, ...words) : to.evalsha(sha1, words.length - 1, ...words);
+  }
+
+  /** Adds what the script is given of it, as it stands at the moment of sending. */
+  abstract addTo(keys: ScriptArgument[], args: ScriptArgument[]): void;
+  /** Called with its reply, or its part of that. When it throws, {@link failed} is called with the error. */
+  abstract answered(reply: ScriptReply): void;
+  abstract failed(error: LockStoreError): void;
 }
 
 /** Sends the bundles of several connections at the end of this turn of the event loop, with a single callback for all of them. */
@@ -65,19 +94,19 @@ export class Bundles {
     private readonly turnEnd = new TurnEnd(),
   ) {}
 
-  /** Requests for one script with the same `source` may share a command. */
-  add(script: LuaScript, source: number, request: BundledRequest): void {
+  /** Requests for one script whose locks have the same source may share a command. */
+  add(request: ScriptRequest): void {
     const { open, runner } = this;
     if (runner.underway.length > 0 || open.length > 0) this.isSolitary = false;
-    else if (this.isSolitary) return runner.perform(new Bundle(runner, script, source, request), request.askedAt);
+    else if (this.isSolitary) return runner.perform(request);
     let bundle: Bundle | undefined;
     for (const each of open) {
       // An earlier request for this lock is sent first.
-      if (each.mustPrecede(request)) return this.addAfterAll(script, source, request);
-      if (each.script === script && each.source === source) bundle = each;
+      if (each.mustPrecede(request)) return this.addAfterAll(request);
+      if (each.script === request.script && each.source === request.spot.source) bundle = each;
     }
-    if (bundle) bundle.join(request);
-    else open.push((bundle = new Bundle(runner, script, source, request)));
+    if (bundle) bundle.requests.push(request);
+    else open.push((bundle = new Bundle(runner, request)));
     if (bundle.requests.length === LARGEST_BUNDLE) {
       open.splice(open.indexOf(bundle), 1);
       bundle.leave();
@@ -94,14 +123,17 @@ export class Bundles {
   }
 
   /** All requests that are not answered yet, sent or not. */
-  *underway(): Iterable<BundledRequest> {
+  *underway(): Iterable<ScriptRequest> {
     for (const bundle of this.open) yield* bundle.requests;
-    for (const errand of this.runner.underway) if (errand instanceof Bundle) yield* errand.requests;
+    for (const errand of this.runner.underway) {
+      if (errand instanceof ScriptRequest) yield errand;
+      else if (errand instanceof Bundle) yield* errand.requests;
+    }
   }
 
-  private addAfterAll(script: LuaScript, source: number, request: BundledRequest): void {
+  private addAfterAll(request: ScriptRequest): void {
     this.flush();
-    this.add(script, source, request);
+    this.add(request);
   }
 
   /** What leaves together for one server is one write. */
@@ -118,88 +150,76 @@ export class Bundles {
   };
 }
 
+/** Requests that leave together. One that is alone then is a command of its own. */
 class Bundle implements Errand {
   sentTo: ServerConnection | undefined = undefined;
   sentAt = 0;
   deadline = 0;
   index = -1;
-  readonly connection: Connection;
+  readonly script: LuaScript;
+  readonly source: number;
+  readonly redisKey: string;
   readonly timeoutMs: number | undefined;
-  readonly redisKeys: string[] = [];
-  private readonly args: ScriptArgument[] = [];
-  readonly requests: BundledRequest[];
+  readonly askedAt: number | undefined;
+  /** An error of the whole command is about no single lock. */
+  readonly key = undefined;
+  readonly requests: ScriptRequest[];
 
   constructor(
     private readonly runner: ScriptRunner,
-    readonly script: LuaScript,
-    readonly source: number,
-    first: BundledRequest,
+    first: ScriptRequest,
   ) {
-    this.connection = runner.connection;
+    this.script = first.script;
+    this.source = first.spot.source;
+    this.redisKey = first.redisKey;
     this.timeoutMs = first.timeoutMs;
+    this.askedAt = first.askedAt;
     this.requests = [first];
-    first.addTo(this.redisKeys, this.args);
   }
 
   get what(): string {
     return this.script.name;
   }
 
-  /** The key of its only request. With several an error of the whole command is about no single lock. */
-  get key(): string | undefined {
-    return this.requests.length === 1 ? this.requests[0]!.key : undefined;
-  }
-
   /** Whether it has a request for this lock that must be sent in an earlier command. */
-  mustPrecede({ lockKey, sharesLock }: BundledRequest): boolean {
-    for (const request of this.requests) if (request.lockKey === lockKey && !(sharesLock && request.sharesLock)) return true;
+  mustPrecede({ redisKey, sharesLock }: ScriptRequest): boolean {
+    for (const request of this.requests) if (request.redisKey === redisKey && !(sharesLock && request.sharesLock)) return true;
     return false;
   }
 
-  join(request: BundledRequest): void {
-    this.requests.push(request);
-    request.addTo(this.redisKeys, this.args);
-  }
-
   leave(corked?: Set<ServerConnection>): void {
-    this.runner.perform(this, this.requests[0]!.askedAt, corked);
+    this.runner.perform(this.requests.length === 1 ? this.requests[0]! : this, corked);
   }
 
   send(to: Sender, asSource: boolean): Promise<unknown> {
-    const { script, redisKeys, args } = this;
-    // A single list that is spread at the end is copied once, two lists are copied twice.
-    const all = NOTHING.concat(redisKeys, args);
-    return asSource ? to.eval(script.source, redisKeys.length, ...all) : to.evalsha(script.sha1, redisKeys.length, ...all);
+    const words: ScriptArgument[] = [];
+    const args: ScriptArgument[] = [];
+    for (const request of this.requests) request.addTo(words, args);
+    const numberOfKeys = words.length;
+    words.push(...args);
+    const { sha1, source } = this.script;
+    return asSource ? to.eval(source, numberOfKeys, ...words) : to.evalsha(sha1, numberOfKeys, ...words);
   }
 
   answered(reply: unknown): void {
-    const { requests, sentAt } = this;
-    if (requests.length === 1) return requests[0]!.answered(reply as ScriptReply, sentAt);
     const replies = reply as readonly ScriptReply[];
-    requests.forEach((request, n) => this.tell(request, replies[n]!, sentAt));
+    this.requests.forEach((request, n) => this.tell(request, replies[n]!));
   }
 
   failed(error: LockStoreError): void {
-    const { requests } = this;
-    if (requests.length === 1) return requests[0]!.failed(error);
     // The server answered with an error, so it did not run the script.
-    if (isReply(error.cause)) for (const request of requests) this.sendAlone(request);
-    else for (const request of requests) request.failed(named(error, request.key));
+    if (isReply(error.cause)) for (const request of this.requests) this.runner.perform(request);
+    else for (const request of this.requests) request.failed(named(error, request.key));
   }
 
-  private tell(request: BundledRequest, reply: ScriptReply, sentAt: number): void {
+  private tell(request: ScriptRequest, reply: ScriptReply): void {
+    request.sentAt = this.sentAt;
     try {
-      request.answered(reply, sentAt);
+      request.answered(reply);
     } catch (error) {
       this.runner.dropIfUnexpected(this, error);
-      const redisKeys: string[] = [];
-      request.addTo(redisKeys, []);
-      request.failed(this.runner.failureOf(error, { what: this.what, key: request.key, redisKeys }));
+      request.failed(this.runner.failureOf(error, request));
     }
-  }
-
-  private sendAlone(request: BundledRequest): void {
-    new Bundle(this.runner, this.script, this.source, request).leave();
   }
 }
 

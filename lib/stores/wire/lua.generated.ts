@@ -903,7 +903,7 @@ export interface AcquireArgs {
 }
 
 /** Puts one more request into a call of acquire.lua. */
-export function addAcquire(keys: string[], args: ScriptArgument[], on: AcquireKeys, request: AcquireArgs): void {
+export function addAcquire(keys: ScriptArgument[], args: ScriptArgument[], on: AcquireKeys, request: AcquireArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
   args.push(`${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0}${request.takes[0]} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.recoveryMs} ${request.replaces ?? '-'} ${request.told ?? '-'}`);
 }
@@ -1209,7 +1209,7 @@ export interface BringBackArgs {
 }
 
 /** Puts one more request into a call of bring-back.lua. */
-export function addBringBack(keys: string[], args: ScriptArgument[], on: BringBackKeys, request: BringBackArgs): void {
+export function addBringBack(keys: ScriptArgument[], args: ScriptArgument[], on: BringBackKeys, request: BringBackArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
   args.push(request.id, `${request.mode[0]} ${request.notAfter} ${request.leaseMs} ${request.fence} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.recoveryMs} ${request.known ?? '-'} ${request.ticketId ?? '-'}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
 }
@@ -1529,7 +1529,7 @@ export interface HeartbeatArgs {
 }
 
 /** Puts one more request into a call of heartbeat.lua. */
-export function addHeartbeat(keys: string[], args: ScriptArgument[], on: HeartbeatKeys, request: HeartbeatArgs): void {
+export function addHeartbeat(keys: ScriptArgument[], args: ScriptArgument[], on: HeartbeatKeys, request: HeartbeatArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
   args.push(request.id, request.floor, request.recoveryMs, request.known);
 }
@@ -1819,7 +1819,7 @@ export interface ReleaseArgs {
 }
 
 /** Puts one more request into a call of release.lua. */
-export function addRelease(keys: string[], args: ScriptArgument[], on: ReleaseKeys, request: ReleaseArgs): void {
+export function addRelease(keys: ScriptArgument[], args: ScriptArgument[], on: ReleaseKeys, request: ReleaseArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
   args.push(`${request.mayBeOver ? 1 : 0}${request.abandoned ? 1 : 0} ${request.id} ${request.floor} ${request.recoveryMs} ${request.known} ${request.mark ?? '-'}`);
 }
@@ -2078,7 +2078,7 @@ export interface VoteArgs {
 }
 
 /** Puts one more request into a call of vote.lua. */
-export function addVote(keys: string[], args: ScriptArgument[], on: VoteKeys, request: VoteArgs): void {
+export function addVote(keys: ScriptArgument[], args: ScriptArgument[], on: VoteKeys, request: VoteArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
   args.push(`${request.mode === 'write' ? 'w' : 'r'}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.proposal).padStart(16, '0')} ${request.known} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.waitedMs} ${request.patienceMs}`);
 }

@@ -15,7 +15,12 @@ import { type Attempt, isNoScript, isReply, NO_MASTER, reasonOf, reasonWith, sto
  * awaited answers, so that no further object is made for it.
  */
 export interface Errand extends Omit<Attempt, 'node'> {
-  readonly connection: Connection;
+  /** By default the one for all but what waits for replicas. */
+  readonly connection?: Connection | undefined;
+  /** In a Cluster it is sent where this Redis key is; without one to any node. */
+  readonly redisKey?: string | undefined;
+  /** A local instant not later than its sending; by default the moment of that. */
+  readonly askedAt?: number | undefined;
   readonly timeoutMs?: number | undefined;
   /** Whether it waits until its connection is open, and does not fail at once when it is not. */
   readonly isPatient?: boolean;
@@ -75,7 +80,7 @@ export class ScriptRunner {
     const { script, keys, args, key, timeoutMs, namesNobody, inOrder } = call;
     const send = (to: Sender, asSource: boolean): Promise<unknown> =>
       asSource || inOrder ? to.eval(script.source, keys.length, ...keys, ...args) : to.evalsha(script.sha1, keys.length, ...keys, ...args);
-    return this.replyTo({ what: script.name, key, redisKeys: keys, namesNobody, timeoutMs, connection: this.connection, send }, decode);
+    return this.replyTo({ what: script.name, key, redisKeys: keys, namesNobody, timeoutMs, send }, decode);
   }
 
   /** Runs a script that writes, and then WAIT for `replicas`. `decode` gets the reply and how many replicas acknowledged. */
@@ -91,14 +96,14 @@ export class ScriptRunner {
 
   /** Sends any other command, with a deadline: in a Cluster where its Redis key is, to this node, or to any. Rejects with LockStoreError. */
   command<R = unknown, T = R>(what: string, on: string | ServerConnection | undefined, send: (to: Sender) => Promise<unknown>, decode?: Decode<R, T>): Promise<T> {
-    const [connection, redisKeys] = typeof on === 'object' ? [on] : [this.connection, on === undefined ? undefined : [on]];
+    const [connection, redisKeys] = typeof on === 'object' ? [on] : [undefined, on === undefined ? undefined : [on]];
     return this.replyTo({ what, key: undefined, redisKeys, connection, send }, decode ?? ((reply: R) => reply as R & T));
   }
 
   private replyTo<R, T>(sending: Pick<Errand, 'what' | 'key' | 'redisKeys' | 'namesNobody' | 'timeoutMs' | 'connection' | 'isPatient' | 'send'>, decode: Decode<R, T>): Promise<T> {
     return new Promise((resolve, failed) => {
       const errand: Errand = {
-        ...sending, failed, index: -1, sentTo: undefined, sentAt: 0, deadline: 0,
+        ...sending, redisKey: sending.redisKeys?.[0], failed, index: -1, sentTo: undefined, sentAt: 0, deadline: 0,
         answered: (reply) => resolve(decode(reply as R, errand.sentAt, this.clock.now())),
       };
       this.perform(errand);
@@ -116,16 +121,12 @@ export class ScriptRunner {
     this.awaited.close(new Error('the store was closed'));
   }
 
-  /**
-   * Sends the errand, and calls its `answered` or `failed`. `askedAt`: a local instant not later than its sending. `corked`: to these
-   * servers all is written together, by who gave the set.
-   */
-  perform(errand: Errand, askedAt = this.clock.now(), corked?: Set<ServerConnection>): void {
-    const { connection, isPatient, redisKeys } = errand;
+  /** Sends the errand, and calls its `answered` or `failed`. `corked`: to these servers all is written together, by who gave the set. */
+  perform(errand: Errand, corked?: Set<ServerConnection>): void {
+    const { connection = this.connection, askedAt = this.clock.now(), timeoutMs = this.timeoutMs, isPatient, redisKey } = errand;
     if (this.closed) return errand.failed(closedError({ what: errand.what, key: errand.key, node: this.connections.node }));
     errand.sentAt = askedAt;
-    errand.deadline = askedAt + (errand.timeoutMs ?? this.timeoutMs);
-    const redisKey = redisKeys?.[0];
+    errand.deadline = askedAt + timeoutMs;
     const to = connection.serving(redisKey);
     if (to === undefined) return this.sendLater(errand, isPatient ? connection.opened().then(() => connection.soonServing(redisKey)) : connection.soonServing(redisKey));
     if (corked !== undefined && !corked.has(to)) {
@@ -188,7 +189,7 @@ export class ScriptRunner {
   }
 
   private refused(errand: Errand, error: unknown, asSource: boolean, left: number): void {
-    const { sentTo, connection, redisKeys } = errand;
+    const { sentTo, connection = this.connection, redisKey } = errand;
     const isAwaited = errand.index >= 0;
     this.awaited.heard(errand);
     if (isAwaited && !asSource && isNoScript(error)) {
@@ -196,7 +197,7 @@ export class ScriptRunner {
       errand.sentAt = this.clock.now();
       return this.send(errand, sentTo!, true, left);
     }
-    const elsewhere = isAwaited && left > 0 ? connection.elsewhere(reasonOf(error), sentTo!, redisKeys?.[0]) : undefined;
+    const elsewhere = isAwaited && left > 0 ? connection.elsewhere(reasonOf(error), sentTo!, redisKey) : undefined;
     if (elsewhere === undefined) this.ended(errand, error, isAwaited);
     else this.sendLater(errand, elsewhere, asSource, left - 1);
   }

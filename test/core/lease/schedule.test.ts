@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Heartbeats, type Waiter } from '../../../lib/core/lease/heartbeats.js';
-import { Alarm, Schedule } from '../../../lib/core/lease/schedule.js';
+import { Alarm, Appointment, Schedule } from '../../../lib/core/lease/schedule.js';
 import type { HeartbeatOutcome, HolderRef } from '../../../lib/core/port/lock-store.js';
 import { MemoryStore } from '../../../lib/stores/memory/memory-store.js';
 import { FakeClock } from '../../support/fake-clock.js';
@@ -93,22 +93,28 @@ describe('The schedule', () => {
         alive.open += 1;
         return () => void (alive.open -= 1);
       };
-      return { clock, alive, schedule: new Schedule(clock), never: new Alarm(() => undefined) };
+      return { clock, alive, schedule: new Schedule(clock) };
     }
 
-    it('once for all of them, until the last has stopped', () => {
-      const { schedule, alive } = setUp();
+    it('once for all of them, until the last has stopped, also for one that is never due', async () => {
+      const { clock, schedule, alive } = setUp();
       for (const round of [1, 2]) {
-        schedule.waitBegins();
-        schedule.waitBegins();
-        schedule.waitEnds();
+        const [short, endless] = [new Wait(true), new Wait(true)];
+        schedule.set(short, clock.now() + 50);
+        for (const at of [clock.now() + 500, Infinity]) schedule.set(endless, at);
+        await clock.advance(60);
+        schedule.set(endless, Infinity);
         expect(alive).toEqual({ begun: round, open: 1 });
-        schedule.waitEnds();
+        schedule.cancel(endless);
         expect(alive).toEqual({ begun: round, open: 0 });
       }
     });
   });
 });
+
+class Wait extends Appointment {
+  due(): void {}
+}
 
 /** A store that keeps every place, and the batches in which it was told of the waiters. */
 class Places extends StoreAround {

@@ -12,13 +12,12 @@ const spot = keys.spotOf('k');
 
 function stage() {
   const sent: BundledRelease[] = [];
-  const to: unknown[] = [];
   const [places, trust] = [new Map<string, Place>(), new Trust(() => 9)] as const;
-  const bundles = { add: (script: unknown, source: number, one: BundledRelease) => (to.push([script, source]), void sent.push(one)), whenSent: (done: () => void) => done() };
+  const bundles = { add: (one: BundledRelease) => void sent.push(one), whenSent: (done: () => void) => done() };
   const memories = { of: (group: number) => `memory ${group}` };
   const releases = new Releases({ bundles, spots: new Spots(keys, () => 9), places, trust, memories, recoveryMs: 400 } as unknown as ServerView);
   const give = (more: Partial<ReleaseRequest> = {}) => releases.release({ key: 'k', id: 'p.1', ...more });
-  return { sent, to, places, trust, give, releases };
+  return { sent, places, trust, give, releases };
 }
 
 /** What this release says to the server, at the time at which it is sent. */
@@ -30,11 +29,10 @@ function said(one: BundledRelease): unknown[] {
 
 describe('A release', () => {
   it('says which id is to go, and the fence and the memory that are known when it is sent', () => {
-    const { sent, to, trust, give } = stage();
+    const { sent, trust, give } = stage();
     void give({ askedAt: 55 });
     trust.floors.saw(spot.group, 77);
-    expect(to).toEqual([[release, 9]]);
-    expect(sent[0]).toMatchObject({ key: 'k', lockKey: spot.lockKey, askedAt: 55 });
+    expect(sent[0]).toMatchObject({ script: release, spot: { ...spot, source: 9 }, askedAt: 55 });
     expect(said(sent[0]!)).toEqual([[spot.lockKey, spot.queueKey, spot.fenceKey], [`10 p.1 77 400 memory ${spot.group} -`]]);
   });
 

@@ -1,10 +1,10 @@
 /** The connections to a Cluster, on virtual time, where a test speaks for the nodes: when they count as ended. */
 import { describe, expect, it } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
-import { Bundles } from '../../../lib/stores/wire/bundles.js';
+import { Bundles, ScriptRequest } from '../../../lib/stores/wire/bundles.js';
 import type { ClusterEntry } from '../../../lib/stores/wire/cluster-connection.js';
 import { connectingBy, routeByNodes, type Connection } from '../../../lib/stores/wire/connections.js';
-import { release } from '../../../lib/stores/wire/lua.generated.js';
+import { release, type ScriptArgument } from '../../../lib/stores/wire/lua.generated.js';
 import { Outage } from '../../../lib/stores/wire/outage.js';
 import { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
 import { senderOf, type Client, type Source } from '../../../lib/stores/wire/server-connection.js';
@@ -124,6 +124,18 @@ function onStage(play: (stage: Stage) => Promise<void>): () => Promise<void> {
   return () => clock.runUntil(play({ node, connection, told, clock, get }).finally(() => connections.close()));
 }
 
+/** A request that is its lock's Redis key, and an argument. */
+class OneKey extends ScriptRequest {
+  addTo(keys: ScriptArgument[], args: ScriptArgument[]): void {
+    keys.push(this.redisKey);
+    args.push(1);
+  }
+
+  answered(): void {}
+
+  failed(): void {}
+}
+
 describe('The connection to a Cluster', () => {
   it('has not ended while its nodes serve, though none of them says who has the slots', onStage(async ({ node, connection, told, clock, get }) => {
     await connection.start();
@@ -195,7 +207,8 @@ describe('The connection to a Cluster', () => {
     const answers = keys.map(
       (lockKey, source) =>
         new Promise((answered, failed) => {
-          bundles.add(release, source, { key: lockKey, lockKey, askedAt: clock.now(), addTo: (to) => void to.push(lockKey), answered, failed });
+          const spot = { key: lockKey, group: source, lockKey, queueKey: lockKey, fenceKey: lockKey, source };
+          bundles.add(Object.assign(new OneKey(release, spot, clock.now()), { answered, failed }));
         }),
     );
     await clock.runUntil(Promise.all(answers));
