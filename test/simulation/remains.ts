@@ -11,7 +11,6 @@ interface Inside {
     readonly queue: Counted;
     readonly watchdog: { readonly schedule: Counted };
     readonly timeouts: { readonly looks: Counted };
-    readonly waiting: { readonly byHeldKey: Counted };
   };
 }
 
@@ -55,13 +54,12 @@ export class Remains {
 
   private inProcess({ process, locks }: Member): void {
     const { store, calls } = locks as unknown as Inside;
-    const { queue, watchdog, timeouts, waiting } = calls;
+    const { queue, watchdog, timeouts } = calls;
     const counts: Record<string, number> = {
       ...inStore(store.store),
       timers: process.timers.size,
       appointments: watchdog.schedule.size,
       keys: queue.size,
-      'calls that wait inside a hold': waiting.byHeldKey.size,
       'questions for a holder': timeouts.looks.size,
     };
     for (const [what, count] of Object.entries(counts)) if (count !== 0) this.world.violations.push(`left in ${process.name}: ${count} ${what}`);
