@@ -18,7 +18,7 @@ export type { Lease, LeaseFacts, ReleaseOutcome } from './core/port/lease.js';
 export type { LeadOptions, Leadership, LockHolder } from './core/hold/leading.js';
 export type { LockMode } from './core/port/lock-options.js';
 export type { LockEvent, StoreEvent } from './core/port/lock-events.js';
-export type { AdoptOptions, HandOffOptions, LockOptions, LockProfile, OnLost, WithAdoptedOptions, WithLockOptions } from './core/port/lock-options.js';
+export type { AdoptOptions, HandOffOptions, LockOptions, LockProfile, WithAdoptedOptions, WithLockOptions } from './core/port/lock-options.js';
 export type { HolderState, ListOptions, LockState, WaiterState } from './core/port/lock-state.js';
 export type { CallKey, KeyFunction } from './core/key/call-key.js';
 export { lockKey } from './core/key/lock-key.js';

@@ -172,6 +172,7 @@ export class LockService {
    * Stands for election until it is stopped or the module is closed, and runs `fn` while this process leads: one leader at a time in
    * all processes. It never rejects: failures of `fn` are told as events and in the log. @throws LockKeyError, LockUsageError
    */
+  lead(role: string, fn: Term, options?: LeadOptions): Leadership;
   lead(role: string, fn: Term, options: LeadOptions & CallSite = {}): Leadership {
     return this.calls.election.stand(role, roleKey(role), fn, options);
   }

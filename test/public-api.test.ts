@@ -62,7 +62,6 @@ describe('the public API', () => {
       'LockedOptions',
       'LossReason',
       'NodeFailure',
-      'OnLost',
       'RedisTarget',
       'ReleaseOutcome',
       'RouteKey',

@@ -1,13 +1,11 @@
 /**
  * @Leader: a method that runs while its process leads. The decorator only writes down the role, beside the prototype and not on
- * the function, and leaves the method as it is: so other decorators may stand above and below it. leader-boot.ts reads it.
+ * the function, and leaves the method as it is: so other decorators may stand above and below it. lock-boot.ts reads it.
  */
 import type { LeadOptions } from '../core/hold/leading.js';
 import { roleKey } from '../core/key/check-key.js';
 import type { Lease } from '../core/port/lease.js';
-import { MethodRecords, methodName, methodOf } from './lock-method.js';
-import { checkDecorator, LEADER_OPTIONS } from './locked-call.js';
-import { needInterceptor } from './lock-method.js';
+import { checkDecorator, LEADER_OPTIONS, MethodRecords, methodName, methodOf, needInterceptor } from './locked.decorator.js';
 import { DEFAULT_INSTANCE } from './lock-names.js';
 import type { AnyMethod, OnField, Verdict } from './locked-method.js';
 

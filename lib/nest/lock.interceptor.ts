@@ -10,7 +10,7 @@ import { endedBy, abortWith } from '../core/queue/abort-signals.js';
 import type { LockService } from '../lock.service.js';
 import { endStream, isStream, refuseUnfinished } from './unfinished-results.js';
 import { MODULE_DEFAULTS } from './lock-module-options.js';
-import { callInModule, type CallInModule, type LockedCall } from './locked-call.js';
+import { callInModule, type CallInModule, type LockedCall } from './locked.decorator.js';
 import { routeLock, type RouteKey, type RouteLockOptions } from './route-lock.js';
 import { Hold } from '../core/hold/hold.js';
 import type { Lease } from '../core/port/lease.js';

@@ -7,9 +7,8 @@ import { LockUsageError } from '../core/port/errors.js';
 import { compileCallKey, type KeyOfCall } from '../core/key/call-key.js';
 import { parseKeyTemplate } from '../core/key/key-template.js';
 import type { AbortSignalLike } from '../core/port/lock-options.js';
-import { checkDecorator, ROUTE_OPTIONS, lockedCall, type LockedCall } from './locked-call.js';
+import { checkDecorator, lockedCall, lockedMethods, MOCKED, ROUTE_OPTIONS, type LockedCall } from './locked.decorator.js';
 import { refuseUnfinished } from './unfinished-results.js';
-import { lockedMethods, MOCKED } from './lock-method.js';
 import { interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import type { LockedOptions } from './locked-method.js';
@@ -123,15 +122,22 @@ interface RawResponse {
   once(event: 'close', listener: () => void): unknown;
 }
 
+/** What Express or Fastify gives as the response, or a test in its place. */
+type Reply = Partial<RawResponse> & { readonly raw?: Partial<RawResponse> };
+
 /** One signal for each response, because the locked resolvers of one GraphQL query share a response: so one listener serves all. */
 const signals = new WeakMap<object, AbortSignal>();
 
-/** The signal of the request in `context`; undefined for transports that have no HTTP response. */
+/**
+ * The signal of the request in `context`; undefined for transports that have no HTTP response. Node's response is the response of Express
+ * itself, and the `raw` of Fastify's reply.
+ */
 function clientGone(context: ExecutionContext): AbortSignal | undefined {
-  const response = rawOf(responseOf(context));
-  if (response === undefined) return undefined;
+  const reply = responseOf(context);
+  const response = reply?.raw ?? reply;
+  if (typeof response?.once !== 'function') return undefined;
   let signal = signals.get(response);
-  if (signal === undefined) signals.set(response, (signal = signalOf(response)));
+  if (signal === undefined) signals.set(response, (signal = signalOf(response as RawResponse)));
   return signal;
 }
 
@@ -146,26 +152,15 @@ function signalOf(response: RawResponse): AbortSignal {
 }
 
 /** The HTTP response. In GraphQL it is in the context of the resolvers: Apollo on Express names it `res`, Mercurius `reply`. */
-function responseOf(context: ExecutionContext): unknown {
+function responseOf(context: ExecutionContext): Reply | undefined {
   switch (context.getType<string>()) {
     case 'http':
-      return context.switchToHttp().getResponse();
+      return context.switchToHttp().getResponse<Reply>();
     case 'graphql': {
-      const shared = context.getArgs<[unknown, unknown, { readonly res?: unknown; readonly reply?: unknown } | undefined]>()[2];
+      const shared = context.getArgs<[unknown, unknown, { readonly res?: Reply; readonly reply?: Reply } | undefined]>()[2];
       return shared?.res ?? shared?.reply;
     }
     default:
       return undefined;
   }
-}
-
-/** Node's response: Fastify's reply has it as `raw`, and the response of Express is one itself. */
-function rawOf(response: unknown): RawResponse | undefined {
-  if (typeof response !== 'object' || response === null) return undefined;
-  const raw: unknown = 'raw' in response ? response.raw : response;
-  return isRaw(raw) ? raw : undefined;
-}
-
-function isRaw(raw: unknown): raw is RawResponse {
-  return typeof raw === 'object' && raw !== null && 'once' in raw && typeof raw.once === 'function';
 }

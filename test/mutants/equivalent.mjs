@@ -145,7 +145,6 @@ const list = [
   ['lib/stores/memory/memory-store.ts', 'randomBytes(6)', 'A longer name is another one as well.', '6', '6 * 1000'],
   ['lib/stores/memory/memory-store.ts', 'if (this.collector !== undefined) this.clock.clearTimer', 'To clear no timer does nothing; the condition is for the compiler.', undefined, 'true'],
   // lib/nest
-  ['lib/nest/route-lock.ts', "&& 'once' in raw", 'It is for the compiler: what is not there is no function.', "typeof raw === 'object' && raw !== null && 'once' in raw", "typeof raw === 'object' && raw !== null"],
   ['lib/nest/lock-boot.ts', 'if (seen.has(prototype)) continue;', 'What is found twice is noted once; it saves the second visit.', undefined, 'false'],
   ['lib/nest/lock-boot.ts', 'if (prototype === undefined) continue;', 'What has no prototype has no locked method; it is for the compiler.', undefined, 'false'],
   ['lib/nest/lock-boot.ts', 'seen.add(prototype);', 'What is found twice is noted once; it saves the second visit.'],
@@ -159,14 +158,14 @@ const list = [
   ['lib/nest/lock-exception.filter.ts', "if (has(client, 'send') && 'readyState' in client", 'It is for the compiler: what is not there is no number.', undefined, "has(client, 'send')"],
   ['lib/nest/lock-router.ts', 'withAdopted(ticket, options ?? {}, fn)', 'LockService takes options that are undefined for none.', 'options ?? {}', 'options'],
   ['lib/nest/lock-log.ts', 'if (keptBack?.last !== undefined &&', 'Each timer has its entry; the question mark is for the compiler.', undefined, 'keptBack.last'],
-  ['lib/nest/lock-method.ts', 'if (descriptor) descriptor.value = ', 'methodOf has refused what has no descriptor; the condition is for the compiler.', undefined, 'true'],
-  ['lib/nest/lock-method.ts', 'if (slot in prototype) return;', 'Nest would be told twice to inject the same.', undefined, 'false'],
+  ['lib/nest/locked.decorator.ts', 'if (descriptor) descriptor.value = ', 'methodOf has refused what has no descriptor; the condition is for the compiler.', undefined, 'true'],
+  ['lib/nest/locked.decorator.ts', 'if (slot in prototype) return;', 'Nest would be told twice to inject the same.', undefined, 'false'],
   // The value of a name in a list of options.
   ...['redis', 'prefix'].map((name) => [
     'lib/nest/lock-module-options.ts', `${name}: true,`, 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false',
   ]),
   ...['const targetNames: ', 'names: { ...redisNames'].map((names) => ['lib/nest/redis-target.ts', names, 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false']),
-  ...['routeNames', 'lockedNames', 'leaderNames'].map((names) => ['lib/nest/locked-call.ts', `const ${names}: `, 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false']),
+  ...['routeNames', 'lockedNames', 'leaderNames'].map((names) => ['lib/nest/locked.decorator.ts', `const ${names}: `, 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false']),
   ['lib/nest/lock-router.ts', 'return options === undefined ?', 'LockService takes options that are undefined for none.', undefined, 'false'],
   ['lib/nest/lock-router.ts', 'locks.currentLease() ?? []', 'What is undefined is sorted behind all leases.', 'locks.currentLease() ?? []', 'locks.currentLease()'],
   ['lib/nest/lock-router.ts', 'this.known.get(name) ?? this.instances()', 'It saves a look at all modules of an application that is not initialized.', undefined, 'this.instances().get(name)'],

@@ -5,7 +5,7 @@ import { LockService, LockUsageError } from '../../lib/index.js';
 import { lockHome, type LockModuleOptions, recoveryOf } from '../../lib/nest/lock-module-options.js';
 import {
   callInModule, checkDecorator, LEADER_OPTIONS, lockedCall, LOCKED_OPTIONS, ROUTE_OPTIONS, shortLabel, SIDED_OPTIONS,
-} from '../../lib/nest/locked-call.js';
+} from '../../lib/nest/locked.decorator.js';
 import type { LockedOptions } from '../../lib/nest/locked-method.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 

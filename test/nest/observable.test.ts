@@ -7,7 +7,7 @@ import { PassThrough, Readable } from 'node:stream';
 import { firstValueFrom, lastValueFrom, NEVER, Observable, of, Subject, take, takeUntil, throwError, timer, toArray } from 'rxjs';
 import { Locked, LockKeyError, LockLostError, LockService, LockTimeoutError, LockUsageError } from '../../lib/index.js';
 import { LockInterceptor } from '../../lib/nest/lock.interceptor.js';
-import { lockedCall } from '../../lib/nest/locked-call.js';
+import { lockedCall } from '../../lib/nest/locked.decorator.js';
 import { startApp, until } from './application.js';
 
 @Injectable()

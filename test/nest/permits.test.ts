@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { Observable } from 'rxjs';
-import { Locked, LockService, LockUsageError } from '../../lib/index.js';
-import { lockMethod } from '../../lib/nest/lock-method.js';
+import { Locked, LockService, LockUsageError, ReadLock } from '../../lib/index.js';
 import { Gate, startApp, until } from './application.js';
 
 @Injectable()
@@ -81,7 +80,7 @@ describe('An application boots only where permits can be kept', () => {
   };
 
   it.each<[string, MethodDecorator, RegExp]>([
-    ['for readers', lockMethod('ReadLock', 'k', { permits: 3 }, 'read'), /Shop\.pay.*permits do not go with mode 'read'/],
+    ['for readers', ReadLock('k', { permits: 3 } as object), /Shop\.pay.*permits do not go with mode 'read'/],
     ['for several keys', Locked(['a', 'b'], { permits: 3 }), /Shop\.pay.*permits \(3\) are those of one lock, and this call is for 2/],
     ['for an owner', Locked('k', { permits: 3, owner: 'me' }), /permits do not go with owner/],
     ['in such a number', Locked('k', { permits: 20_000 }), /permits to be a whole number from 1 to 10000, got 20000/],

@@ -177,23 +177,14 @@ export function isLockError(error: unknown): error is LockError {
 
 /**
  * The message of an error, or what was thrown in place of one. It is read without instanceof, because in the realm of a test runner
- * errors are no instances of Error.
+ * errors are no instances of Error. What has no text is an object without a prototype, or a Proxy that lets nobody look at it.
  */
 export function messageOf(error: unknown): string {
   try {
     if (typeof error !== 'object' || error === null || !('message' in error)) return String(error);
     return String(error.message) || insteadOfMessage(error);
   } catch {
-    return withoutText(error);
-  }
-}
-
-/** Names what has no text: an object without a prototype, or a Proxy that lets nobody look at it. */
-function withoutText(thrown: unknown): string {
-  try {
-    return Object.prototype.toString.call(thrown);
-  } catch {
-    return 'an object that lets nobody look at it';
+    return 'an object without a text';
   }
 }
 

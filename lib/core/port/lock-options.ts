@@ -90,9 +90,6 @@ export interface LockOptions {
   profile?: string | undefined;
 }
 
-/** See `onLost` of {@link WithLockOptions}. */
-export type OnLost = 'throw' | 'ignore';
-
 /** What a decorator says of its calls: the key before rendering, and whether a busy lock is an answer that it expects. */
 export interface CallSite {
   /** The key template before rendering, by which telemetry groups locks. */
@@ -107,7 +104,7 @@ export interface WithLockOptions extends LockOptions {
    * What happens when the work ends after its lease was lost: `throw` rejects with LockLostError, `ignore` returns the result.
    * @default 'throw'
    */
-  onLost?: OnLost | undefined;
+  onLost?: 'throw' | 'ignore' | undefined;
   /**
    * With false the result comes as soon as the work has ended and the release was sent, one round trip earlier. The lock may still be
    * taken for a moment then, for a call of another process that does not wait. A lease that the store no longer knew is told as an event
@@ -209,7 +206,7 @@ export interface ResolvedOptions {
   readonly permits: number | undefined;
   readonly signal: AbortSignalLike | undefined;
   readonly minReplicas: number;
-  readonly onLost: OnLost;
+  readonly onLost: 'throw' | 'ignore';
   readonly awaitRelease: boolean;
   readonly label: string | undefined;
   readonly template: string | undefined;

@@ -60,9 +60,9 @@ describe('The words of what was thrown', () => {
     ['an error of a single one', Object.assign(new Error(''), { errors: [new Error('refused')] }), 'refused'],
     ['an error of none', Object.assign(new Error(''), { errors: [], code: 'ECONNREFUSED' }), 'ECONNREFUSED'],
     ['an error without anything', new Error(''), ''],
-    ['an object without a prototype', Object.create(null), '[object Object]'],
-    ['an object that lets nobody look at it', new Proxy({}, { get: () => { throw new Error('no'); }, has: () => { throw new Error('no'); } }), 'an object that lets nobody look at it'],
-    ['an object whose message has no text', { message: Object.create(null) as unknown }, '[object Object]'],
+    ['an object without a prototype', Object.create(null), 'an object without a text'],
+    ['an object that lets nobody look at it', new Proxy({}, { get: () => { throw new Error('no'); }, has: () => { throw new Error('no'); } }), 'an object without a text'],
+    ['an object whose message has no text', { message: Object.create(null) as unknown }, 'an object without a text'],
   ])('are found in %s', (_name, thrown: unknown, words) => {
     expect(messageOf(thrown)).toBe(words);
   });
