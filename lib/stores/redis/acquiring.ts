@@ -26,7 +26,7 @@ import {
 import { UNKNOWN_MEMORY, USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { type Exchange, LONG_AGO, trustOf } from '../wire/server-clock.js';
-import { failedLock, storeFailure, unexpected } from '../wire/store-failure.js';
+import { failedLock, unexpected } from '../wire/store-failure.js';
 import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
 import { Batches } from './batches.js';
 import type { Recovery } from './recovery.js';
@@ -75,9 +75,7 @@ type Waiter = HolderRef & { readonly spot: Spot };
 export class Acquiring {
   /** Whether waiters of this process are passed over while nobody listens on its channel. It is found out at boot. */
   needsListener = false;
-  private readonly heartbeats = new Batches<Waiter, HeartbeatOutcome>(
-    MAX_HEARTBEATS_TOGETHER, MAX_HEARTBEATS_OUT, (waiters) => this.sendHeartbeats(waiters), (waiters, error) => this.noHeartbeat(waiters, error),
-  );
+  private readonly heartbeats = new Batches<Waiter, HeartbeatOutcome>(MAX_HEARTBEATS_TOGETHER, MAX_HEARTBEATS_OUT, (waiters) => this.sendHeartbeats(waiters));
 
   constructor(
     readonly server: ServerView,
@@ -90,8 +88,8 @@ export class Acquiring {
 
   /** Asks for a lock. Rejects with LockStoreError when the outcome is not known. The store has this function as its own, as that of Releases. */
   readonly acquire = (request: AcquireRequest): Promise<AcquireOutcome> => {
-    const { bundles, spots, places } = this.server;
-    const spot = spots.of(request.key);
+    const { bundles, keys, places } = this.server;
+    const spot = keys.spotOf(request.key);
     const known = places.size > 0 ? places.get(request.id)?.askedAgain(request) : undefined;
     if (known) places.set(request.id, known);
     return new Promise((resolve, reject) => {
@@ -136,9 +134,9 @@ export class Acquiring {
 
   /** Keeps the places of waiters, and returns grants whose message was lost. The outcomes are in the order of the waiters; never rejects. */
   heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
-    const { spots } = this.server;
+    const { keys } = this.server;
     return Promise.all(waiters.map(({ key, id }) => {
-      const spot = spots.of(key);
+      const spot = keys.spotOf(key);
       return this.heartbeats.run(spot.source, { key, id, spot });
     }));
   }
@@ -154,11 +152,6 @@ export class Acquiring {
       trust.observe(waiters[0]!.spot.group, exchange);
       return waiters.map((waiter, n) => this.heartbeatOutcome(waiter, readHeartbeat(told, heartbeatHeadSize + heartbeatSize * n), exchange));
     });
-  }
-
-  private noHeartbeat(waiters: readonly Waiter[], error: unknown): HeartbeatOutcome[] {
-    const cause = storeFailure(error, { what: 'heartbeat', key: waiters.length === 1 ? waiters[0]!.key : undefined, node: this.server.node });
-    return waiters.map(() => ({ kind: 'unknown', cause }));
   }
 
   private heartbeatOutcome({ id, spot }: Waiter, told: HeartbeatReply, exchange: Exchange): HeartbeatOutcome {

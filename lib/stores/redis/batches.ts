@@ -4,11 +4,18 @@
  * once, the last of them would wait longer than their timeout for the first, and be sent again while the server still works on what nobody
  * awaits any more. What a server refuses because its slot is being moved is sent again item by item.
  */
+import type { LockStoreError } from '../../core/port/errors.js';
 import { isTryAgain } from '../wire/store-failure.js';
 
 interface Waiting<T, R> {
   readonly item: T;
-  readonly answered: (outcome: R) => void;
+  readonly answered: (outcome: R | Unknown) => void;
+}
+
+/** The outcome of an item whose command failed. */
+interface Unknown {
+  readonly kind: 'unknown';
+  readonly cause: LockStoreError;
 }
 
 export class Batches<T, R> {
@@ -20,14 +27,14 @@ export class Batches<T, R> {
     private readonly size: number,
     /** How many commands are out under a name at most. */
     private readonly most: number,
-    /** Resolves with the outcomes, in the order of the items. */
-    private readonly send: (items: readonly T[]) => Promise<readonly R[]>,
+    /** Resolves with the outcomes, in the order of the items. Rejects with LockStoreError. */
+    private readonly send: (items: readonly T[]) => Promise<readonly (R | Unknown)[]>,
     /** The outcomes when that was rejected. */
-    private readonly failed: (items: readonly T[], error: unknown) => readonly R[] | Promise<readonly R[]>,
+    private readonly failed: (items: readonly T[], error: LockStoreError) => Promise<readonly (R | Unknown)[]> = async (items, cause) => items.map(() => ({ kind: 'unknown', cause })),
   ) {}
 
   /** The outcome of this item. `name`: of the server, and of what may share a command. Never rejects. */
-  run(name: unknown, item: T): Promise<R> {
+  run(name: unknown, item: T): Promise<R | Unknown> {
     return new Promise((answered) => {
       let line = this.lines.get(name);
       if (line === undefined) this.lines.set(name, (line = { out: 0, waiting: [] }));
@@ -51,12 +58,12 @@ export class Batches<T, R> {
 
   private async sendBatch(batch: readonly Waiting<T, R>[]): Promise<void> {
     const items = batch.map(({ item }) => item);
-    let outcomes: readonly R[];
+    let outcomes: readonly (R | Unknown)[];
     try {
       outcomes = await this.send(items);
     } catch (error) {
       if (batch.length > 1 && isTryAgain(error)) return void (await Promise.all(batch.map((one) => this.sendBatch([one]))));
-      outcomes = await this.failed(items, error);
+      outcomes = await this.failed(items, error as LockStoreError);
     }
     batch.forEach(({ answered }, n) => answered(outcomes[n]!));
   }

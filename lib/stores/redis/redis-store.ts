@@ -202,8 +202,7 @@ export class RedisStore implements LockStore {
   }
 
   tryOut(): Promise<void> {
-    const { process, keys, runner, recoveryMs } = this.parts;
-    return takeTrialLock(process, keys, runner, recoveryMs);
+    return takeTrialLock(this.parts);
   }
 
   async close(): Promise<void> {

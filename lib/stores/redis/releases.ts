@@ -18,9 +18,9 @@ export class Releases {
 
   /** Rejects with LockStoreError when the outcome is not known. The store has this function as its own, which spares every release a call. */
   readonly release = (request: ReleaseRequest): Promise<'released' | 'lost'> => {
-    const { spots, places } = this.server;
+    const { keys, places } = this.server;
     if (places.size > 0) places.delete(request.id);
-    return new Promise((resolve, reject) => this.send(request, spots.of(request.key), resolve, reject));
+    return new Promise((resolve, reject) => this.send(request, keys.spotOf(request.key), resolve, reject));
   };
 
   send(request: ReleaseRequest & { readonly mark?: string | undefined }, spot: Spot, resolve: (outcome: 'released' | 'lost') => void, reject: (error: LockStoreError) => void): void {
@@ -32,8 +32,8 @@ export class Releases {
    * only when it is sent again as source, so nothing is said of it: the answer has to be awaited.
    */
   whenSent(keys: readonly string[], done: () => void): void {
-    const { bundles, spots } = this.server;
-    if (keys.every((key) => this.runBy.has(spots.of(key).source))) bundles.whenSent(done);
+    const { server } = this;
+    if (keys.every((key) => this.runBy.has(server.keys.spotOf(key).source))) server.bundles.whenSent(done);
   }
 }
 
@@ -82,22 +82,19 @@ export class BundledRelease extends ScriptRequest implements ReleaseArgs {
  * told that it had failed. Rejects with LockStoreError.
  */
 export async function forceRelease(key: string, fence: number | undefined, server: ServerView): Promise<boolean> {
-  const { runner, trust, clock, node, timeoutMs, recoveryMs, spots } = server;
-  const on = spots.of(key);
+  const { runner, trust, clock, node, timeoutMs, recoveryMs, keys } = server;
+  const on = keys.spotOf(key);
   const until = clock.now() + timeoutMs;
-  const limit = (): number => trust.clock.before(on.source, until, clock.now());
-  const ask = (notAfter: number): Promise<'taken' | 'none' | 'late'> => {
+  for (;;) {
+    const notAfter = trust.clock.before(on.source, until, clock.now());
     const call = forceReleaseCall(on, { fence, floor: trust.floors.of(on.group), recoveryMs, notAfter: notAfter || LONG_AGO });
-    return runner.run({ ...call, key, namesNobody: fence === undefined }, (reply, sentAt, receivedAt) => {
+    const answer = await runner.run({ ...call, key, namesNobody: fence === undefined }, (reply, sentAt, receivedAt) => {
       const { kind, now } = readForceRelease(listOf(reply));
       trust.clock.observe(on.source, { sentAt, receivedAt, serverNow: now });
       return kind;
     });
-  };
-  // While the server's time is not known, a first request, which is late by any clock, only learns it.
-  const known = limit();
-  let answer = await ask(known);
-  if (answer === 'late' && known === 0 && clock.now() < until) answer = await ask(limit());
-  if (answer === 'late') throw lateError(key, node);
-  return answer === 'taken';
+    if (answer !== 'late') return answer === 'taken';
+    // While the server's time is not known, a first request, which is late by any clock, only learns it.
+    if (notAfter > 0 || clock.now() >= until) throw lateError(key, node);
+  }
 }

@@ -9,11 +9,12 @@
  * the memory of the server, and its answer decides. What another memory knew is brought back without a renewal before, which would not
  * find it; what the server has nevertheless is renewed by that as well.
  */
+import type { LockStoreError } from '../../core/port/errors.js';
 import { likeLength, type HeldLease, type RenewOutcome, type RenewRequest } from '../../core/port/lock-store.js';
-import { listOf, MAX_RENEWED_TOGETHER, renewOutcomes, runsOf, sharing } from '../wire/lock-reply.js';
+import { listOf, sharing } from '../wire/lock-reply.js';
 import {
-  addBringBack, bringBack, bringBackHeadSize, bringBackSize, readBringBack, readBringBackHead, readRenewHead, renewCall,
-  type BringBackArgs, type BringBackReply, type ScriptArgument,
+  addBringBack, bringBack, bringBackHeadSize, bringBackSize, readBringBack, readBringBackHead, readRenewHead, readRenewNews, renewCall,
+  renewHeadSize, renewNewsSize, type BringBackArgs, type BringBackReply, type RenewArgs, type ScriptArgument,
 } from '../wire/lua.generated.js';
 import type { ScriptCall, ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO, trustOf } from '../wire/server-clock.js';
@@ -23,6 +24,8 @@ import type { Recovery } from './recovery.js';
 import type { Releases } from './releases.js';
 import type { ServerView } from './server-view.js';
 
+/** How many leases one command renews at most: 250 cost a server well under a millisecond. */
+const MAX_RENEWED_TOGETHER = 250;
 /** How many commands are out to a server at most: enough to keep it busy, and few enough to be answered in time. */
 const MAX_COMMANDS_OUT = 16;
 /** How many leases one command brings back at most. Each costs a server 13 to 40 µs, and all other commands wait meanwhile. */
@@ -36,9 +39,9 @@ function saysWhatItIs(request: RenewRequest): request is LeaseRequest {
 }
 
 export class Renewals {
-  private readonly plain = new Batches<RenewRequest, RenewOutcome>(MAX_RENEWED_TOGETHER, MAX_COMMANDS_OUT, (batch) => this.send(batch), (batch, error) => this.unknown('renew', batch, error));
+  private readonly plain = new Batches<RenewRequest, RenewOutcome>(MAX_RENEWED_TOGETHER, MAX_COMMANDS_OUT, (batch) => this.send(batch));
   /** A connection that waits for replicas can do nothing else meanwhile, so one command at a time waits for them, with all that came since the one before. */
-  private readonly acknowledged = new Batches<RenewRequest, RenewOutcome>(MAX_RENEWED_TOGETHER, 1, (batch) => this.sendAcknowledged(batch), (batch, error) => this.unknown('renew', batch, error));
+  private readonly acknowledged = new Batches<RenewRequest, RenewOutcome>(MAX_RENEWED_TOGETHER, 1, (batch) => this.sendAcknowledged(batch));
   private readonly broughtBack = new Batches<LeaseRequest, RenewOutcome>(MAX_BROUGHT_BACK_TOGETHER, MAX_COMMANDS_OUT, (batch) => this.bringBack(batch), (batch, error) => this.notBroughtBack(batch, error));
 
   constructor(
@@ -97,8 +100,9 @@ export class Renewals {
     return this.server.runner.runAcknowledged(this.callFor(requests), minReplicas, (reply, acknowledged, sentAt) => {
       const outcomes = this.outcomesOf(reply, requests, sentAt);
       if (acknowledged >= minReplicas) return outcomes;
-      const [unknown] = this.unknown('renew', requests, new Error(`only ${acknowledged} of ${minReplicas} replicas acknowledged`));
-      return outcomes.map((outcome) => (outcome.kind === 'renewed' ? unknown! : outcome));
+      const error = new Error(`only ${acknowledged} of ${minReplicas} replicas acknowledged`);
+      const cause = storeFailure(error, { what: 'renew', key: onlyKeyOf(requests), node: this.server.node });
+      return outcomes.map((outcome) => (outcome.kind === 'renewed' ? { kind: 'unknown', cause } : outcome));
     });
   }
 
@@ -113,21 +117,19 @@ export class Renewals {
     return Math.min(this.server.timeoutMs, Math.min(...requests.map(({ leaseMs }) => leaseMs)) / 3);
   }
 
+  /** The outcome of each renewal. The reply lists only leases that did not just get what was asked for. */
   private outcomesOf(reply: ScriptReply, requests: readonly RenewRequest[], sentAt: number): RenewOutcome[] {
     const { keys, node } = this.server;
-    return renewOutcomes<RenewRequest, RenewOutcome>(
-      reply,
-      requests,
-      (leftMs, contended) => (leftMs < 0 ? { kind: 'lost' } : { kind: 'renewed', trustedUntil: trustOf(leftMs, sentAt), contended }),
-      (words, { key }) => failedLock(words, 'renew', node, { key, lockKey: keys.lock(key) }),
-    );
-  }
-
-  private unknown(what: string, requests: readonly RenewRequest[], error: unknown): RenewOutcome[] {
-    const { node, clock, timeoutMs } = this.server;
-    const cause = storeFailure(error, { what, key: onlyKeyOf(requests), node });
-    const lateUntil = what === 'renew' ? undefined : clock.now() + timeoutMs;
-    return requests.map(() => ({ kind: 'unknown', cause, lateUntil }));
+    const news = listOf(reply);
+    const renewed = (leftMs: number, contended: boolean): RenewOutcome => ({ kind: 'renewed', trustedUntil: trustOf(leftMs, sentAt), contended });
+    const outcomes = requests.map(({ leaseMs }) => renewed(Math.floor(leaseMs), false));
+    for (let at = renewHeadSize; at < news.length; at += renewNewsSize) {
+      const { position, left, contended } = readRenewNews(news, at);
+      const { key, graceMs = 0 } = requests[position - 1]!;
+      if (typeof left === 'string') outcomes[position - 1] = failedLock(left, 'renew', node, { key, lockKey: keys.lock(key) });
+      else outcomes[position - 1] = left < 0 ? { kind: 'lost' } : renewed(Math.max(0, left - graceMs), contended);
+    }
+    return outcomes;
   }
 
   private async bringBack(requests: readonly LeaseRequest[]): Promise<readonly RenewOutcome[]> {
@@ -153,12 +155,13 @@ export class Renewals {
    * A lease whose slot is being moved is renewed if it is there: a half-moved slot takes no script on several keys. The memory of the slot
    * group may be that of one side, and the lease on the other. So the lease is brought back when the slot is whole, if it must be.
    */
-  private async notBroughtBack(requests: readonly LeaseRequest[], error: unknown): Promise<readonly RenewOutcome[]> {
-    if (isTryAgain(error)) {
+  private async notBroughtBack(requests: readonly LeaseRequest[], cause: LockStoreError): Promise<readonly RenewOutcome[]> {
+    if (isTryAgain(cause)) {
       const outcome = await this.renewOne({ ...requests[0]!, minReplicas: 0 });
       if (outcome.kind === 'renewed') return [{ ...outcome, memory: undefined }];
     }
-    return this.unknown('bring-back', requests, error);
+    const lateUntil = this.server.clock.now() + this.server.timeoutMs;
+    return requests.map(() => ({ kind: 'unknown', cause, lateUntil }));
   }
 
   private argsOf({ key, id, leaseMs, graceMs = 0, held }: LeaseRequest): BringBackArgs {
@@ -191,6 +194,18 @@ export class Renewals {
         return failedLock(news.words, 'bring-back', node, keys.spotOf(key));
     }
   }
+}
+
+/** The leases as renew.lua takes them. Leases of one length that stand side by side share a single statement of that length. */
+function runsOf(requests: readonly RenewRequest[]): RenewArgs['runs'] {
+  const runs: { leaseMs: number; ids: string }[] = [];
+  for (const { id, leaseMs, graceMs = 0 } of requests) {
+    const length = Math.floor(leaseMs) + graceMs;
+    const last = runs.at(-1);
+    if (last?.leaseMs === length) last.ids += ` ${id}`;
+    else runs.push({ leaseMs: length, ids: id });
+  }
+  return runs;
 }
 
 /** The key that a failure of all these requests is about, if it is about one lock. */

@@ -7,7 +7,7 @@ import { Bundles } from '../wire/bundles.js';
 import type { Connections } from '../wire/connections.js';
 import type { ServerGrant } from '../wire/lock-reply.js';
 import type { Outage } from '../wire/outage.js';
-import { NO_SERVER, RedisKeys, SLOT_GROUPS, Spots, UNKNOWN_MEMORY } from '../wire/redis-keys.js';
+import { NO_SERVER, RedisKeys, SLOT_GROUPS, UNKNOWN_MEMORY } from '../wire/redis-keys.js';
 import { ScriptRunner } from '../wire/script-runner.js';
 import { ServerClock, trustOf, type Exchange } from '../wire/server-clock.js';
 import type { PushedGrant } from '../wire/wake-channel.js';
@@ -23,16 +23,17 @@ export type ServerView = ReturnType<typeof serverView>;
 export function serverView(options: RedisStoreOptions, connections: Connections, outage: Outage) {
   const { prefix, process, maxLeaseMs, commandTimeoutMs: timeoutMs, clock, recoveryMs, redlock } = options;
   const { node, isCluster } = connections;
-  const keys = new RedisKeys(prefix);
-  const runner = new ScriptRunner(connections, clock, timeoutMs, outage);
   // In a Cluster each slot group may have another master; else one server answers for all groups.
-  const trust = new Trust((group) => (isCluster ? group : ONE_SERVER), redlock?.floors);
+  const sourceOf = (group: number): number => (isCluster ? group : ONE_SERVER);
+  const keys = new RedisKeys(prefix, sourceOf);
+  const runner = new ScriptRunner(connections, clock, timeoutMs, outage);
+  const trust = new Trust(sourceOf, redlock?.floors);
   const format = new WireFormat(runner, keys, node, clock, maxLeaseMs, (longestMs) => {
     if (recoveryMs === 'lease') server.recoveryMs = longestMs;
   });
   const server = {
     connections, node, isCluster, clock, process, format, timeoutMs, runner, keys, trust, recoveryMs: recoveryMs === 'lease' ? maxLeaseMs : recoveryMs,
-    bundles: new Bundles(runner, redlock?.turnEnd), spots: new Spots(keys, trust.sourceOf), memories: new Memories(), places: new Map<string, Place>(), toldHolds: new ToldHolds(format),
+    bundles: new Bundles(runner, redlock?.turnEnd), memories: new Memories(), places: new Map<string, Place>(), toldHolds: new ToldHolds(format),
   };
   return server;
 }

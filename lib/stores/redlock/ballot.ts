@@ -75,7 +75,7 @@ export class Ballot implements HeldLease {
     const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && leaseMs <= USUAL_LEASE_MS;
     [this.mode, this.fences, this.owner, this.label] = [mode, fences, owner, label];
     this.timeoutMs = Math.min(commandTimeoutMs, LONGEST_VOTE_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
-    this.spot = nodes[0]!.store.parts.spots.of(key);
+    this.spot = nodes[0]!.store.parts.keys.spotOf(key);
     this.terms = {
       id, mode, leaseMs, plain, fences, minHoldMs, graceMs, owner, label, waitedMs: Math.floor(waitedMs), patienceMs: patienceMs(tookMs),
       proposal: 0, notAfter: 0, known: '',

@@ -299,7 +299,7 @@ export class RedlockStore implements LockStore {
    */
   mark({ isUsable, store: { parts, releases } }: RedlockNode, key: string, mark?: string): void {
     const nobody = (): void => {};
-    if (isUsable) releases.send({ key, id: `${this.options.process}.~`, mark }, parts.spots.of(key), nobody, nobody);
+    if (isUsable) releases.send({ key, id: `${this.options.process}.~`, mark }, parts.keys.spotOf(key), nobody, nobody);
   }
 
   private drop(ballot: Ballot): void {

@@ -168,9 +168,9 @@ async function runEveryScript(store: Booting): Promise<void> {
  * because its memory is full or it has become a replica. Trials of one process at the same time have the same id, so they do not get in
  * each other's way. Rejects with LockStoreError.
  */
-export async function takeTrialLock(process: string, redisKeys: RedisKeys, runner: ScriptRunner, recoveryMs: number): Promise<void> {
+export async function takeTrialLock({ process, keys: ofStore, runner, recoveryMs }: Pick<Booting, 'process' | 'keys' | 'runner' | 'recoveryMs'>): Promise<void> {
   const name = `trial:${process}`;
-  const [id, keys] = [`${process}.trial`, redisKeys.probe(redisKeys.groupOf(name), name)];
+  const [id, keys] = [`${process}.trial`, ofStore.probe(ofStore.groupOf(name), name)];
   await runner.run(acquireCall(keys, trialRequest({ id, mode: 'write', queue: false, recoveryMs })), granted);
   await runner.run(releaseCall(keys, { id, mayBeOver: true, floor: 0, abandoned: true, recoveryMs, known: UNKNOWN_MEMORY }), releaseOutcome);
 }

@@ -7,8 +7,8 @@ import type { AcquireRequest } from '../../core/port/lock-store.js';
 import { type HolderState, type LockState, untilFree, type WaiterState } from '../../core/port/lock-state.js';
 import { isTicketId } from '../../core/port/ticket.js';
 import {
-  inspectHeadSize, inspectHolderSize, inspectWaiterSize, readInspectHead, readInspectHolder, readInspectWaiter, readRenewNews, renewHeadSize, renewNewsSize,
-  type AcquireArgs, type RenewArgs, type ReplyItems,
+  inspectHeadSize, inspectHolderSize, inspectWaiterSize, readInspectHead, readInspectHolder, readInspectWaiter, type AcquireArgs,
+  type ReplyItems,
 } from './lua.generated.js';
 import type { ScriptReply } from './script-runner.js';
 import { unexpected } from './store-failure.js';
@@ -53,42 +53,6 @@ export function releaseOutcome(reply: ScriptReply): 'released' | 'lost' {
   if (reply === 0) return 'lost';
   listOf(reply);
   throw unexpected(reply);
-}
-
-/** How many leases one command renews at most: 250 cost a server well under a millisecond. */
-export const MAX_RENEWED_TOGETHER = 250;
-
-/** The leases as renew.lua takes them. Leases of one length that stand side by side share a single statement of that length. */
-export function runsOf(requests: readonly { readonly id: string; readonly leaseMs: number; readonly graceMs?: number | undefined }[]): RenewArgs['runs'] {
-  const runs: { leaseMs: number; ids: string }[] = [];
-  for (const { id, leaseMs, graceMs = 0 } of requests) {
-    const length = Math.floor(leaseMs) + graceMs;
-    const last = runs.at(-1);
-    if (last?.leaseMs === length) last.ids += ` ${id}`;
-    else runs.push({ leaseMs: length, ids: id });
-  }
-  return runs;
-}
-
-/**
- * The outcome of each renewal. The reply of renew.lua lists only leases that did not just get what was asked for. A lost one has
- * -1 ms left; for one whose Redis key the server refused, `refused` gets the server's words.
- */
-export function renewOutcomes<R extends { readonly leaseMs: number; readonly graceMs?: number | undefined }, T>(
-  reply: ScriptReply,
-  requests: readonly R[],
-  outcomeOf: (leftMs: number, contended: boolean) => T,
-  refused: (words: string, request: R) => T,
-): T[] {
-  const news = listOf(reply);
-  const outcomes = requests.map(({ leaseMs }) => outcomeOf(Math.floor(leaseMs), false));
-  for (let at = renewHeadSize; at < news.length; at += renewNewsSize) {
-    const { position, left, contended } = readRenewNews(news, at);
-    const place = position - 1;
-    const { graceMs = 0 } = requests[place]!;
-    outcomes[place] = typeof left === 'string' ? refused(left, requests[place]!) : outcomeOf(left < 0 ? left : Math.max(0, left - graceMs), contended);
-  }
-  return outcomes;
 }
 
 /** The state of a lock from the reply of inspect.lua. Waiters are in the order of service: phases alternate, readers enter together. */

@@ -48,19 +48,28 @@ interface LockKeys {
 }
 
 /** Where a lock stands: its slot group and its Redis keys. */
-export interface LockSpot extends LockKeys {
+export interface Spot extends LockKeys {
   readonly key: string;
   readonly group: number;
+  /** Locks of one source are on one server, so that they can share a command, and its clock counts for all of them. */
+  readonly source: number;
 }
+
+/** How many spots are remembered: enough for the locks that most processes hold at one time. */
+const MAX_REMEMBERED = 256;
 
 export class RedisKeys {
   private readonly heads: readonly string[];
   private readonly fences: readonly string[];
   readonly format: string;
   readonly channelPrefix: string;
+  private remembered = new Map<string, Spot>();
 
-  /** @throws LockUsageError when the prefix is not valid */
-  constructor(readonly prefix: string) {
+  /** `sourceOf`: the source of the locks of a slot group. @throws LockUsageError when the prefix is not valid */
+  constructor(
+    readonly prefix: string,
+    private readonly sourceOf: (group: number) => number = () => 0,
+  ) {
     checkPrefix(prefix);
     this.heads = Array.from({ length: SLOT_GROUPS }, (_, group) => `{${prefix}:${group}}:`);
     this.fences = this.heads.map((head) => `${head}f`);
@@ -79,12 +88,20 @@ export class RedisKeys {
     return fold(hash);
   }
 
-  /** The slot group and all Redis keys of a lock, made together, because every command needs them. */
-  spotOf(key: string): LockSpot {
+  /** Where a lock stands. It is looked up for the lock's acquire and again for its release, which mostly follows in a moment. */
+  spotOf(key: string): Spot {
+    return this.remembered.get(key) ?? this.found(key);
+  }
+
+  private found(key: string): Spot {
     const group = this.groupOf(key);
     const head = this.heads[group]!;
     const encoded = encodeKey(key);
-    return { key, group, lockKey: `${head}l:${encoded}`, queueKey: `${head}q:${encoded}`, fenceKey: this.fences[group]! };
+    const spot = { key, group, source: this.sourceOf(group), lockKey: `${head}l:${encoded}`, queueKey: `${head}q:${encoded}`, fenceKey: this.fences[group]! };
+    // All are forgotten at once, because to keep them in the order of their use would cost more than to find them again.
+    if (this.remembered.size === MAX_REMEMBERED) this.remembered = new Map();
+    this.remembered.set(key, spot);
+    return spot;
   }
 
   lock(key: string): string {
@@ -182,35 +199,4 @@ export function toField(text: string | undefined): string {
 /** Reads what {@link toField} wrote. */
 export function fromField(field: string | number | undefined): string | undefined {
   return field === '-' || field === undefined ? undefined : decodeURIComponent(String(field));
-}
-
-export interface Spot extends LockSpot {
-  /** Locks of one source are on one server, so that they can share a command, and its clock counts for all of them. */
-  readonly source: number;
-}
-
-/** How many spots are remembered: enough for the locks that most processes hold at one time. */
-const MAX_REMEMBERED = 256;
-
-/** Where locks stand in Redis. A lock is looked up for its acquire and again for its release, which mostly follows in a moment. */
-export class Spots {
-  private remembered = new Map<string, Spot>();
-
-  constructor(
-    private readonly keys: RedisKeys,
-    private readonly sourceOf: (group: number) => number,
-  ) {}
-
-  of(key: string): Spot {
-    return this.remembered.get(key) ?? this.found(key);
-  }
-
-  private found(key: string): Spot {
-    const found = this.keys.spotOf(key);
-    const spot: Spot = { ...found, source: this.sourceOf(found.group) };
-    // All are forgotten at once, because to keep them in the order of their use would cost more than to find them again.
-    if (this.remembered.size === MAX_REMEMBERED) this.remembered = new Map();
-    this.remembered.set(key, spot);
-    return spot;
-  }
 }

@@ -106,21 +106,20 @@ export function serverOfUrl(text: string): ServerOptions {
     return { path, ...parametersOf(new URLSearchParams(query)) };
   }
   const { protocol, hostname, port, username, password, pathname, searchParams } = parsed(text);
-  const db = pathname.length > 1 ? Number(pathname.slice(1)) : undefined;
-  return {
+  return said({
+    ...parametersOf(searchParams),
     host: hostname.replace(/^\[(.*)\]$/, '$1'),
     port: port === '' ? undefined : Number(port),
     username: username === '' ? undefined : decodeURIComponent(username),
     password: password === '' ? undefined : decodeURIComponent(password),
     tls: protocol === 'rediss:' ? {} : undefined,
-    ...parametersOf(searchParams),
-    ...(db === undefined ? {} : { db }),
-  };
+    ...(pathname.length > 1 && { db: Number(pathname.slice(1)) }),
+  });
 }
 
 /** The server of options that may have a URL. What it says wins over the options beside it. */
 export function serverOf({ url, ...options }: ServerOptions): ServerOptions {
-  return url === undefined ? options : { ...options, ...said(serverOfUrl(url)) };
+  return url === undefined ? options : { ...options, ...serverOfUrl(url) };
 }
 
 /** Without what a URL leaves open, which would hide the same among the options beside it. */
@@ -164,8 +163,7 @@ function parametersOf(parameters: URLSearchParams): ServerOptions {
     const value = parameters.get(name);
     return value === null || value === '' || !Number.isFinite(Number(value)) ? undefined : Number(value);
   };
-  const named = { db: number('db'), family: number('family'), connectTimeout: number('connectTimeout') };
-  return Object.fromEntries(Object.entries(named).filter(([, value]) => value !== undefined));
+  return said({ db: number('db'), family: number('family'), connectTimeout: number('connectTimeout') });
 }
 
 export interface Login {

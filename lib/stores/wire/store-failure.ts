@@ -3,7 +3,7 @@
  * trying again can help.
  */
 import { LockStoreError, messageOf } from '../../core/port/errors.js';
-import type { LockSpot } from './redis-keys.js';
+import type { Spot } from './redis-keys.js';
 
 /** Error replies after which trying again does not help before an operator has acted. */
 const FOR_THE_OPERATOR = /\b(NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|DAMAGED|DENIED|can't run this command|ERR unknown command|ERR AUTH)\b/;
@@ -126,7 +126,7 @@ export function isNoScript(error: unknown): boolean {
 }
 
 /** `queueKey` and `fenceKey` are left out where the command does not have them. */
-type KeysInCommand = Pick<LockSpot, 'key' | 'lockKey'> & Partial<LockSpot>;
+type KeysInCommand = Pick<Spot, 'key' | 'lockKey'> & Partial<Spot>;
 
 /** The outcome for one lock of several in a command `what`, for which alone the server did nothing, and said why (`words`). */
 export function failedLock(words: string, what: string, node: string, { key, lockKey, queueKey, fenceKey }: KeysInCommand): { readonly kind: 'unknown'; readonly cause: LockStoreError } {

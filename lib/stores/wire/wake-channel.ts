@@ -5,21 +5,16 @@
  *     connecting ──▶ listening ──(it ended, a message is overdue, or the commands have a new connection)──▶ connecting …
  */
 import type { Clock } from '../../core/port/clock.js';
-import type { LockMode } from '../../core/port/lock-options.js';
+import type { ServerGrant } from './lock-reply.js';
 import { decodeKey } from './redis-keys.js';
 import type { Listening, ServerConnection } from './server-connection.js';
 
-/** A grant as a script published it. Its end is in the server's time. */
-export interface PushedGrant {
+/** A grant as a script published it. */
+export interface PushedGrant extends ServerGrant {
   readonly key: string;
   readonly id: string;
-  readonly fence: number;
-  readonly fences: number;
-  readonly mode: LockMode;
-  readonly end: number;
   /** How long the grant was when it was made, in ms. */
   readonly lengthMs: number;
-  readonly contended: boolean;
 }
 
 /** When the server made it, in its time. */
@@ -32,10 +27,10 @@ export interface WakeListener {
   /** Another process began to wait for the lock that this id holds. */
   contended(key: string, id: string): void;
   /** A node of a Redlock keeps a free lock for this process. Other stores grant a free lock to the first waiter instead. */
-  turn?(key: string): void;
+  turn(key: string): void;
   lost(key: string, id: string): void;
   /** A slot group has another memory than before: the server may have forgotten what it granted. */
-  forgot?(group: number, memory: string): void;
+  forgot(group: number, memory: string): void;
   /** The data of the server were emptied or replaced. A listener that need not know leaves it out, and the server is not asked to tell. */
   readonly flushed?: (() => void) | undefined;
   /** The subscription has begun. Messages before it may have been missed. */
@@ -120,9 +115,9 @@ export class WakeChannel {
       case 'c':
         return this.listener.contended(decodeKey(rest.join(' ')), id);
       case 't':
-        return this.listener.turn?.(decodeKey(rest.join(' ')));
+        return this.listener.turn(decodeKey(rest.join(' ')));
       case 'f':
-        return this.listener.forgot?.(Number(rest[0]), id);
+        return this.listener.forgot(Number(rest[0]), id);
       case 'l':
         return this.listener.lost(decodeKey(rest.join(' ')), id);
     }

@@ -3,11 +3,11 @@ import { describe, expect, it } from '@jest/globals';
 import type { ReleaseRequest } from '../../../lib/core/port/lock-store.js';
 import { type BundledRelease, Releases } from '../../../lib/stores/redis/releases.js';
 import type { Place } from '../../../lib/stores/redis/acquiring.js';
-import { Spots, RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
+import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { type ServerView, Trust } from '../../../lib/stores/redis/server-view.js';
 import { release } from '../../../lib/stores/wire/lua.generated.js';
 
-const keys = new RedisKeys('lock');
+const keys = new RedisKeys('lock', () => 9);
 const spot = keys.spotOf('k');
 
 function stage() {
@@ -15,7 +15,7 @@ function stage() {
   const [places, trust] = [new Map<string, Place>(), new Trust(() => 9)] as const;
   const bundles = { add: (one: BundledRelease) => void sent.push(one), whenSent: (done: () => void) => done() };
   const memories = { of: (group: number) => `memory ${group}` };
-  const releases = new Releases({ bundles, spots: new Spots(keys, () => 9), places, trust, memories, recoveryMs: 400 } as unknown as ServerView);
+  const releases = new Releases({ bundles, keys, places, trust, memories, recoveryMs: 400 } as unknown as ServerView);
   const give = (more: Partial<ReleaseRequest> = {}) => releases.release({ key: 'k', id: 'p.1', ...more });
   return { sent, places, trust, give, releases };
 }

@@ -60,7 +60,7 @@ describe('redis keys', () => {
   });
 
   it('of one lock share its hash tag', () => {
-    const { group, ...spot } = keys.spotOf('order:1');
+    const { group, source: _source, ...spot } = keys.spotOf('order:1');
     expect(spot).toEqual({ key: 'order:1', lockKey: `{lock:${group}}:l:order:1`, queueKey: `{lock:${group}}:q:order:1`, fenceKey: `{lock:${group}}:f` });
     expect([keys.channel('p'), keys.format]).toEqual(['{lock}:c:p', '{lock}:format']);
   });

@@ -30,6 +30,7 @@ beforeEach(async () => {
   channel = new WakeChannel(connect, ['c'], systemClock, {
     granted: (grant) => heard.push(grant),
     contended: (key, id) => heard.push(`contended ${key} ${id}`),
+    forgot: () => 0,
     turn: (key) => heard.push(`turn ${key}`),
     lost: (key, id) => heard.push(`lost ${key} ${id}`),
     listening: () => heard.push('listening'),
