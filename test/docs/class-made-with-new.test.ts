@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { LockTimeoutError, LockUsageError } from '../../lib/index.js';
 import { TestLocks } from '../../lib/testing/index.js';
@@ -18,9 +17,5 @@ describe('An object made with new', () => {
     await locks.busy('order:1');
     await expect(shipments.ship('1')).rejects.toThrow(LockTimeoutError);
     await module.close();
-  });
-
-  it('is shown in the docs as it is made here', () => {
-    expect(readFileSync('docs/testing.md', 'utf8')).toContain(`\`\`\`ts\n${readFileSync('test/docs/class-made-with-new.ts', 'utf8')}\`\`\``);
   });
 });

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { BullModule, getQueueToken, Processor, WorkerHost } from '@nestjs/bullmq';
 import type { INestApplication, Type } from '@nestjs/common';
@@ -65,10 +64,5 @@ describe('A BullMQ job that waits for its lock when its instance is stopped', ()
     const { lease, stateOf } = await stoppedWhileItsJobWaits(CarelessJobs);
     expect(await stateOf()).toEqual({ state: 'failed', attempts: 1 });
     await lease.release();
-  });
-
-  it('is shown in the docs as it is run here', () => {
-    const [, shown] = /```ts\n(import \{ Processor[^]*?)```/.exec(readFileSync('docs/integrations.md', 'utf8')) ?? [];
-    expect(shown).toBe(readFileSync('test/docs/delayed-jobs.ts', 'utf8'));
   });
 });

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Logger, Module } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
@@ -8,14 +7,7 @@ import { TestLocks } from '../../lib/testing/index.js';
 import { startRedis } from '../support/redis-server.js';
 import { forAll } from '../support/started.js';
 
-/** The code of these pages stands in files, so that it is compiled with the tests and run below. */
-const SHOWN: [page: string, files: readonly string[]][] = [
-  ['README.md', ['first-lock', 'fence-and-signal', 'testing-your-application.test']],
-  ['docs/options.md', ['configuration', 'profiles']],
-];
-
 describe('The README', () => {
-
   afterAll(async () => {
     delete process.env['REDIS_URL'];
   });
@@ -23,11 +15,6 @@ describe('The README', () => {
   beforeAll(async () => {
     process.env['REDIS_URL'] = redis.url;
     Logger.overrideLogger(false);
-  });
-
-  it.each(SHOWN)('shows in %s the code that is compiled and run here, and no other', (page, files) => {
-    const shown = [...readFileSync(page, 'utf8').matchAll(/```ts\n(.*?)```/gs)].map(([, code]) => code);
-    expect(shown).toEqual(files.map((name) => readFileSync(`test/docs/${name}.ts`, 'utf8')));
   });
 
   it('begins with an application whose locked route answers', async () => {

@@ -277,7 +277,7 @@ const list = [
   ['a refusal is no wait', core('queue/store-request'), '    this.isKnownToWait = true;\n', '', 'L1: who is called on a Redlock sleeps on', 'test/core/queue/waiting'],
   ['a plain vote takes what is held', lua('vote'), "record, 'NX', 'PX'", "record, 'PX'", 'S1: a vote for a lock that another has', 'test/lua/plain-votes'],
   ['a plain vote with a fence of before', lua('vote'), 'last < proposal and tonumber', 'tonumber', 'S2: fences repeat', 'test/lua/plain-votes'],
-  ['no release is doubted', redlock('ballot'), 'return { key, id, askedAt, trustedUntil, abandoned', 'return { key, id, askedAt, trustedUntil: Infinity * trustedUntil, abandoned', 'a release says that a lease stood which had ended', 'test/stores/redlock/redlock-store'],
+  ['no release is doubted', redlock('ballot'), 'return { key, id, askedAt, trustedUntil, abandoned', 'return { key, id, askedAt, trustedUntil: Infinity * trustedUntil, abandoned', 'a release says that a lease stood which had ended', 'test/stores/redlock/releases-and-withdrawals'],
   ['one damaged lock refuses a bundle of votes', lua('vote'), 'replies[n] = orRefused(pcall(vote, request))', 'replies[n] = vote(request)', 'L: what another program wrote in one lock', 'test/lua/redlock'],
   ['two votes for one server', redlock('redlock-node'), 'this.server = twin === undefined ? found.server : undefined;', 'this.server = found.server;', 'S1: a majority of names is none of servers', 'test/stores/redlock/twin-nodes'],
   ['marks are ignored', lua('shared/marks'), 'if mark.since > since then return true end', 'if true then return true end', 'L1: who has just given the lock back takes it again', 'test/lua/redlock'],

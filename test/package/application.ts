@@ -63,7 +63,8 @@ export class Application {
     return JSON.parse(stdout.trim().split('\n').at(-1) ?? '');
   }
 
-  remove(): Promise<void> {
+  /** Removes it. */
+  stop(): Promise<void> {
     return rm(this.home, { recursive: true, force: true });
   }
 }

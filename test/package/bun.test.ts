@@ -1,28 +1,19 @@
 /** The package under Bun, which runs it as it is: locks by either client, and Redis away and back. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { startFlakyProxy, type FlakyProxy } from '../support/flaky-proxy.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
+import { forAll } from '../support/started.js';
 import { Application } from './application.js';
-import { pack, type Packed } from './packed.js';
+import { pack } from './packed.js';
 import { BUN_PACKAGE, BUN_PROGRAM } from './peers.js';
 
 const OUTAGE_MS = 300;
 
-let packed: Packed;
-let redis: RedisServer;
-let app: Application;
+const packed = forAll(pack);
+const redis = forAll(startRedis);
+const app = forAll(() => Application.install('smoke', [packed.tarball, '@nestjs/common@12', '@nestjs/core@12', 'ioredis@6', 'redis@6', BUN_PACKAGE]));
 let proxy: FlakyProxy;
-beforeAll(async () => {
-  packed = await pack();
-  redis = await startRedis();
-  app = await Application.install('smoke', [packed.tarball, '@nestjs/common@12', '@nestjs/core@12', 'ioredis@6', 'redis@6', BUN_PACKAGE]);
-});
-afterAll(async () => {
-  await app?.remove();
-  await redis?.stop();
-  await packed?.remove();
-});
 
 describe.each(['ioredis', 'redis'])('Under Bun with %s', (client) => {
   it('a decorated service locks, and the program ends by itself', async () => {

@@ -3,11 +3,12 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { eventually } from '../support/eventually.js';
-import { startCluster, type RedisCluster } from '../support/redis-cluster.js';
+import { startCluster } from '../support/redis-cluster.js';
 import { startSentinel, type SentinelGroup } from '../support/redis-sentinel.js';
 import { startMasters, startRedis, type RedisServer } from '../support/redis-server.js';
+import { forAll } from '../support/started.js';
 import { Application, COMMAND_TAKES_AT_MOST_MS } from './application.js';
-import { pack, type Packed } from './packed.js';
+import { pack } from './packed.js';
 import { NODE_REDIS_VERSIONS } from './peers.js';
 
 /** Resolves when another server is the master, and the one before follows it, so that nothing more can be written there and lost. */
@@ -17,23 +18,13 @@ async function moved(group: SentinelGroup): Promise<void> {
   await eventually(async () => expect(await before.command('ROLE')).toEqual(expect.arrayContaining(['slave', 'connected'])));
 }
 
-let packed: Packed;
-let app: Application;
-let single: RedisServer;
+const packed = forAll(pack);
+const single = forAll(startRedis);
+const cluster = forAll(startCluster);
+const app = forAll(() => Application.install('smoke', [packed.tarball, '@nestjs/common@12', '@nestjs/core@12']));
 let masters: readonly RedisServer[];
-let cluster: RedisCluster;
-beforeAll(async () => {
-  packed = await pack();
-  [single, masters] = [await startRedis(), await startMasters(3)];
-  cluster = await startCluster();
-  app = await Application.install('smoke', [packed.tarball, '@nestjs/common@12', '@nestjs/core@12']);
-});
-afterAll(async () => {
-  await app?.remove();
-  await cluster?.stop();
-  await Promise.all([single, ...(masters ?? [])].map((server) => server?.stop()));
-  await packed?.remove();
-});
+beforeAll(async () => void (masters = await startMasters(3)));
+afterAll(() => Promise.all(masters.map((server) => server.stop())));
 
 describe.each(NODE_REDIS_VERSIONS)('With redis@%s', (version) => {
   const seen = {

@@ -1,32 +1,23 @@
 /** Every supported Nest with every supported ioredis, and with the lowest and the highest on each Node: a decorated service locks, embedded and on Redis. */
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { beforeAll, describe, expect, it } from '@jest/globals';
+import { startRedis } from '../support/redis-server.js';
+import { forAll } from '../support/started.js';
 import { Application } from './application.js';
-import { pack, type Packed } from './packed.js';
+import { pack } from './packed.js';
 import { IOREDIS_VERSIONS, nodePackage } from './peers.js';
 
 const NODE_VERSIONS = ['20.19', '22.12', '22', '24', '26'];
 const NESTS = ['11.0', '11', '12.0', '12'];
 
 describe('the peers', () => {
-  let packed: Packed;
-  let redis: RedisServer;
-  let nodes: Application;
+  const packed = forAll(pack);
+  const redis = forAll(startRedis);
+  const nodes = forAll(() => Application.install('smoke', NODE_VERSIONS.map(nodePackage)));
   /** Node's version to its program; the present one is always there. */
   const programs = new Map<string, string>([[process.versions.node.split('.')[0] ?? '', process.execPath]]);
-
-  beforeAll(async () => {
-    packed = await pack();
-    redis = await startRedis();
-    nodes = await Application.install('smoke', NODE_VERSIONS.map(nodePackage));
+  beforeAll(() => {
     for (const version of NODE_VERSIONS) programs.set(version, join(nodes.folder, 'node_modules', `node-${version}`, 'bin', 'node'));
-  });
-
-  afterAll(async () => {
-    await nodes?.remove();
-    await redis?.stop();
-    await packed?.remove();
   });
 
   it.each(NESTS)('Nest %s with each ioredis, and on each Node', async (nest) => {
@@ -50,7 +41,7 @@ describe('the peers', () => {
         }
       }
     } finally {
-      await app.remove();
+      await app.stop();
     }
   });
 });

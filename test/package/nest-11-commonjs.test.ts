@@ -2,29 +2,18 @@
 import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { describe, expect, it } from '@jest/globals';
+import { startRedis } from '../support/redis-server.js';
+import { forAll } from '../support/started.js';
 import { Application } from './application.js';
-import { pack, type Packed } from './packed.js';
+import { pack } from './packed.js';
 
 const LOCKED = { paid: 20, atOnce: 1, fencesRise: true, busy: 423, health: 'ok', oneCopy: true };
 
 describe('a Nest 11 CommonJS application', () => {
-  let packed: Packed;
-  let redis: RedisServer;
-  let app: Application;
-
-  beforeAll(async () => {
-    packed = await pack();
-    redis = await startRedis();
-    app = await Application.install('nest-11-commonjs', [packed.tarball]);
-  });
-
-  afterAll(async () => {
-    await app?.remove();
-    await redis?.stop();
-    await packed?.remove();
-  });
+  const packed = forAll(pack);
+  const redis = forAll(startRedis);
+  const app = forAll(() => Application.install('nest-11-commonjs', [packed.tarball]));
 
   it('installs it without a conflict of peers', async () => {
     expect(app.installed.output).not.toMatch(/ERESOLVE|conflicting peer/i);

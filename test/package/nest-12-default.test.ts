@@ -1,8 +1,9 @@
 /** The package in an application as `nest new` of Nest 12 makes it (ES modules, Vitest), with node-redis, on Express and on Fastify. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { beforeAll, describe, expect, it } from '@jest/globals';
+import { startRedis } from '../support/redis-server.js';
+import { forAll } from '../support/started.js';
 import { Application } from './application.js';
-import { pack, type Packed } from './packed.js';
+import { pack } from './packed.js';
 import { BUN_PACKAGE, BUN_PROGRAM } from './peers.js';
 
 const PACKAGES = ['redis@6', '@nestjs/platform-fastify@12', '@swc/cli@0.8', '@swc/core@1.16.18', '@rspack/core@2', 'webpack-node-externals@3', 'tsconfig-paths-webpack-plugin@4', BUN_PACKAGE];
@@ -23,21 +24,9 @@ const seenOn = (platform: string) => ({
 });
 
 describe('an application that `nest new` made', () => {
-  let packed: Packed;
-  let redis: RedisServer;
-  let app: Application;
-
-  beforeAll(async () => {
-    packed = await pack();
-    redis = await startRedis();
-    app = await Application.make('nest-12-default', [packed.tarball, ...PACKAGES]);
-  });
-
-  afterAll(async () => {
-    await app?.remove();
-    await redis?.stop();
-    await packed?.remove();
-  });
+  const packed = forAll(pack);
+  const redis = forAll(startRedis);
+  const app = forAll(() => Application.make('nest-12-default', [packed.tarball, ...PACKAGES]));
 
   it('passes its unit tests under Vitest, with the testing entry', async () => {
     const { exitCode, output } = await app.run('npm', ['test'], { NO_COLOR: '1' });

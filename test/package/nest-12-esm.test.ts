@@ -1,27 +1,16 @@
 /** The package in a Nest 12 application of ES modules: jest in ESM mode, exact types, ioredis 6. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { describe, expect, it } from '@jest/globals';
+import { startRedis } from '../support/redis-server.js';
+import { forAll } from '../support/started.js';
 import { Application } from './application.js';
-import { pack, type Packed } from './packed.js';
+import { pack } from './packed.js';
 
 const LOCKED = { paid: 20, steps: ['2.0', '2.1', '2.2'], atOnce: 1, fencesRise: true, busy: true, oneCopy: true, released: 'released', leftOver: false };
 
 describe('a Nest 12 application of ES modules', () => {
-  let packed: Packed;
-  let redis: RedisServer;
-  let app: Application;
-
-  beforeAll(async () => {
-    packed = await pack();
-    redis = await startRedis();
-    app = await Application.install('nest-12-esm', [packed.tarball]);
-  });
-
-  afterAll(async () => {
-    await app?.remove();
-    await redis?.stop();
-    await packed?.remove();
-  });
+  const packed = forAll(pack);
+  const redis = forAll(startRedis);
+  const app = forAll(() => Application.install('nest-12-esm', [packed.tarball]));
 
   it('installs it without a conflict of peers', async () => {
     expect(app.installed.output).not.toMatch(/ERESOLVE|conflicting peer/i);

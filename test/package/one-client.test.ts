@@ -1,32 +1,21 @@
 /** An application that has one package of Redis clients: the other one is neither installed nor in its bundle, and locks are had. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { describe, expect, it } from '@jest/globals';
+import { startRedis } from '../support/redis-server.js';
+import { forAll } from '../support/started.js';
 import { Application } from './application.js';
-import { pack, type Packed } from './packed.js';
+import { pack } from './packed.js';
 import { IOREDIS_VERSIONS, NODE_REDIS_VERSIONS } from './peers.js';
 
 const INSIDE: Readonly<Record<string, RegExp>> = { ioredis: /MaxRetriesPerRequestError/, redis: /ClientOfflineError/ };
 const CLIENTS = [...IOREDIS_VERSIONS.map((version) => ['ioredis', version, 'redis'] as const), ...NODE_REDIS_VERSIONS.map((version) => ['redis', version, 'ioredis'] as const)];
 
-let packed: Packed;
-let server: RedisServer;
-beforeAll(async () => {
-  packed = await pack();
-  server = await startRedis();
-});
-afterAll(async () => {
-  await server?.stop();
-  await packed?.remove();
-});
+const packed = forAll(pack);
+const server = forAll(startRedis);
 
 describe.each(CLIENTS)('With %s@%s only', (client, version, other) => {
-  let app: Application;
-  beforeAll(async () => {
-    app = await Application.install('smoke', [packed.tarball, '@nestjs/common@12', '@nestjs/core@12', 'esbuild@0.25.9', `${client}@${version}`]);
-  });
-  afterAll(() => app?.remove());
+  const app = forAll(() => Application.install('smoke', [packed.tarball, '@nestjs/common@12', '@nestjs/core@12', 'esbuild@0.25.9', `${client}@${version}`]));
 
   it('no second client is installed, and an application locks by a URL', async () => {
     const { output } = await app.run('npm', ['ls', '--all', 'ioredis', 'redis']);

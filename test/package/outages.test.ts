@@ -1,42 +1,24 @@
 /** Redis away, with every version of ioredis that users have: what an application sees of it, and the program `holdfast`. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { EndedProgram } from '../support/ended-program.js';
 import { eventually } from '../support/eventually.js';
-import { startFlakyProxy, type FlakyProxy } from '../support/flaky-proxy.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startFlakyProxy } from '../support/flaky-proxy.js';
+import { startRedis } from '../support/redis-server.js';
+import { forAll, forEachTest } from '../support/started.js';
 import { Application } from './application.js';
-import { pack, type Packed } from './packed.js';
+import { pack } from './packed.js';
 import { IOREDIS_VERSIONS } from './peers.js';
 
 const BOOT_TIMEOUT_MS = 2_000;
 const OUTAGE_MS = 300;
 
-let packed: Packed;
-let redis: RedisServer;
-let proxy: FlakyProxy;
-beforeAll(async () => {
-  packed = await pack();
-  redis = await startRedis();
-});
-afterAll(async () => {
-  await redis?.stop();
-  await packed?.remove();
-});
-beforeEach(async () => {
-  proxy = await startFlakyProxy(redis.port);
-});
-afterEach(async () => {
-  await redis.resume();
-  await proxy.stop();
-});
+const packed = forAll(pack);
+const redis = forAll(startRedis);
+const proxy = forEachTest(() => startFlakyProxy(redis.port), () => redis.resume());
 
 describe.each(IOREDIS_VERSIONS)('With ioredis %s an application', (version) => {
-  let app: Application;
-  beforeAll(async () => {
-    app = await Application.install('smoke', [packed.tarball, '@nestjs/common@12', '@nestjs/core@12', `ioredis@${version}`]);
-  });
-  afterAll(() => app?.remove());
+  const app = forAll(() => Application.install('smoke', [packed.tarball, '@nestjs/common@12', '@nestjs/core@12', `ioredis@${version}`]));
 
   /** `react` may cause what the application is to go through, when it has printed a line. */
   function boots(then: 'hold' | 'end', react: Readonly<Record<string, () => unknown>> = {}): Promise<EndedProgram> {

@@ -15,7 +15,8 @@ export interface Packed {
   readonly folder: string;
   /** Paths of all files in it, in order. */
   readonly files: readonly string[];
-  remove(): Promise<void>;
+  /** Removes it. */
+  stop(): Promise<void>;
 }
 
 /** Packs a copy, because packing is told by npm in the repository's own folder otherwise, and others may work in it. */
@@ -34,5 +35,5 @@ export async function pack(): Promise<Packed> {
   const folder = join(home, 'package');
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1));
-  return { tarball, folder, files: files.sort(), remove: () => rm(home, { recursive: true, force: true }) };
+  return { tarball, folder, files: files.sort(), stop: () => rm(home, { recursive: true, force: true }) };
 }

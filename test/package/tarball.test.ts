@@ -4,10 +4,11 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { HOME, linksOf, REPOSITORY } from '../docs/links.js';
+import { forAll } from '../support/started.js';
 import { environmentOfUsers } from './application.js';
-import { pack, type Packed } from './packed.js';
+import { pack } from './packed.js';
 
 const execute = promisify(execFile);
 const ENTRIES = ['.', './board', './telemetry', './terminus', './testing'];
@@ -24,16 +25,13 @@ interface Manifest {
 }
 
 describe('the tarball', () => {
-  let packed: Packed;
+  const packed = forAll(pack);
   let manifest: Manifest;
   const text = (path: string) => readFile(join(packed.folder, path), 'utf8');
 
   beforeAll(async () => {
-    packed = await pack();
     manifest = JSON.parse(await text('package.json')) as Manifest;
   });
-
-  afterAll(() => packed.remove());
 
   it('holds the built package, its licence, its changelog and its docs, and nothing else', async () => {
     const others = packed.files.filter((path) => !/^dist\/(esm|cjs)\/.*\.(js|d\.ts)$/.test(path));

@@ -2,6 +2,7 @@
  * A Redlock whose masters are simulated: the real store and the real scripts, on virtual time, without a server. What happens to a
  * master or to the way to it is what the test says.
  */
+import { jest } from '@jest/globals';
 import type { Clock } from '../../lib/core/port/clock.js';
 import { RedlockStore, type RedlockStoreOptions } from '../../lib/stores/redlock/redlock-store.js';
 import type { Finding } from '../../lib/core/port/lock-events.js';
@@ -12,6 +13,7 @@ import { SimProcess } from '../simulation/sim-process.js';
 import { SimServer } from '../simulation/sim-server.js';
 import { Way } from '../simulation/sim-socket.js';
 import { VirtualTime } from '../simulation/virtual-time.js';
+import { forEachTest } from './started.js';
 import { USUAL_OPTIONS } from './store-options.js';
 import { wholeNode } from '../simulation/whole-node.js';
 
@@ -32,11 +34,11 @@ export class SimulatedRedlock {
   private readonly machine = new SimProcess('machine', this.time, this.random.fork(), 0);
   private readonly stores: RedlockStore[] = [];
 
-  /** `remember`: all masters are as after a quarantine, and may vote at once. */
-  constructor(nodes = 3, remember = true) {
+  /** All masters are as after a quarantine, and may vote at once. */
+  constructor(nodes = 3) {
     this.servers = Array.from({ length: nodes }, (_, n) => new SimServer(`redis${n + 1}`, this.time, 0));
     this.clock = this.machine.clock;
-    if (remember) for (const server of this.servers) remembers(server);
+    for (const server of this.servers) remembers(server);
   }
 
   /** Makes a process, whose store is not open yet. */
@@ -81,7 +83,7 @@ export class SimulatedRedlock {
     await this.time.run(ms);
   }
 
-  async close(): Promise<void> {
+  async stop(): Promise<void> {
     for (const store of this.stores.splice(0)) await store.close();
   }
 }
@@ -89,4 +91,13 @@ export class SimulatedRedlock {
 /** Lets a master vote at once, as if it had granted nothing yet and its first quarantine were over. */
 export function remembers(server: SimServer): void {
   for (const [key, value] of wholeNode('lock', server.runId, server.nowMs())) server.put(key, value);
+}
+
+/** A Redlock for each test of a file; chance is the same in each run. */
+export function simulatedRedlock(nodes = 3): SimulatedRedlock {
+  const start = async (): Promise<SimulatedRedlock> => {
+    jest.spyOn(Math, 'random').mockImplementation(new Random(5).next);
+    return new SimulatedRedlock(nodes);
+  };
+  return forEachTest(start, () => jest.restoreAllMocks());
 }

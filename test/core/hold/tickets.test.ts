@@ -64,27 +64,6 @@ describe('A hold that is handed off', () => {
     expect(fleet.store.size).toBe(0);
   });
 
-  it('keeps its mode: a reader hands off beside other readers of its process, who go on', async () => {
-    const fleet = new Fleet();
-    const [giver, worker, writer] = [fleet.process(), fleet.process(), fleet.process()];
-    const [one, other] = [await giver.locks.acquire('k', { mode: 'read' }), await giver.locks.acquire('k', { mode: 'read' })];
-    const writing = writer.locks.acquire('k', { waitMs: 600_000 });
-    await fleet.clock.advance(10);
-    const ticket = await one.handOff();
-    other.assertHeld();
-    const adopted = await worker.locks.adopt(ticket);
-    expect(adopted.mode).toBe('read');
-    expect(await other.release()).toBe('released');
-    await fleet.clock.advance(60_000);
-    adopted.assertHeld();
-    let wrote = false;
-    void writing.then(() => (wrote = true));
-    await fleet.clock.advance(10);
-    expect(wrote).toBe(false);
-    await adopted.release();
-    await (await fleet.clock.runUntil(writing)).release();
-  });
-
   it('is told when one of its locks was taken away before the hand-off: there is no ticket, and the others are free', async () => {
     const { fleet, locks, wire } = alone();
     wire.lostWakes.add('lost');

@@ -1,21 +1,16 @@
 /** What the answers of five simulated nodes make of a request together: a grant, a refusal or an error. */
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireOutcome } from '../../../lib/core/port/lock-store.js';
 import { bringBack, vote } from '../../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import type { SimServer } from '../../simulation/sim-server.js';
 import { answersWith, holdsUp, RedlockRequests, refuses } from '../../support/redlock-requests.js';
-import { SimulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
+import { simulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
 
-let redlock: SimulatedRedlock;
-let requests: RedlockRequests;
+const redlock = simulatedRedlock(5);
+const requests = new RedlockRequests(redlock);
 let member: RedlockMember;
-beforeEach(async () => {
-  redlock = new SimulatedRedlock(5);
-  requests = new RedlockRequests(redlock);
-  member = await redlock.opened('p');
-});
-afterEach(() => redlock.close());
+beforeEach(async () => void (member = await redlock.opened('p')));
 
 const answer: Record<string, (server: SimServer) => void> = {
   grants: () => undefined,

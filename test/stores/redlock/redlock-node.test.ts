@@ -1,30 +1,21 @@
 /** One node of a Redlock, which is a simulated master: how it is asked in its own time, what it is told, and what is made of its answers. */
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { RenewOutcome } from '../../../lib/core/port/lock-store.js';
 import { vote } from '../../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
-import { Random } from '../../simulation/random.js';
 import type { SimServer } from '../../simulation/sim-server.js';
 import { RedlockRequests } from '../../support/redlock-requests.js';
-import { SimulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
+import { simulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
 
-let redlock: SimulatedRedlock;
-let requests: RedlockRequests;
+const redlock = simulatedRedlock();
+const requests = new RedlockRequests(redlock);
 let one: SimServer;
 let two: SimServer;
 let three: SimServer;
 let member: RedlockMember;
 beforeEach(async () => {
-  redlock = new SimulatedRedlock();
-  requests = new RedlockRequests(redlock);
   [one, two, three] = redlock.servers as [SimServer, SimServer, SimServer];
-  // A test is the same run each time.
-  jest.spyOn(Math, 'random').mockImplementation(new Random(5).next);
   member = await redlock.opened('p');
-});
-afterEach(() => {
-  jest.restoreAllMocks();
-  return redlock.close();
 });
 
 /** After so long without an answer nobody knows any more what time it is on a node. */

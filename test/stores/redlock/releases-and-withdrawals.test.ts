@@ -1,30 +1,22 @@
 /** What is taken back on which node, on simulated masters: at a release, a loss, a second request, and when an answer never came. */
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { RedlockStore } from '../../../lib/stores/redlock/redlock-store.js';
+import type { Waiters } from '../../../lib/stores/redlock/waiters.js';
 import { release, vote } from '../../../lib/stores/wire/lua.generated.js';
-import { Random } from '../../simulation/random.js';
 import type { SimServer } from '../../simulation/sim-server.js';
 import { holdsUp, RedlockRequests } from '../../support/redlock-requests.js';
-import { remembers, SimulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
+import { remembers, simulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
 
-let redlock: SimulatedRedlock;
-let requests: RedlockRequests;
+const redlock = simulatedRedlock();
+const requests = new RedlockRequests(redlock);
 let one: SimServer;
 let two: SimServer;
 let three: SimServer;
 let mine: RedlockMember;
 let theirs: RedlockMember;
 beforeEach(async () => {
-  redlock = new SimulatedRedlock();
-  requests = new RedlockRequests(redlock);
   [one, two, three] = redlock.servers as [SimServer, SimServer, SimServer];
-  // A test is the same run each time.
-  jest.spyOn(Math, 'random').mockImplementation(new Random(5).next);
   [mine, theirs] = [await redlock.opened('p'), await redlock.opened('q')];
-});
-afterEach(() => {
-  jest.restoreAllMocks();
-  return redlock.close();
 });
 
 const sizes = (store: RedlockStore): number[] => {
@@ -291,5 +283,86 @@ describe('A store that is closed', () => {
     await mine.store.close();
     expect(sizes(mine.store)).toEqual([0, 0, 0]);
     expect(redlock.pendingTimers).toBe(0);
+  });
+});
+
+describe('A request to a Redlock', () => {
+  it('that is refused leaves nothing of it, neither here nor on the nodes', async () => {
+    await requests.granted(theirs, 'q.1');
+    expect((await requests.ask(mine, 'p.1')).kind).toBe('busy');
+    expect(sizes(mine.store)).toEqual([0, 0, 0]);
+    expect(await requests.release(mine, 'p.1')).toBe('lost');
+    await requests.release(theirs, 'q.1');
+    await redlock.pass(50);
+    expect(requests.standing()).toEqual([]);
+  });
+
+  it('that waits is remembered until it is granted or given up, and no other is', async () => {
+    await requests.granted(theirs, 'q.1');
+    await requests.ask(mine, 'p.1', { queue: true });
+    await requests.ask(mine, 'p.2', { queue: true });
+    expect(sizes(mine.store)).toEqual([0, 2, 0]);
+    expect(await requests.release(mine, 'p.2')).toBe('lost');
+    await requests.release(theirs, 'q.1');
+    await requests.granted(mine, 'p.1', { queue: true });
+    expect(sizes(mine.store)).toEqual([1, 0, 0]);
+    await requests.release(mine, 'p.1');
+    expect(sizes(mine.store)).toEqual([0, 0, 0]);
+  });
+
+  it('that is granted puts those of its process that wait behind all others', async () => {
+    await requests.granted(theirs, 'q.1');
+    for (const id of ['p.1', 'p.2']) await requests.ask(mine, id, { queue: true });
+    await redlock.pass(500);
+    await requests.release(theirs, 'q.1');
+    await requests.granted(mine, 'p.1', { queue: true });
+    const { waiters } = mine.store as unknown as { readonly waiters: Waiters };
+    expect(waiters.ask('p.2', 'k', redlock.clock.now())).toBeLessThan(500);
+  });
+
+  it('to a store that was closed, or for replicas, is refused', async () => {
+    await expect(mine.store.acquire(requests.request('p.1', { minReplicas: 1 }))).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false });
+    await requests.granted(mine, 'p.1');
+    await mine.store.close();
+    await expect(mine.store.acquire(requests.request('p.2'))).rejects.toThrow('after the store was closed');
+    expect(sizes(mine.store)).toEqual([0, 0, 0]);
+  });
+});
+
+describe('A lease of a Redlock', () => {
+  it('S3: is lost when it had ended before its release, though its record is still on the nodes', async () => {
+    await requests.granted(mine, 'p.1', { leaseMs: 300 });
+    await redlock.pass(350);
+    expect(await requests.release(mine, 'p.1')).toBe('lost');
+  });
+
+  it('of which a node lost its connection is released there when that is back', async () => {
+    await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
+    mine.ways[0]!.silence('keeps');
+    expect(await requests.release(mine, 'p.1')).toBe('released');
+    expect(requests.standing()).toEqual(['redis1']);
+    mine.ways[0]!.silence('no');
+    await redlock.pass(2_000);
+    expect(requests.standing()).toEqual([]);
+  });
+
+  it('that a node granted too late is taken back there', async () => {
+    mine.ways[2]!.faults.shortestMs = mine.ways[2]!.faults.longestMs = 120;
+    await requests.granted(mine, 'p.1');
+    expect(await requests.release(mine, 'p.1')).toBe('released');
+    await redlock.pass(2_000);
+    expect(requests.standing()).toEqual([]);
+  });
+});
+
+describe('A heartbeat', () => {
+  it('keeps no place, because a Redlock has no queue', async () => {
+    expect(await mine.store.heartbeat([{ key: 'k', id: 'p.1' }, { key: 'k', id: 'p.2' }])).toEqual([{ kind: 'gone' }, { kind: 'gone' }]);
+  });
+});
+
+describe('A store', () => {
+  it('refuses a name of its process that ids cannot have', () => {
+    expect(() => redlock.member('no.name with spaces/')).toThrow(/process/);
   });
 });

@@ -1,28 +1,17 @@
 /** Nodes of a Redlock that were missing, forgot or came back, on simulated masters: what is told of them, and what they may do again. */
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Wake } from '../../../lib/core/port/lock-store.js';
 import { recall } from '../../../lib/stores/wire/lua.generated.js';
-import { Random } from '../../simulation/random.js';
 import { SimServer } from '../../simulation/sim-server.js';
 import { holdsUp, RedlockRequests } from '../../support/redlock-requests.js';
-import { remembers, SimulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
+import { remembers, simulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
 
-let redlock: SimulatedRedlock;
-let requests: RedlockRequests;
+const redlock = simulatedRedlock();
+const requests = new RedlockRequests(redlock);
 let one: SimServer;
 let two: SimServer;
 let three: SimServer;
-beforeEach(() => {
-  redlock = new SimulatedRedlock();
-  requests = new RedlockRequests(redlock);
-  [one, two, three] = redlock.servers as [SimServer, SimServer, SimServer];
-  // A test is the same run each time.
-  jest.spyOn(Math, 'random').mockImplementation(new Random(5).next);
-});
-afterEach(() => {
-  jest.restoreAllMocks();
-  return redlock.close();
-});
+beforeEach(() => void ([one, two, three] = redlock.servers as [SimServer, SimServer, SimServer]));
 
 const told = ({ told }: RedlockMember): string[] => told.map(({ kind, message }) => `${kind}: ${message}`);
 

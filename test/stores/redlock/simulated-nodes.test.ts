@@ -1,32 +1,20 @@
 /** A Redlock whose nodes are down, frozen, empty or misled, on simulated masters: who is granted what, what is taken back, and what is told. */
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireOutcome, AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
 import type { RedlockStore } from '../../../lib/stores/redlock/redlock-store.js';
-import { Random } from '../../simulation/random.js';
-import { SimulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
+import { RedlockRequests } from '../../support/redlock-requests.js';
+import { simulatedRedlock, SimulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
 
-let redlock: SimulatedRedlock;
-beforeEach(() => {
-  redlock = new SimulatedRedlock();
-  // A test is the same run each time.
-  jest.spyOn(Math, 'random').mockImplementation(new Random(5).next);
-});
-afterEach(() => {
-  jest.restoreAllMocks();
-  return redlock.close();
-});
+const redlock = simulatedRedlock();
+const requests = new RedlockRequests(redlock);
 
-let requests = 0;
+let made = 0;
 const ask = (store: RedlockStore, how: Partial<AcquireRequest> = {}): Promise<AcquireOutcome> => {
-  const usual = { key: 'k', id: `p.${++requests}`, mode: 'write', leaseMs: 3_000, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
+  const usual = { key: 'k', id: `p.${++made}`, mode: 'write', leaseMs: 3_000, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
   return redlock.runUntil(store.acquire({ ...usual, notAfter: redlock.clock.now() + 2_000, ...how }));
 };
-const release = (store: RedlockStore, id: string, key = 'k') => redlock.runUntil(store.release({ key, id }));
-const renew = async (store: RedlockStore, id: string, leaseMs = 3_000) => (await redlock.runUntil(store.renew([{ key: 'k', id, leaseMs, minReplicas: 0 }])))[0]!;
 const failure = (call: Promise<unknown>): Promise<LockStoreError> => call.then(() => undefined as never, (error: LockStoreError) => error);
-/** The masters that have a record of the lock. */
-const standing = (key = 'k'): string[] => redlock.servers.filter((server) => server.keys().some((name) => name.endsWith(`:l:${key}`))).map(({ name }) => name);
 const messages = ({ told }: RedlockMember): string => told.map(({ message }) => message).join('\n');
 
 describe('A Redlock that boots', () => {
@@ -37,8 +25,8 @@ describe('A Redlock that boots', () => {
     expect(member.store.summary).toMatchObject({ place: 'a Redlock of 3 nodes (redis1:6379, redis2:6379, redis3:6379; 2 decide, 1 did not respond)' });
     expect(member.told).toMatchObject([{ kind: 'boot', level: 'warning', message: expect.stringMatching(/^Locks: 1 of 3 Redlock nodes cannot be used now \(redis3:6379: .*\)\. The others are a quorum\.$/) }]);
     await ask(member.store, { id: 'p.held' });
-    expect(standing()).toEqual(['redis1', 'redis2']);
-    await release(member.store, 'p.held');
+    expect(requests.standing()).toEqual(['redis1', 'redis2']);
+    await requests.release(member, 'p.held');
     await redlock.pass(laterMs);
     three.start(true);
     await redlock.pass(70_000);
@@ -46,7 +34,7 @@ describe('A Redlock that boots', () => {
     one.stop();
     await redlock.pass(1_000);
     expect((await ask(member.store)).kind).toBe('granted');
-    expect(standing()).toEqual(['redis2', 'redis3']);
+    expect(requests.standing()).toEqual(['redis2', 'redis3']);
     two.stop();
     await redlock.pass(1_000);
     const error = await failure(ask(member.store));
@@ -122,13 +110,13 @@ describe('A node whose address leads to the server of another one', () => {
     await redlock.pass(5_000);
     expect(member.told.filter(({ message }) => message === 'Locks: redis3:6379 leads to a server of its own now.')).toHaveLength(1);
     expect((await ask(member.store)).kind).toBe('granted');
-    expect(standing()).toEqual(['redis1', 'redis3']);
+    expect(requests.standing()).toEqual(['redis1', 'redis3']);
   });
 });
 
 describe('Nodes that remember nothing', () => {
   it('grant nothing while a lease that they forgot may last, if all of them are new', async () => {
-    redlock = new SimulatedRedlock(3, false);
+    for (const server of redlock.servers) server.flush();
     const member = await redlock.opened('p', { maxLeaseMs: 4_000 });
     const error = await failure(ask(member.store));
     expect(error.nodes).toHaveLength(3);
@@ -146,17 +134,17 @@ describe('Nodes that remember nothing', () => {
   it('go on with higher fences when the others are a quorum, and vote again after that time', async () => {
     const member = await redlock.opened('p', { maxLeaseMs: 4_000 });
     const before = await ask(member.store, { id: 'p.first' });
-    await release(member.store, 'p.first');
+    await requests.release(member, 'p.first');
     redlock.servers[0]!.stop();
     redlock.servers[0]!.start(false);
     await redlock.pass(1_000);
     const after = await ask(member.store, { id: 'p.second' });
     expect([before.kind, after.kind]).toEqual(['granted', 'granted']);
-    expect(standing()).toEqual(['redis2', 'redis3']);
-    await release(member.store, 'p.second');
+    expect(requests.standing()).toEqual(['redis2', 'redis3']);
+    await requests.release(member, 'p.second');
     await redlock.pass(6_000);
     const third = await ask(member.store);
-    expect(standing()).toEqual(['redis1', 'redis2', 'redis3']);
+    expect(requests.standing()).toEqual(['redis1', 'redis2', 'redis3']);
     const fences = [before, after, third].map((outcome) => (outcome.kind === 'granted' ? outcome.grant.fence : NaN));
     expect(fences).toEqual([...fences].sort((one, other) => one - other));
     expect(messages(member)).toContain('1 of 3 Redlock nodes (redis1:6379) are new, were restarted or flushed.');
@@ -172,23 +160,23 @@ describe('A lease', () => {
     redlock.servers[0]!.start(false);
     for (let second = 0; second < 7; second += 1) {
       await redlock.pass(1_000);
-      expect((await renew(member.store, 'p.held')).kind).toBe('renewed');
+      expect((await requests.renew(member, 'p.held')).kind).toBe('renewed');
     }
-    expect(standing()).toEqual(['redis1', 'redis2', 'redis3']);
-    expect(await release(member.store, 'p.held')).toBe('released');
+    expect(requests.standing()).toEqual(['redis1', 'redis2', 'redis3']);
+    expect(await requests.release(member, 'p.held')).toBe('released');
     await redlock.pass(20);
-    expect(standing()).toEqual([]);
+    expect(requests.standing()).toEqual([]);
   });
 
   it('whose quorum is silent is in doubt, and lost when its time is over', async () => {
     const member = await redlock.opened('p');
     await ask(member.store, { id: 'p.held', leaseMs: 1_000 });
     for (const server of redlock.servers.slice(1)) server.freeze();
-    expect(await renew(member.store, 'p.held', 1_000)).toMatchObject({ kind: 'unknown', cause: { code: 'LOCK_STORE', retryable: true } });
+    expect(await requests.renew(member, 'p.held', 1_000)).toMatchObject({ kind: 'unknown', cause: { code: 'LOCK_STORE', retryable: true } });
     await redlock.pass(1_200);
     for (const server of redlock.servers) server.thaw();
     await redlock.pass(1_000);
-    expect((await renew(member.store, 'p.held', 1_000)).kind).toBe('lost');
+    expect((await requests.renew(member, 'p.held', 1_000)).kind).toBe('lost');
     expect((await ask(member.store)).kind).toBe('granted');
   });
 
@@ -201,7 +189,7 @@ describe('A lease', () => {
     expect(await redlock.runUntil(operator.store.forceRelease('k'))).toBe(true);
     await redlock.pass(10);
     expect(wakes).toContainEqual({ kind: 'lost', key: 'k', id: 'p.held' });
-    expect((await renew(member.store, 'p.held')).kind).toBe('lost');
+    expect((await requests.renew(member, 'p.held')).kind).toBe('lost');
     expect(await redlock.runUntil(operator.store.forceRelease('k'))).toBe(false);
   });
 
@@ -211,15 +199,15 @@ describe('A lease', () => {
     operator.ways[2]!.silence('loses');
     if (isCut) for (const way of member.ways) way.silence('loses');
     expect(await redlock.runUntil(operator.store.forceRelease('k'))).toBe(true);
-    if (isCut) expect(standing()).toEqual(['redis3']);
+    if (isCut) expect(requests.standing()).toEqual(['redis3']);
     for (const way of member.ways) way.silence('no');
     for (const way of member.ways) way.cut();
     await redlock.pass(500);
-    expect((await renew(member.store, 'p.held')).kind).toBe('lost');
+    expect((await requests.renew(member, 'p.held')).kind).toBe('lost');
     await redlock.pass(100);
     expect((await ask(next.store, { id: 'r.1' })).kind).toBe('granted');
-    expect((await renew(member.store, 'p.held')).kind).toBe('lost');
-    expect((await renew(next.store, 'r.1')).kind).toBe('renewed');
+    expect((await requests.renew(member, 'p.held')).kind).toBe('lost');
+    expect((await requests.renew(next, 'r.1')).kind).toBe('renewed');
   });
 
   it('is told as wanted by a request that waits, which is called when it is free', async () => {
@@ -231,8 +219,8 @@ describe('A lease', () => {
     expect((await ask(other.store, { id: 'q.1', queue: true })).kind).toBe('busy');
     await redlock.pass(10);
     expect(mine).toContainEqual({ kind: 'contended', key: 'k', id: 'p.held' });
-    expect(await renew(member.store, 'p.held')).toMatchObject({ kind: 'renewed', contended: true });
-    await release(member.store, 'p.held');
+    expect(await requests.renew(member, 'p.held')).toMatchObject({ kind: 'renewed', contended: true });
+    await requests.release(member, 'p.held');
     await redlock.pass(10);
     expect(theirs).toEqual([{ kind: 'ask', key: 'k', id: 'q.1' }]);
     expect((await ask(member.store)).kind).toBe('busy');
@@ -249,7 +237,7 @@ describe('A lease', () => {
       await ask(member.store, { id: mine });
       const request = { key: 'k', id: theirs, mode: 'write', leaseMs: 3_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
       const asked = other.store.acquire({ ...request, notAfter: redlock.clock.now() + 2_000 });
-      await release(member.store, mine);
+      await requests.release(member, mine);
       const outcome = await redlock.runUntil(asked);
       if (outcome.kind === 'busy') {
         await redlock.pass(20);
@@ -257,7 +245,7 @@ describe('A lease', () => {
         else expect(wakes).toContainEqual({ kind: 'ask', key: 'k', id: theirs });
         expect((await ask(other.store, request)).kind).toBe('granted');
       }
-      await release(other.store, theirs);
+      await requests.release(other, theirs);
       await redlock.pass(20);
     }
     expect(overtaken).toBeGreaterThan(0);
@@ -267,8 +255,8 @@ describe('A lease', () => {
     const [member, other] = [await redlock.opened('p'), await redlock.opened('q')];
     await ask(member.store, { id: 'p.held' });
     await ask(other.store, { id: 'q.1', queue: true });
-    expect(await release(other.store, 'q.1')).toBe('lost');
-    await release(member.store, 'p.held');
+    expect(await requests.release(other, 'q.1')).toBe('lost');
+    await requests.release(member, 'p.held');
     expect((await ask(member.store)).kind).toBe('granted');
   });
 });
@@ -280,10 +268,10 @@ describe('A vote that nobody heard of', () => {
     redlock.servers[2]!.freeze();
     await ask(holder.store, { id: 'q.1' });
     expect((await ask(member.store, { id: 'p.late' })).kind).toBe('busy');
-    await release(holder.store, 'q.1');
+    await requests.release(holder, 'q.1');
     redlock.servers[2]!.thaw();
     await redlock.pass(3_000);
-    expect(standing()).toEqual([]);
+    expect(requests.standing()).toEqual([]);
   });
 
   it('is taken back when its node can be reached again', async () => {
@@ -291,13 +279,13 @@ describe('A vote that nobody heard of', () => {
     for (const way of member.ways.slice(0, 2)) way.silence('loses');
     await failure(ask(member.store, { leaseMs: 30_000 }));
     await redlock.pass(20);
-    expect(standing()).toEqual([]);
+    expect(requests.standing()).toEqual([]);
     member.ways[2]!.silence('loses');
     await failure(ask(member.store, { leaseMs: 30_000 }));
     for (const way of member.ways) way.silence('no');
     for (const way of member.ways) way.cut();
     await redlock.pass(5_000);
-    expect(standing()).toEqual([]);
+    expect(requests.standing()).toEqual([]);
     expect((await ask(member.store)).kind).toBe('granted');
   });
 });

@@ -1,13 +1,12 @@
 /** A node of a Redlock that is a second name of another one's server, on simulated masters: it has no word, whatever the two are asked or say. */
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Wake } from '../../../lib/core/port/lock-store.js';
-import { Random } from '../../simulation/random.js';
 import type { SimServer } from '../../simulation/sim-server.js';
 import { RedlockRequests } from '../../support/redlock-requests.js';
-import { SimulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
+import { simulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
 
-let redlock: SimulatedRedlock;
-let requests: RedlockRequests;
+const redlock = simulatedRedlock();
+const requests = new RedlockRequests(redlock);
 let one: SimServer;
 let two: SimServer;
 /** Its third node leads to the first server. */
@@ -15,11 +14,7 @@ let mine: RedlockMember;
 let theirs: RedlockMember;
 let wakes: Wake[];
 beforeEach(async () => {
-  redlock = new SimulatedRedlock();
-  requests = new RedlockRequests(redlock);
   [one, two] = redlock.servers as [SimServer, SimServer];
-  // A test is the same run each time.
-  jest.spyOn(Math, 'random').mockImplementation(new Random(5).next);
   [mine, theirs] = [await redlock.opened('p'), await redlock.opened('q')];
   wakes = [];
   mine.store.onWake((wake) => wakes.push(wake));
@@ -29,10 +24,6 @@ beforeEach(async () => {
   while (!isTwin()) await redlock.pass(1);
   // Its subscription is there as well.
   await redlock.pass(20);
-});
-afterEach(() => {
-  jest.restoreAllMocks();
-  return redlock.close();
 });
 
 const isTwin = (): boolean => mine.told.some(({ kind }) => kind === 'twin redis3:6379');
