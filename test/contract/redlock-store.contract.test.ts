@@ -1,11 +1,10 @@
 /** The Redlock store keeps the contract on five masters, but for what needs a queue across nodes. */
-import { afterAll, beforeAll } from '@jest/globals';
 import { delay, systemClock } from '../../lib/core/port/clock.js';
 import type { LockStoreError } from '../../lib/core/port/errors.js';
 import type { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
-import { startMasters, type RedisServer } from '../support/redis-server.js';
-import { admitAll, openRedlock } from '../support/redlock-store.js';
+import { openRedlock, startVoters } from '../support/redlock-store.js';
 import { lockStoreContract } from './lock-store.contract.js';
+import { forAll } from '../support/started.js';
 
 /** As core does when nodes were too slow to say yes or no: six servers and a crowd share the machine with other tests. */
 function asksAgain(store: RedlockStore): RedlockStore {
@@ -23,12 +22,7 @@ function asksAgain(store: RedlockStore): RedlockStore {
   return store;
 }
 
-let masters: RedisServer[];
-beforeAll(async () => {
-  masters = await startMasters(5);
-  await admitAll(masters);
-});
-afterAll(() => Promise.all(masters.map((master) => master.stop())));
+const masters = forAll(() => startVoters(5));
 
 lockStoreContract({
   name: 'RedlockStore',

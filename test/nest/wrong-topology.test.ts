@@ -1,20 +1,16 @@
 /** A Cluster, or a server, that is given in a way that cannot work: the boot says at once what it is and what to give instead. */
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { LockModule, LockService, type RedisTarget } from '../../lib/index.js';
-import { startCluster, type RedisCluster } from '../support/redis-cluster.js';
+import { startCluster } from '../support/redis-cluster.js';
 import { startRedis } from '../support/redis-server.js';
 import { WireFormat } from '../../lib/stores/wire/wire-format.js';
 import { startAlone } from './application.js';
+import { forAll } from '../support/started.js';
 
-let cluster: RedisCluster;
-let nameless: RedisCluster;
-
-beforeAll(async () => {
-  Logger.overrideLogger(false);
-  [cluster, nameless] = await Promise.all([startCluster(), startCluster({ args: ['--cluster-preferred-endpoint-type', 'unknown-endpoint'] })]);
-}, 120_000);
-afterAll(() => Promise.all([cluster?.stop(), nameless?.stop()]));
+const cluster = forAll(startCluster);
+const nameless = forAll(() => startCluster({ args: ['--cluster-preferred-endpoint-type', 'unknown-endpoint'] }));
+beforeAll(() => Logger.overrideLogger(false));
 
 const boot = (redis: RedisTarget, client: 'ioredis' | 'redis', bootTimeoutMs = 6_000) => startAlone({ imports: [LockModule.forRoot({ redis, client, bootTimeoutMs })] });
 

@@ -1,5 +1,5 @@
 /** Leading on every store: what it costs, what it leaves behind, and that the next one leads. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Lease } from '../../lib/index.js';
 import type { LockStore } from '../../lib/core/port/lock-store.js';
 import { systemClock } from '../../lib/core/port/clock.js';
@@ -7,34 +7,26 @@ import { LockService } from '../../lib/lock.service.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import { eventually } from '../support/eventually.js';
 import { within } from '../support/in-time.js';
-import { startCluster, type RedisCluster } from '../support/redis-cluster.js';
-import { startSentinel, type SentinelGroup } from '../support/redis-sentinel.js';
-import { startMasters, startRedis, type RedisServer } from '../support/redis-server.js';
+import { startCluster } from '../support/redis-cluster.js';
+import { startSentinel } from '../support/redis-sentinel.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { makeRedisStore } from '../support/redis-store.js';
-import { admitAll, makeRedlock } from '../support/redlock-store.js';
+import { makeRedlock, startVoters } from '../support/redlock-store.js';
+import { forAll } from '../support/started.js';
 
 const CANDIDATES = 10;
 const MEASURED_MS = 5_000;
 /** A candidate stands for days; it asks often in its first seconds only. */
 const STOOD_MS = 8_000;
 
-let redis: RedisServer;
-let cluster: RedisCluster;
-let sentinel: SentinelGroup;
-let masters: RedisServer[];
+const redis = forAll(startRedis);
+const cluster = forAll(startCluster);
+const sentinel = forAll(startSentinel);
+const masters = forAll(() => startVoters(3));
 const opened: LockService[] = [];
-
-beforeAll(async () => {
-  [redis, cluster, sentinel, masters] = await Promise.all([startRedis(), startCluster(), startSentinel(), startMasters(3)]);
-  await admitAll(masters);
-});
 
 afterEach(async () => {
   await Promise.all(opened.splice(0).map((locks) => locks.close()));
-});
-
-afterAll(async () => {
-  await Promise.all([redis.stop(), cluster.stop(), sentinel.stop(), ...masters.map((master) => master.stop())]);
 });
 
 async function open(store: LockStore, process: string): Promise<LockService> {

@@ -2,7 +2,7 @@
 import { RedlockStore, type RedlockStoreOptions } from '../../lib/stores/redlock/redlock-store.js';
 import { acquireRequest } from './acquire-request.js';
 import { eventually } from './eventually.js';
-import type { RedisServer } from './redis-server.js';
+import { startMasters, type RedisServer } from './redis-server.js';
 import { connectBy } from './test-client.js';
 import { USUAL_OPTIONS } from './store-options.js';
 import { wholeNode } from '../simulation/whole-node.js';
@@ -27,6 +27,17 @@ export async function admitAll(masters: readonly RedisServer[], prefix = 'lock')
     const runId = /run_id:(\w+)/.exec(String(await master.command('INFO', 'server')))?.[1] ?? '';
     await master.command('MSET', ...wholeNode(prefix, runId, Date.now()).flat());
   }
+}
+
+/** Masters that may vote at once. When they are stopped, the stores that were opened here are closed before. */
+export async function startVoters(count: number): Promise<RedisServer[] & { stop(): Promise<void> }> {
+  const masters = await startMasters(count);
+  await admitAll(masters);
+  const stop = async (): Promise<void> => {
+    await closeRedlocks();
+    await Promise.all(masters.map((master) => master.stop()));
+  };
+  return Object.assign(masters, { stop });
 }
 
 /** Whether a master votes, as its data tell. One that lost them does not say so before a process has looked at it. */

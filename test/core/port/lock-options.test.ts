@@ -209,36 +209,6 @@ describe('The fence of the only hold that an operator wants to end', () => {
   });
 });
 
-describe('The filter of a list', () => {
-  it.each([[{}], [{ startsWith: undefined }], [{ startsWith: '' }], [{ startsWith: 'order:' }]])('may be %j', (options) => {
-    expect(() => checkOptions(options, LIST_OPTIONS)).not.toThrow();
-  });
-
-  it.each<[unknown, string]>([
-    [{ startsWith: 7 }, 'expected startsWith to be a string, got 7'],
-    [{ startsWith: null }, 'got null'],
-    ['order:', `expected options to be an object such as { startsWith: 'order:' }, got 'order:'`],
-    [{ prefix: 'order:' }, `unknown option 'prefix'`],
-  ])('is refused when it is %j', (options, told) => {
-    const check = (): void => checkOptions(options, LIST_OPTIONS);
-    expect(check).toThrow(LockUsageError);
-    expect(check).toThrow(told);
-    expect(check).toThrow(/^Options of list: .*\. Leave them out to see all locks\.$/);
-  });
-});
-
-describe('The mode of a question', () => {
-  it.each([[undefined], ['read'], ['write']] as const)('may be %s', (mode) => {
-    expect(checkMode(mode, 'k')).toBeUndefined();
-  });
-
-  it.each([['exclusive', `'exclusive'`], [null, 'null'], [{}, 'an object'], [() => 1, 'a function']])('is refused when it is %p', (mode, shown) => {
-    const check = (): void => checkMode(mode as LockMode, 'k');
-    expect(check).toThrow(LockUsageError);
-    expect(check).toThrow(`Lock 'k': expected mode to be 'read' or 'write', got ${shown}.`);
-  });
-});
-
 const timeOf = (given: unknown): number => withinMsOf(given as HandOffOptions, 30_000, { maxLeaseMs: 60_000 }, 'k');
 
 describe('The time in which a ticket can be adopted', () => {

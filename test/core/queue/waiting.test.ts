@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import type { AcquireOutcome, AcquireRequest } from '../../../lib/core/port/lock-store.js';
+import { answering } from '../../support/answering.js';
 import { alone, Fleet, gate, twoReadLeases } from '../../support/locks.js';
 
 describe('A process that waits', () => {
@@ -51,23 +51,16 @@ describe('A process that waits', () => {
     const fleet = new Fleet();
     const holder = await fleet.process().locks.acquire('k');
     const { locks, wire } = fleet.process();
-    const asked: AcquireRequest[] = [];
-    const acquire = wire.acquire.bind(wire);
-    wire.acquire = (request) => {
-      asked.push(request);
-      return acquire(request);
-    };
+    let isConnected = true;
+    // With the failure the store forgets what the grant needs, such as replicas that have it.
+    const asked = answering(wire, (_, ask) => (isConnected ? ask() : Promise.reject(new LockStoreError('not connected'))));
     let began = false;
     const waiting = locks.acquire('k').then((lease) => {
       began = true;
       return lease;
     });
     await fleet.clock.settle();
-    // With the failure the store forgets what the grant needs, such as replicas that have it.
-    wire.acquire = (request) => {
-      asked.push(request);
-      return Promise.reject(new LockStoreError('not connected'));
-    };
+    isConnected = false;
     fleet.wake({ kind: 'ask', key: 'k', id: asked[0]!.id });
     await fleet.clock.advance(2_000);
     const { length } = asked;
@@ -77,7 +70,7 @@ describe('A process that waits', () => {
     await holder.release();
     await fleet.clock.advance(1_000);
     expect(began).toBe(false);
-    wire.acquire = acquire;
+    isConnected = true;
     const lease = await fleet.clock.runUntil(waiting);
     expect(await lease.verify()).toBe(true);
   });
@@ -106,18 +99,12 @@ describe('A process that waits', () => {
 
   it('asks as soon as the store calls it, also when the store refused it without a place in a queue', async () => {
     const { fleet, locks, wire } = alone();
-    const acquire = wire.acquire.bind(wire);
-    const refused: AcquireRequest[] = [];
-    wire.acquire = async (request) => {
-      refused.push(request);
-      return { kind: 'busy', retryInMs: 60_000 };
-    };
+    const asked = answering(wire, async (n, ask) => (n === 0 ? { kind: 'busy', retryInMs: 60_000 } : ask()));
     const waiting = locks.acquire('k');
     await fleet.clock.advance(1_000);
-    expect(refused).toHaveLength(1);
-    wire.acquire = acquire;
+    expect(asked).toHaveLength(1);
     const calledAt = fleet.clock.now();
-    fleet.wake({ kind: 'ask', key: 'k', id: refused[0]!.id });
+    fleet.wake({ kind: 'ask', key: 'k', id: asked[0]!.id });
     await fleet.clock.runUntil(waiting);
     expect(fleet.clock.now() - calledAt).toBeLessThan(100);
   });
@@ -160,12 +147,8 @@ describe('A process that waits', () => {
 
   it('leaves nothing behind when the release of a request that was given up overtakes it', async () => {
     const { fleet, locks, wire } = alone();
-    const { acquire } = wire;
     const onItsWay = gate();
-    wire.acquire = async (request) => {
-      await onItsWay.promise;
-      return acquire.call(wire, request);
-    };
+    answering(wire, (_, ask) => onItsWay.promise.then(ask));
     const abort = new AbortController();
     const refused = expect(locks.acquire('k', { signal: abort.signal })).rejects.toBe('never mind');
     await fleet.clock.settle();
@@ -208,13 +191,8 @@ describe('A process that waits', () => {
 describe('A caller that gives up while its grant is on the way', () => {
   it('leaves nothing of its minHoldMs behind', async () => {
     const { fleet, locks, wire } = alone();
-    const { acquire } = wire;
     const answer = gate();
-    wire.acquire = async (request) => {
-      const outcome = await acquire.call(wire, request);
-      await answer.promise;
-      return outcome;
-    };
+    answering(wire, (_, ask) => ask().then((outcome) => answer.promise.then(() => outcome)));
     const abort = new AbortController();
     const refused = expect(locks.acquire('k', { minHoldMs: 20_000, signal: abort.signal })).rejects.toBe('never mind');
     await fleet.clock.settle();
@@ -252,14 +230,8 @@ describe('A message of the store', () => {
     const fleet = new Fleet();
     const other = await fleet.process().locks.acquire('k');
     const { locks, wire } = fleet.process();
-    const { acquire } = wire;
     const sent = gate();
-    let asked: AcquireRequest | undefined;
-    wire.acquire = async (request) => {
-      asked = request;
-      await sent.promise;
-      return acquire.call(wire, request);
-    };
+    const asked = answering(wire, (_, ask) => sent.promise.then(ask));
     let began = false;
     const waiting = locks.acquire('k').then((lease) => {
       began = true;
@@ -268,7 +240,7 @@ describe('A message of the store', () => {
     await fleet.clock.settle();
     const now = fleet.clock.now();
     const grant = { fence: other.fence + 1, fences: 1, mode: 'write', grantedAt: now, trustedUntil: now + 10_000, contended: false } as const;
-    fleet.wake({ kind: 'granted', key: 'k', id: asked!.id, grant });
+    fleet.wake({ kind: 'granted', key: 'k', id: asked[0]!.id, grant });
     await fleet.clock.settle();
     expect(began).toBe(false);
     sent.open();
@@ -286,13 +258,8 @@ describe('A message of the store', () => {
     const waiting = locks.acquire('k');
     await fleet.clock.settle();
     const { id } = (await fleet.store.inspect('k')).waiters[0]!;
-    const { acquire } = wire;
     const answer = gate();
-    wire.acquire = async (request) => {
-      const outcome = await acquire.call(wire, request);
-      await answer.promise;
-      return outcome;
-    };
+    answering(wire, (_, ask) => ask().then((outcome) => answer.promise.then(() => outcome)));
     fleet.wake({ kind: 'ask', key: 'k', id });
     await fleet.clock.settle();
     await other.release();
@@ -310,7 +277,7 @@ describe('A message of the store', () => {
     const waiting = locks.acquire('k', { renew: false });
     await fleet.clock.settle();
     const { id } = (await fleet.store.inspect('k')).waiters[0]!;
-    const { acquire, renew } = wire;
+    const { renew } = wire;
     const answer = gate();
     let renewals = 0;
     wire.renew = async (requests) => {
@@ -320,14 +287,10 @@ describe('A message of the store', () => {
     };
     await other.release();
     await fleet.clock.settle();
-    let asked = 0;
-    wire.acquire = (request) => {
-      asked += 1;
-      return acquire.call(wire, request);
-    };
+    const asked = answering(wire);
     fleet.wake({ kind: 'ask', key: 'k', id });
     await fleet.clock.settle();
-    expect([renewals, asked]).toEqual([1, 0]);
+    expect([renewals, asked.length]).toEqual([1, 0]);
     answer.open();
     const lease = await fleet.clock.runUntil(waiting);
     expect(await lease.verify()).toBe(true);
@@ -355,21 +318,17 @@ describe('A grant that the store takes for a stray', () => {
 
   it('is left alone while its own request is still on the way, has no answer, or is tried again', async () => {
     const { fleet, locks, wire } = alone();
-    const acquire = wire.acquire.bind(wire);
-    const answer = gate<AcquireOutcome>();
-    let asked: AcquireRequest | undefined;
-    wire.acquire = (request) => {
-      asked = request;
-      return answer.promise;
-    };
+    const answer = gate();
+    const asked = answering(wire, (_, ask) => answer.promise.then(ask));
     const waiting = locks.acquire('k');
     await fleet.clock.settle();
-    fleet.wake({ kind: 'stray', key: 'k', id: asked!.id });
+    const { id } = asked[0]!;
+    fleet.wake({ kind: 'stray', key: 'k', id });
     await fleet.clock.settle();
-    answer.open(await acquire(asked!));
+    answer.open();
     const lease = await fleet.clock.runUntil(waiting);
     expect(wire.sent.release).toBe(0);
-    fleet.wake({ kind: 'stray', key: 'k', id: asked!.id });
+    fleet.wake({ kind: 'stray', key: 'k', id });
     await fleet.clock.settle();
     expect(wire.sent.release).toBe(0);
     expect(await lease.verify()).toBe(true);

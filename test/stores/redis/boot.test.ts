@@ -109,21 +109,6 @@ describe('processes that do not agree', () => {
   });
 });
 
-describe('a server that may evict locks', () => {
-  it('is reported', async () => {
-    await server.command('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
-    const reports: string[] = [];
-    await openRedisStore(server.url, 'p', { report: ({ message }) => reports.push(message) });
-    expect(reports).toEqual([expect.stringContaining('allkeys-lru')]);
-  });
-
-  it('fails the boot with strictServer', async () => {
-    await server.command('CONFIG', 'SET', 'maxmemory-policy', 'volatile-ttl');
-    const error = await bootError(makeRedisStore(server.url, 'p', { strictServer: true }));
-    expect(error.message).toContain('volatile-ttl');
-  });
-});
-
 describe('the access rule of the docs', () => {
   const rule = leastRule('lock').split(' ');
   const login = async (rules: readonly string[]): Promise<string> => {

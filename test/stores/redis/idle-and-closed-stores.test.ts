@@ -1,21 +1,15 @@
 /** A store that nobody asks anything is silent, and one that was closed leaves nothing behind in the process. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { RedisTarget } from '../../../lib/stores/wire/redis-target.js';
 import { leastRule } from '../../../lib/stores/wire/boot-probe.js';
 import { eventually } from '../../support/eventually.js';
-import { startCluster, type RedisCluster } from '../../support/redis-cluster.js';
+import { startCluster } from '../../support/redis-cluster.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
+import { forAll } from '../../support/started.js';
 
-let server: RedisServer;
-let cluster: RedisCluster;
-beforeAll(async () => {
-  [server, cluster] = await Promise.all([startRedis(), startCluster()]);
-});
-afterAll(async () => {
-  await server.stop();
-  await cluster.stop();
-});
+const server = forAll(startRedis);
+const cluster = forAll(startCluster);
 
 const usual = { mode: 'write', leaseMs: 5_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
 

@@ -1,32 +1,27 @@
 /** `awaitRelease: false` on real servers, by both clients: a release was sent when its call is over. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../../lib/core/port/clock.js';
 import { LockService } from '../../../lib/lock.service.js';
 import type { LockModuleOptions } from '../../../lib/nest/lock-module-options.js';
 import type { ClientPackage } from '../../../lib/stores/wire/redis-target.js';
 import { eventually } from '../../support/eventually.js';
-import { startCluster, type RedisCluster } from '../../support/redis-cluster.js';
-import { startMasters, startRedis, type RedisServer } from '../../support/redis-server.js';
-import { admitAll } from '../../support/redlock-store.js';
+import { startCluster } from '../../support/redis-cluster.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
 import { connectBy } from '../../support/test-client.js';
 import { startWorker } from '../../support/worker.js';
+import { forAll } from '../../support/started.js';
+import { startVoters } from '../../support/redlock-store.js';
 
 const CLIENTS: readonly ClientPackage[] = ['ioredis', 'redis'];
 const KEYS = Array.from({ length: 20 }, (_, n) => `k:${n}`);
 /** So many loops run at a time, and each takes so many locks one after another. */
 const [LOOPS, LOCKS] = [20, 1_000];
 
-let redis: RedisServer;
-let masters: readonly RedisServer[];
-let cluster: RedisCluster;
-beforeAll(async () => {
-  [redis, masters, cluster] = await Promise.all([startRedis(), startMasters(3), startCluster()]);
-  await admitAll(masters);
-}, 60_000);
-afterAll(async () => {
-  await Promise.all([redis.stop(), cluster.stop(), closeStores(), ...masters.map((master) => master.stop())]);
-});
+afterAll(closeStores);
+const redis = forAll(startRedis);
+const masters = forAll(() => startVoters(3));
+const cluster = forAll(startCluster);
 
 /** The Redis keys of locks that are taken or waited for. */
 async function lockKeysOn(servers: readonly RedisServer[]): Promise<unknown[]> {

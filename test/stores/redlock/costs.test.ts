@@ -2,22 +2,15 @@
 import { execFile } from 'node:child_process';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../../lib/core/port/clock.js';
 import { LockService } from '../../../lib/lock.service.js';
 import { builtPackage } from '../../support/built-package.js';
-import { startMasters, type RedisServer } from '../../support/redis-server.js';
-import { admitAll, closeRedlocks, openRedlock } from '../../support/redlock-store.js';
+import { admitAll, openRedlock, startVoters } from '../../support/redlock-store.js';
+import { forAll } from '../../support/started.js';
 
-let masters: RedisServer[];
-beforeAll(async () => {
-  masters = await startMasters(5);
-});
+const masters = forAll(() => startVoters(5));
 beforeEach(() => admitAll(masters));
-afterAll(async () => {
-  await closeRedlocks();
-  await Promise.all(masters.map((master) => master.stop()));
-});
 
 /** How many scripts the masters have run since their statistics were reset. */
 async function scriptCalls(): Promise<number> {

@@ -1,24 +1,18 @@
 /** Processes that all want one lock of a Redlock, on five masters: nobody is left out, with all nodes there or a minority gone. */
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { LockService } from '../../../lib/lock.service.js';
 import { eventually } from '../../support/eventually.js';
-import { startMasters, type RedisServer } from '../../support/redis-server.js';
-import { admitAll, closeRedlocks, openRedlock } from '../../support/redlock-store.js';
+import type { RedisServer } from '../../support/redis-server.js';
+import { openRedlock, startVoters } from '../../support/redlock-store.js';
+import { forEachTest } from '../../support/started.js';
 
 const PROCESSES = ['p1', 'p2', 'p3', 'p4'];
-let masters: RedisServer[];
 let services: LockService[];
+const masters = forEachTest(() => startVoters(5), () => Promise.all(services.map((service) => service.close())));
 beforeEach(async () => {
-  masters = await startMasters(5);
-  await admitAll(masters);
   services = await Promise.all(
     PROCESSES.map(async (process) => new LockService({ store: await openRedlock(masters, process), process, waitMs: 60_000 })),
   );
-});
-afterEach(async () => {
-  await Promise.all(services.map((service) => service.close()));
-  await closeRedlocks();
-  await Promise.all(masters.map((master) => master.stop()));
 });
 
 /** Which process had each turn, in their order, while four callers in each want the lock again and again. */

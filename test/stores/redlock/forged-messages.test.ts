@@ -3,25 +3,19 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { LockService } from '../../../lib/lock.service.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { eventually } from '../../support/eventually.js';
-import { startMasters, type RedisServer } from '../../support/redis-server.js';
-import { admitAll, closeRedlocks, makeRedlock } from '../../support/redlock-store.js';
+import { makeRedlock, startVoters } from '../../support/redlock-store.js';
+import { forAll } from '../../support/started.js';
 
 const keys = new RedisKeys('lock');
-let masters: RedisServer[];
 let locks: LockService;
+afterAll(() => locks.close());
+const masters = forAll(() => startVoters(3));
 beforeAll(async () => {
-  masters = await startMasters(3);
-  await admitAll(masters);
   locks = new LockService({ store: makeRedlock(masters.map(({ url }) => url), 'p'), process: 'p', shutdownGraceMs: 0 });
   await locks.open();
 });
 afterEach(async () => {
   await eventually(async () => expect((await locks.inspect('k')).holders).toEqual([]));
-});
-afterAll(async () => {
-  await locks.close();
-  await closeRedlocks();
-  await Promise.all(masters.map((master) => master.stop()));
 });
 
 /** The first end of the lease on the nodes, in their time. */

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { createClient } from 'redis';
 import { systemClock } from '../../../lib/core/port/clock.js';
@@ -17,16 +17,11 @@ import { type ClientPackage, type RedisTarget, serverOfUrl } from '../../../lib/
 import { builtPackage } from '../../support/built-package.js';
 import { eventually } from '../../support/eventually.js';
 import { FakeClock } from '../../support/fake-clock.js';
-import { type RedisServer, startRedis } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { connectBy } from '../../support/test-client.js';
+import { forAll } from '../../support/started.js';
 
-let server: RedisServer;
-
-beforeAll(async () => {
-  server = await startRedis();
-});
-
-afterAll(() => server.stop());
+const server = forAll(startRedis);
 
 async function packageFor(target: RedisTarget, wanted?: ClientPackage): Promise<ClientPackage> {
   const connections = (await connectTo(target, wanted))(2_000, systemClock);

@@ -1,12 +1,12 @@
 /** What the server refuses for one Redis key, which another program has written to, concerns the locks of that key alone. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { LockState } from '../../../lib/core/port/lock-state.js';
 import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { acquireRequest } from '../../support/acquire-request.js';
-import { admitAll, closeRedlocks, openRedlock } from '../../support/redlock-store.js';
-import { startMasters, startRedis, type RedisServer } from '../../support/redis-server.js';
+import { openRedlock, startVoters } from '../../support/redlock-store.js';
+import { startRedis } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
 import { forAll } from '../../support/started.js';
 
@@ -138,15 +138,7 @@ describe('a slot group whose fence is not one', () => {
 });
 
 describe('on a Redlock', () => {
-  let masters: RedisServer[];
-  beforeAll(async () => {
-    masters = await startMasters(3);
-    await admitAll(masters);
-  });
-  afterAll(async () => {
-    await closeRedlocks();
-    await Promise.all(masters.map((master) => master.stop()));
-  });
+  const masters = forAll(() => startVoters(3));
 
   it('the damage of one lock on every node leaves the others of its batch and of a list as they are', async () => {
     const redlock = await openRedlock(masters, 'p', { report: ({ message }) => reports.push(message) });

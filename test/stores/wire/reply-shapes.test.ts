@@ -1,21 +1,18 @@
 /** Clients of an application that get replies in the shapes of RESP 3: the private connections that are made like them get the usual ones. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
 import { LockService } from '../../../lib/lock.service.js';
 import type { RedisTarget } from '../../../lib/stores/wire/redis-target.js';
 import { byIoredis } from '../../../lib/stores/wire/ioredis.js';
-import { startCluster, type RedisCluster } from '../../support/redis-cluster.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startCluster } from '../../support/redis-cluster.js';
+import { startRedis } from '../../support/redis-server.js';
 import { makeRedisStore } from '../../support/redis-store.js';
+import { forAll } from '../../support/started.js';
 
 const shape = { protocol: 3, replyMapping: 'resp3' } as const;
 
-let server: RedisServer;
-let cluster: RedisCluster;
-beforeAll(async () => {
-  [server, cluster] = await Promise.all([startRedis(), startCluster()]);
-});
-afterAll(() => Promise.all([server.stop(), cluster.stop()]));
+const server = forAll(startRedis);
+const cluster = forAll(startCluster);
 
 const targets: readonly (readonly [string, () => RedisTarget])[] = [
   ['options', () => ({ host: '127.0.0.1', port: server.port, ...shape })],

@@ -2,7 +2,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { connectTo } from '../../../lib/stores/wire/connect-to.js';
@@ -10,19 +10,20 @@ import type { ClientPackage, RedisTarget } from '../../../lib/stores/wire/redis-
 import { holdfast } from '../../cli/program.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 import { makeCertificate } from '../../support/own-certificate.js';
-import { startCluster, type RedisCluster } from '../../support/redis-cluster.js';
-import { startSentinel, type SentinelGroup } from '../../support/redis-sentinel.js';
+import { startCluster } from '../../support/redis-cluster.js';
+import { startSentinel } from '../../support/redis-sentinel.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
 import { startTlsProxy, type TlsProxy } from '../../support/tls-proxy.js';
+import { forAll } from '../../support/started.js';
 
 const certificate = makeCertificate();
 const tls = { ca: certificate.cert };
 
-let server: RedisServer;
-let group: SentinelGroup;
-let cluster: RedisCluster;
-let proxy: TlsProxy;
+const server = forAll(startRedis);
+const group = forAll(startSentinel);
+const cluster = forAll(startCluster);
+const proxy = forAll(() => startTlsProxy(server.port, certificate));
 const proxies: TlsProxy[] = [];
 
 /** Each server's address to where it speaks TLS. */
@@ -35,16 +36,8 @@ async function inFrontOf(servers: readonly RedisServer[]): Promise<Record<string
   return Object.fromEntries(await Promise.all(entries));
 }
 
-beforeAll(async () => {
-  [server, group, cluster] = await Promise.all([startRedis(), startSentinel(), startCluster()]);
-  proxy = await startTlsProxy(server.port, certificate);
-  proxies.push(proxy);
-});
 afterEach(closeStores);
-afterAll(async () => {
-  await Promise.all(proxies.map((each) => each.stop()));
-  await Promise.all([server.stop(), group.stop(), cluster.stop()]);
-});
+afterAll(() => Promise.all(proxies.map((each) => each.stop())));
 
 async function locksOn(target: RedisTarget, client?: ClientPackage): Promise<void> {
   const store = await openRedisStore('', 'p', { connection: await connectTo(target, client) });
