@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockUsageError } from '../../../lib/core/port/errors.js';
 import { covers, type HandOffOptions, type LockMode } from '../../../lib/core/port/lock-options.js';
 import {
-  ACQUIRE_OPTIONS, checkMode, checkOptions, checkPermitsOf, checkRenewal, FORCE_RELEASE_OPTIONS, LIST_OPTIONS, optionsProblem, resolveDefaults, resolveOptions, withinMsOf,
+  ACQUIRE_OPTIONS, checkOptions, checkPermitsOf, checkRenewal, FORCE_RELEASE_OPTIONS, optionsProblem, resolveDefaults, resolveOptions, withinMsOf,
 } from '../../../lib/core/port/options.js';
 
 const defaults = resolveDefaults();
