@@ -56,19 +56,6 @@ async function failure(promise: Promise<unknown>): Promise<LockStoreError> {
   return error!;
 }
 
-describe('A hand-off that arrives twice', () => {
-  it('makes no second ticket of a used one, beside a reader who stayed', async () => {
-    const [lease, stayed] = [await far.acquire('k', { mode: 'read' }), await far.acquire('k', { mode: 'read' })];
-    const ticket = await heldUp(() => lease.handOff({ withinMs: 20_000 }));
-    const adopted = await near.adopt(ticket);
-    await proxy.deliverHeldUp();
-    await expect(near.adopt(ticket)).rejects.toThrow('adopted already');
-    expect((await near.inspect('k')).holders).toHaveLength(2);
-    await Promise.all([adopted.release(), stayed.release()]);
-    expect((await near.inspect('k')).mode).toBeNull();
-  });
-});
-
 describe('A forced release that arrives late', () => {
   it.each([['', 0], [', from a process that had heard nothing of the server for minutes', 300_000]])('does not touch the next holder%s', async (_, silentMs) => {
     const hung = await near.acquire('k');

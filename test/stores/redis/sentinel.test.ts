@@ -75,18 +75,6 @@ describe('a failover', () => {
     await several.stop();
   });
 
-  it('away from a frozen master is followed: what it says later is not believed', async () => {
-    const store = await openRedisStore(group.options, 'p', { commandTimeoutMs: 500 });
-    await store.acquire(request());
-    const master = await group.master();
-    await master.pause();
-    await group.masterAfter(master);
-    const ask = request();
-    await eventually(async () => expect((await store.acquire({ ...ask, notAfter: performance.now() + 500 })).kind).toBe('granted'), 8_000);
-    await master.resume();
-    expect(await store.release(ask)).toBe('released');
-  });
-
   it.each<ClientPackage>(['ioredis', 'redis'])('away from a frozen master is followed by a process that asked nothing meanwhile, by %s', async (client) => {
     const store = await openRedisStore(group.options, 'p', { connection: connectBy(group.options, client) });
     const before = request();

@@ -91,17 +91,6 @@ describe('a network that fails', () => {
     await within(1_900, () => resumes(patient));
   });
 
-  it('when a reply is lost, the same request again is the same grant, and a release of it frees the lock', async () => {
-    const ask = request();
-    proxy.dropReplies(true);
-    await failure(store.acquire(ask));
-    proxy.dropReplies(false);
-    const [holder] = (await other.inspect(ask.key)).holders;
-    await eventually(async () => expect(await store.acquire({ ...ask, notAfter: performance.now() + 300 })).toMatchObject({ kind: 'granted', grant: { fence: holder!.fence } }));
-    expect(await store.release(ask)).toBe('released');
-    expect((await other.inspect(ask.key)).mode).toBeNull();
-  });
-
   it('a request that lay in the network until its time was over does nothing when it arrives', async () => {
     const ask = request({ notAfter: performance.now() + 250 });
     proxy.delay(500);
