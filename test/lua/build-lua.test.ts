@@ -56,7 +56,7 @@ describe('the build of the scripts', () => {
   it('makes of a header for any number of requests a function that adds one, with packed fields in their layout', () => {
     write('take.lua', ...MANY, BIND, 'return 1');
     const text = built();
-    expect(text).toContain('addTake(keys: string[], args: ScriptArgument[], on: TakeKeys, request: TakeArgs): void {\n  keys.push(on.thingKey, on.shelfKey);');
+    expect(text).toContain('addTake(keys: ScriptArgument[], args: ScriptArgument[], on: TakeKeys, request: TakeArgs): void {\n  keys.push(on.thingKey, on.shelfKey);');
     const terms = "${request.mode === 'write' ? 'w' : 'r'} ${String(request.floor).padStart(4, '0')},${request.owner === undefined ? '-' : toField(request.owner)}";
     expect(text).toContain(`args.push(request.id, \`${terms}\`);`);
     expect(text).toContain('readonly owner?: string | undefined;');
