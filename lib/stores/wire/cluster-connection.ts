@@ -10,7 +10,7 @@
  * answering; that of ioredis cannot use nodes that do not name their hosts, and does not say which of its nodes was away.
  */
 import { delay } from '../../core/port/clock.js';
-import { Listened, LiveConnection, nameOf, ServerConnection, type Address, type Locate, type Needs, type Sender, type Source, type Target } from './server-connection.js';
+import { Listened, LiveConnection, nameOf, sentAndRead, ServerConnection, type Address, type Locate, type Needs, type Sender, type Source, type Target } from './server-connection.js';
 import { NOT_CONNECTED } from './store-failure.js';
 
 export interface ClusterEntry {
@@ -212,7 +212,8 @@ export class ClusterConnection extends Listened {
   }
 
   private async ask(source: Source, sender: Sender): Promise<readonly Range[]> {
-    const late = delay(this.needs.clock, NAMES_SLOTS_WITHIN_MS).then(() => Promise.reject(new Error('connect ETIMEDOUT')));
+    const { clock } = this.needs;
+    const late = delay(clock, NAMES_SLOTS_WITHIN_MS).then(() => sentAndRead(clock)).then(() => Promise.reject(new Error('connect ETIMEDOUT')));
     // It rejects also after the answer has come, when nobody waits for it any more.
     late.catch(() => {});
     const reply = await Promise.race([sender.call('cluster', 'SLOTS'), late]);

@@ -3,7 +3,7 @@ import type { Cluster, Redis, RedisOptions } from 'ioredis';
 import { LockUsageError, messageOf } from '../../core/port/errors.js';
 import { connectingBy, routeOf, routeToCluster, routeToServer, type Connect, type SourceOf } from './connections.js';
 import type { ClusterTarget, RedisTarget, ServerOptions } from './redis-target.js';
-import type { Client, Making } from './server-connection.js';
+import { CLIENT_CONNECTS_WITHIN_MS, type Client, type Making } from './server-connection.js';
 
 /** What is used of the package. */
 export interface IoredisPackage {
@@ -70,7 +70,7 @@ class IoredisClient implements Client {
  * `connectionName`, and with CLIENT SETINFO without `disableClientInfo`. ioredis 5.8 to 5.11 waits for the answers to both, and takes
  * the end of the connection for an answer.
  */
-function optionsFor(given: ServerOptions, { address, login, connectMs }: Making): RedisOptions {
+function optionsFor(given: ServerOptions, { address, login }: Making): RedisOptions {
   const options = given as RedisOptions;
   return {
     ...options,
@@ -98,7 +98,7 @@ function optionsFor(given: ServerOptions, { address, login, connectMs }: Making)
     commandTimeout: undefined,
     socketTimeout: undefined,
     disconnectTimeout: 50,
-    connectTimeout: Math.min(Number(options.connectTimeout) || Infinity, connectMs),
+    connectTimeout: Math.min(Number(options.connectTimeout) || Infinity, CLIENT_CONNECTS_WITHIN_MS),
     sentinels: undefined,
     retryStrategy: null,
     reconnectOnError: null,

@@ -5,7 +5,7 @@
 import { LockUsageError } from '../../core/port/errors.js';
 import { connectingBy, connectingTo, mapped, routeByNodes, routeBySentinels, routeOf, routeTo, type AddressMap, type Connect, type Route } from './connections.js';
 import { type ClusterTarget, type ServerOptions, serverOfUrl } from './redis-target.js';
-import { senderOf, type Address, type Client, type Making, type Sender, type Source } from './server-connection.js';
+import { CLIENT_CONNECTS_WITHIN_MS, senderOf, type Address, type Client, type Making, type Sender, type Source } from './server-connection.js';
 
 /** Options of createClient. Those that are not named here are passed on. */
 interface ClientOptions {
@@ -99,7 +99,7 @@ class NodeRedis implements Client {
 }
 
 /** The options of the client of one connection: what the user may not change comes last. */
-function optionsFor({ socket, ...given }: ClientOptions, { address, login, connectMs }: Making, signal: AbortSignal): ClientOptions {
+function optionsFor({ socket, ...given }: ClientOptions, { address, login }: Making, signal: AbortSignal): ClientOptions {
   return {
     ...given,
     ...login,
@@ -124,7 +124,7 @@ function optionsFor({ socket, ...given }: ClientOptions, { address, login, conne
       ...socket,
       ...address,
       reconnectStrategy: false,
-      connectTimeout: Math.min(socket?.connectTimeout || Infinity, connectMs),
+      connectTimeout: Math.min(socket?.connectTimeout || Infinity, CLIENT_CONNECTS_WITHIN_MS),
       socketTimeout: undefined,
       signal,
     },

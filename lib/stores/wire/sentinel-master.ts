@@ -6,7 +6,7 @@
  */
 import type { Timer } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
-import { LiveConnection, nameOf, ServerConnection, type Address, type Needs, type Source } from './server-connection.js';
+import { LiveConnection, nameOf, sentAndRead, ServerConnection, type Address, type Needs, type Source } from './server-connection.js';
 
 /** How long a Sentinel may take to answer, in ms. It is short, because a Sentinel has little to do, and others can be asked. */
 const ANSWERS_WITHIN_MS = 500;
@@ -66,10 +66,11 @@ export class SentinelMaster {
     let timer: Timer | undefined;
     try {
       const { sender } = await live.open();
-      timer = clock.setTimer(() => live.end(), ANSWERS_WITHIN_MS);
-      const others = await sender.call('sentinel', 'SENTINELS', this.name).catch(() => []);
+      timer = clock.setTimer(() => void sentAndRead(clock).then(() => live.end()), ANSWERS_WITHIN_MS);
+      const asked = sender.call('sentinel', 'SENTINELS', this.name).catch(() => []);
       // This comes last, so that no news of another master comes between the answer and the connection to it.
       const found = await sender.call('sentinel', 'GET-MASTER-ADDR-BY-NAME', this.name);
+      const others = await asked;
       if (!Array.isArray(found)) throw new Error(`the Sentinel ${nameOf(sentinel)} does not know it`);
       return { master: { host: String(found[0]), port: Number(found[1]) }, others: addressesIn(others) };
     } finally {

@@ -49,8 +49,6 @@ export interface Making {
   readonly address: Partial<Address>;
   /** In place of the login that its options have. */
   readonly login: Login | undefined;
-  /** How long connecting may take, in ms. */
-  readonly connectMs: number;
   /** Called when the socket is connected. */
   connected(): void;
   /** Called with an error of the connection. */
@@ -81,6 +79,8 @@ export interface Needs {
 export const CONNECTION_NAME = 'nestjs-holdfast';
 
 const CONNECTS_WITHIN_MS = 1_000;
+/** The limit that clients have of their own, in ms. It counts while this process is busy too, so it is far behind that of {@link LiveConnection}. */
+export const CLIENT_CONNECTS_WITHIN_MS = 10_000;
 const LEAST_TO_CONNECT_MS = 500;
 
 /**
@@ -106,11 +106,18 @@ const REFUSED_LOGIN = /\b(WRONGPASS|NOAUTH|ERR AUTH|ERR invalid password)\b/;
 /** Not an error for an operator: the function is asked again, and may know the new password a moment later than the server. */
 const LOGIN_OF_FUNCTION_REFUSED = 'the server refused the login that the function gave';
 
+/** Resolves in two turns of the event loop: node-redis sends in the next turn what it is told to, and answers are read in the one after. */
+export function sentAndRead(clock: Clock): Promise<void> {
+  return new Promise((resolve) => clock.nextTurn(() => clock.nextTurn(resolve)));
+}
+
 /** One client, from connecting to its end. */
 export class LiveConnection {
   private client: Client | undefined;
   private isOpen = false;
   private hasEnded = false;
+  /** The timer of the present step of connecting. */
+  private step: Timer | undefined;
   /** The last error of the connection, or what ended it while it was connecting. */
   private reason: Error | undefined;
 
@@ -128,25 +135,27 @@ export class LiveConnection {
   /** Rejects with what the client or the server says. A server that accepts connections and answers nothing is given up. */
   async open(): Promise<Client> {
     const { source, stepMs, needs: { clock, timeoutMs } } = this;
-    const timers: Timer[] = [];
     try {
       const login = await source.login?.(clock, timeoutMs);
       if (this.hasEnded) throw new Error('the connection was closed');
+      const silence = `the server takes connections, but gave no answer within ${stepMs} ms`;
+      this.beginStep('connect ETIMEDOUT');
       const client = (this.client = source.make({
         address: source.address,
         login,
-        connectMs: stepMs,
-        connected: () => timers.push(clock.setTimer(() => this.end(new Error(`the server takes connections, but gave no answer within ${stepMs} ms`)), stepMs)),
+        connected: () => this.beginStep(silence),
         // What a client says of a connection that was ended here hides why.
         failed: (error) => (this.reason = this.hasEnded ? (this.reason ?? error) : error),
         ended: () => this.isOpen && this.finish(this.reason ?? new Error('Connection is closed.')),
       }));
       await client.connect();
+      this.beginStep(silence);
       // Operators find the connection in CLIENT LIST by its name. Some versions of ioredis are connected before the server has answered
       // to the password and the database; answers come in order, so both are known with this one. An error reply is an answer too.
       await client.sender.call('client', 'SETNAME', CONNECTION_NAME).catch((error: unknown) => {
         if (!isReply(error)) throw error;
       });
+      this.beginStep(silence);
       if (this.listening !== undefined) await subscribe(client, this.listening);
       // ioredis goes on in database 0, where the locks are not, when a server refuses another one.
       if (this.reason !== undefined || this.hasEnded) throw new Error('the connection was closed');
@@ -158,8 +167,24 @@ export class LiveConnection {
       if (source.login !== undefined && REFUSED_LOGIN.test(messageOf(reason))) throw new Error(LOGIN_OF_FUNCTION_REFUSED);
       throw TIMEOUT.test(messageOf(reason)) ? new Error('connect ETIMEDOUT') : reason;
     } finally {
-      for (const timer of timers) clock.clearTimer(timer);
+      this.endStep();
     }
+  }
+
+  /**
+   * Begins a step of connecting, for which the server has {@link stepMs}. A process that is late does not take a server for a silent one:
+   * when the time is over, what waits to be sent is sent, and what has come is read before the step ends.
+   */
+  private beginStep(problem: string): void {
+    const { needs: { clock }, stepMs } = this;
+    this.endStep();
+    const timer = clock.setTimer(() => void sentAndRead(clock).then(() => this.step === timer && this.end(new Error(problem))), stepMs);
+    this.step = timer;
+  }
+
+  private endStep(): void {
+    if (this.step !== undefined) this.needs.clock.clearTimer(this.step);
+    this.step = undefined;
   }
 
   /** Ends the connection. `reason` is what {@link open} rejects with, if it has not resolved. */
