@@ -28,7 +28,7 @@ type InsideStore =
   | {
       readonly ballots: Counted;
       readonly asking: Counted;
-      readonly waiters: Counted;
+      readonly waiters: { readonly lines: Counted };
       readonly schedule: Counted;
       readonly nodes: readonly { readonly store: InsideNode }[];
     };
@@ -90,7 +90,7 @@ function inStore(store: InsideStore): Record<string, number> {
   return {
     ballots: store.ballots.size,
     questions: store.asking.size,
-    'waiters of a Redlock': store.waiters.size,
+    'waiters of a Redlock': store.waiters.lines.size,
     withdrawals: store.schedule.size,
     requests: store.nodes.reduce((sum, { store: { parts: { runner } } }) => sum + runner.awaited.out.length, 0),
   };

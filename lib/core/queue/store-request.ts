@@ -75,7 +75,7 @@ export class StoreRequest implements AcquireRequest, Waiter {
   private unansweredUntil = -Infinity;
   /** Whether the request was ever sent, so that the store may know it. */
   private sent = false;
-  /** Whether the store has answered that this request waits, in its queue or without one. Wakes are followed from then on. */
+  /** Whether the store has answered that this request waits, in its queue or without one. Wakes that grant it the lock are followed from then on. */
   private isKnownToWait = false;
   /** Whether a wake came while the store was being asked, so that it must be asked once more. */
   private askAgain = false;
@@ -170,11 +170,11 @@ export class StoreRequest implements AcquireRequest, Waiter {
     return this.asking && !this.wasRefused ? this.host.clock.now() - this.askingSince : 0;
   }
 
-  /** Follows a wake: the lock was granted, or the request should ask again. A request that the store has not made wait ignores it. */
+  /** Follows a wake: the lock was granted, or the request should ask again. A grant for a request that the store has not made wait is not its. */
   wake(grant?: Grant): void {
-    if (this.state !== 'open' || !this.isKnownToWait) return;
-    if (grant) this.judge(grant, this.host.clock.now() - WAKES_COUNT_FROM_MS);
-    else this.ask();
+    if (this.state !== 'open') return;
+    if (!grant) return this.ask();
+    if (this.isKnownToWait) this.judge(grant, this.host.clock.now() - WAKES_COUNT_FROM_MS);
   }
 
   heartbeatAnswered(outcome: HeartbeatOutcome): void {

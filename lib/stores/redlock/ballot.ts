@@ -6,7 +6,7 @@
  *       └──(refused, failed, cancelled)────────────────────────▶ over   and taken back wherever it may stand
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type HeldLease, type ReleaseRequest, type RenewOutcome, type RenewRequest } from '../../core/port/lock-store.js';
+import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type HeldLease, type ReleaseRequest, type RenewOutcome } from '../../core/port/lock-store.js';
 import type { LockMode } from '../../core/port/lock-options.js';
 import { ScriptRequest } from '../wire/bundles.js';
 import { listOf } from '../wire/lock-reply.js';
@@ -50,14 +50,12 @@ export class Ballot implements HeldLease {
   limit = 0;
   /** How long the nodes took to answer, in ms. */
   tookMs = 0;
-  /** Since when it is over. */
-  overAt = Infinity;
+  /** Once it is over: what its releases say. */
+  leaving: Leaving | undefined;
   /** Whether others wait for the lock. */
   isWanted = false;
   /** Where others come first and its process goes on waiting: the mark that the process has on nodes that had granted the lock. */
   markToKeep: string | undefined;
-  /** Whether nobody has worked under this ballot, so that no minHoldMs is owed where it is taken back. */
-  abandoned = true;
 
   constructor(
     readonly redlock: RedlockStore,
@@ -132,34 +130,28 @@ export class Ballot implements HeldLease {
     return { fence, fences, mode, trustedUntil, contended };
   }
 
-  /** What the store of a node is asked for a renewal. With `held` a node that does not have the lease is given it. */
-  renewal(leaseMs: number, held?: HeldLease): RenewRequest {
-    return { key: this.key, id: this.id, leaseMs, graceMs: this.terms.graceMs, minReplicas: 0, held };
-  }
-
   /** Notes that the ballot was, or may have been, prolonged just now by `forMs`. */
   lasts(forMs: number): void {
     this.endsAt = Math.max(this.endsAt, this.redlock.clock.now() + forMs + marginOf(forMs));
   }
 
   /** Ends the ballot and releases it on the nodes, also in the background on those that do not answer. `mark`: what its process waits for now. */
-  release({ abandoned = false, askedAt }: Partial<ReleaseRequest>, mark?: string): Promise<'released' | 'lost'> {
-    const leaving = { ...this.end(abandoned, askedAt), mark };
-    return agree<RedlockNode, 'released' | 'lost'>('a release', this.key, this.redlock.nodes, (_, hear, at) => this.standings[at]!.leave(leaving, hear));
+  release({ abandoned, askedAt }: Partial<ReleaseRequest>, mark?: string): Promise<'released' | 'lost'> {
+    this.end(abandoned, askedAt, mark);
+    return agree<RedlockNode, 'released' | 'lost'>('a release', this.key, this.redlock.nodes, (_, hear, at) => this.standings[at]!.leave(hear));
   }
 
   /** Ends the ballot and takes it back from all nodes on which it may stand. */
   takeBack(): void {
-    this.end(false);
+    this.end();
     for (const standing of this.standings) standing.takeBack();
   }
 
-  private end(abandoned: boolean, askedAt = this.redlock.clock.now()): ReleaseRequest {
+  /** A ballot under which nobody has worked owes no minHoldMs. */
+  private end(abandoned = false, askedAt = this.redlock.clock.now(), mark = this.markToKeep): void {
+    const { key, id, trustedUntil, state } = this;
+    this.leaving = { key, id, askedAt, trustedUntil, abandoned: abandoned || state !== 'held', mark };
     this.state = 'over';
-    this.overAt = askedAt;
-    this.abandoned ||= abandoned;
-    const { key, id, trustedUntil } = this;
-    return { key, id, askedAt, trustedUntil, abandoned: this.abandoned };
   }
 
   /**
@@ -181,10 +173,10 @@ export class Ballot implements HeldLease {
     this.trustedUntil = Math.max(...counted.map(({ end }) => end!));
     const agreed = counted.filter(({ vote }) => vote!.fence === this.firstFence);
     const others = voters.filter(({ vote }) => vote!.fence !== this.firstFence);
-    const raised = others.map((standing) => standing.raiseFence());
+    const raised = others.map((standing) => standing.give(this.terms.leaseMs));
     // Then the fence of another node matters only to a later share of the hold, which compares it there.
     if (agreed.length >= this.redlock.quorum) return this.granted(agreed);
-    return Promise.all(raised).then((stands) => this.granted([...agreed, ...others.filter((_, at) => stands[at])]));
+    return Promise.all(raised).then((outcomes) => this.granted([...agreed, ...others.filter((_, at) => outcomes[at]!.kind === 'renewed')]));
   }
 
   private granted(agreed: readonly Standing[]): AcquireOutcome {
@@ -200,7 +192,6 @@ export class Ballot implements HeldLease {
       throw new LockStoreError(message, { key: this.key });
     }
     this.state = 'held';
-    this.abandoned = false;
     for (const standing of this.standings) if (standing.isMarked) standing.unmark();
     this.trustedUntil = trustedUntil;
     return { kind: 'granted', grant: this.grant() };
@@ -226,6 +217,9 @@ export class Ballot implements HeldLease {
     return { kind: 'busy', retryInMs: retryPause({ waitedMs: Math.max(0, waitedMs), tookMs, leftMs }, Math.random()) };
   }
 }
+
+/** A release, and the mark that it leaves for the request of its process that goes on waiting. */
+type Leaving = ReleaseRequest & { readonly askedAt: number; readonly mark: string | undefined };
 
 /** What all nodes are asked for; the last two are each node's own, and are written when its request is. */
 type VoteTerms = { -readonly [Name in keyof VoteArgs]: VoteArgs[Name] };
@@ -305,10 +299,12 @@ class Standing extends ScriptRequest {
     this.hear(error);
   }
 
-  /** Releases the ballot, where the node may have it, and leaves a mark. */
-  leave(leaving: ReleaseRequest & { readonly mark?: string | undefined }, hear: Hear<'released' | 'lost'>): void {
+  /** Releases the ballot, where the node may have it, and leaves its mark. */
+  leave(hear: Hear<'released' | 'lost'>): void {
+    const { ballot, ballot: { redlock, spot }, node } = this;
+    const leaving = ballot.leaving!;
     if (!this.mayHave) {
-      if (leaving.mark !== undefined) this.ballot.redlock.mark(this.node, this.key, leaving.mark);
+      if (leaving.mark !== undefined) redlock.mark(node, this.key, leaving.mark);
       return hear('lost');
     }
     this.hasLeft = true;
@@ -316,23 +312,21 @@ class Standing extends ScriptRequest {
       if (reply instanceof LockStoreError || this.lateUntil !== undefined) this.withdraw();
       hear(reply);
     };
-    this.node.store.releases.send(leaving, this.ballot.spot, told, told);
+    node.store.releases.send(leaving, spot, told, told);
   }
 
-  /** Takes the ballot back if it stands on the node. While its vote is out nothing is sent, because most of the last votes are refusals too. */
+  /**
+   * Takes the ballot back if it stands on the node. While its vote is out nothing is sent, because most of the last votes are refusals too.
+   * Where it was granted there is no mark of it yet: without one, two who split the votes would be called by less than a quorum for ever.
+   */
   takeBack(): void {
-    if (!this.mayHave || (this.end === undefined && this.lateUntil === undefined)) return;
-    const { ballot, node } = this;
-    // Where it was granted there is no mark of it, and two who split the votes would be called by less than a quorum for ever.
-    if (ballot.markToKeep !== undefined) ballot.redlock.mark(node, this.key, ballot.markToKeep);
-    this.withdraw();
+    if (this.mayHave && (this.end !== undefined || this.lateUntil !== undefined)) this.leave(() => {});
   }
 
   /** Releases it until the node has answered. */
   private withdraw(): void {
-    const { ballot: { key, id, abandoned, endsAt, redlock: { clock } }, lateUntil } = this;
-    this.hasLeft = true;
-    this.node.background.release({ key, id, abandoned, lateUntil }, endsAt - clock.now());
+    const { ballot: { leaving, endsAt, redlock: { clock } }, lateUntil } = this;
+    this.node.background.release({ ...leaving!, lateUntil }, endsAt - clock.now());
   }
 
   /** Removes the mark of this process, whose wait has ended. */
@@ -347,20 +341,27 @@ class Standing extends ScriptRequest {
     this.memory = memory;
   }
 
-  /** Notes what came of giving the ballot to the node. Without an answer the request may still act there until the end of the trust. */
-  given(outcome: RenewOutcome): void {
+  /** Renews the ballot on the node. */
+  async renew(leaseMs: number): Promise<RenewOutcome> {
+    const { node, key } = this;
+    const outcome = await this.renewal(leaseMs);
+    // On a connection on which the node has not said yet what it remembers, a lease that is not there may be forgotten, or taken away.
+    if (outcome.kind === 'lost' && node.store.memoryOf(key) === undefined) return { kind: 'unknown', cause: node.refusal(key, 'not known to remember') };
     if (outcome.kind === 'renewed') this.keeps(outcome.trustedUntil, outcome.memory);
-    else if (outcome.kind === 'lost') this.mayHave = false;
-    else this.lateUntil = this.ballot.trustedUntil;
-    if (this.ballot.state === 'over') this.withdraw();
+    return outcome;
   }
 
-  /** Gives the fence to a node that voted with another one. False when the vote does not stand there any more. Never rejects. */
-  async raiseFence(): Promise<boolean> {
+  /** Gives the ballot to the node, with its fence, unless the node has granted the lock to somebody else. Never rejects. */
+  async give(leaseMs: number): Promise<RenewOutcome> {
     const { ballot } = this;
-    const [outcome] = await this.node.store.renew([ballot.renewal(ballot.terms.leaseMs, ballot)]);
-    this.given(outcome!);
-    return outcome!.kind === 'renewed';
+    this.mayHave = true;
+    const outcome = await this.renewal(leaseMs, ballot);
+    if (outcome.kind === 'renewed') this.keeps(outcome.trustedUntil, outcome.memory);
+    else if (outcome.kind === 'lost') this.mayHave = false;
+    // Without an answer the request may still act there until the end of the trust.
+    else this.lateUntil = ballot.trustedUntil;
+    if (ballot.state === 'over') this.withdraw();
+    return outcome;
   }
 
   /**
@@ -376,6 +377,12 @@ class Standing extends ScriptRequest {
     return this.wasTaken(now) || (this.mayHave && this.end === undefined && now < this.ballot.endsAt);
   }
 
+  private async renewal(leaseMs: number, held?: HeldLease): Promise<RenewOutcome> {
+    const { ballot: { key, id, terms: { graceMs } }, node } = this;
+    const [outcome] = await node.store.renew([{ key, id, leaseMs, graceMs, minReplicas: 0, held }]);
+    return outcome!;
+  }
+
   /** What the node says that granted what was asked for: no more than its time. */
   private grantedAsAsked(now: number): Granted {
     // Other scripts answer 0 and 1, which are no time.
@@ -388,11 +395,11 @@ class Standing extends ScriptRequest {
     const { ballot } = this;
     if (ballot.state === 'over') {
       // A vote may come after the release: a script that the server did not know is sent again, behind it.
-      if (!this.hasLeft || sentAt >= ballot.overAt || this.lateUntil !== undefined) this.takeBack();
+      if (!this.hasLeft || sentAt >= ballot.leaving!.askedAt || this.lateUntil !== undefined) this.takeBack();
     } else {
       this.lateUntil = undefined;
       if (ballot.firstFence === 0) this.vote = vote;
-      else if (vote.fence !== ballot.firstFence) void this.raiseFence();
+      else if (vote.fence !== ballot.firstFence) void this.give(ballot.terms.leaseMs);
     }
     this.hear(vote);
   }
@@ -447,72 +454,46 @@ function textOfVote({ kind }: VoteReply): string {
   return texts[kind] ?? kind;
 }
 
-interface Renewed {
-  readonly ballot: Ballot;
-  readonly leaseMs: number;
-}
-
-type Answer = readonly RenewOutcome[];
-type Kept = Extract<RenewOutcome, { kind: 'renewed' }>;
-
 /**
- * Renewals by quorum: the store of each node renews all leases, and each lease is counted by itself. A node that does not have one is
- * given it while the lease can be trusted, so that a lease outlives the nodes it began on: until then no other process can have been
- * granted the lock, for each node of its quorum has it, or forgot it and is closed for longer. That holds without a quorum of the
- * others too: a lease that three of five nodes granted outlives the loss of one of the three.
+ * Renews a lease by quorum. A node that does not have it is given it while the lease can be trusted, so that a lease outlives the nodes it
+ * began on: until then no other process can have been granted the lock, for each node of its quorum has it, or forgot it and is closed for
+ * longer. That holds without a quorum of the others too: a lease that three of five nodes granted outlives the loss of one of the three.
  *
  * A node from which a forced release took the lease away is not given it before it would have ended there: other nodes may be about
  * to let it be taken away, and a quorum that has it now would have it still. Where no quorum has it, one such node is enough to end it.
  * A quorum may have confirmed the forced release, for which a node counts that let anybody's lease be taken away; a node that never
  * granted this one would bring it back then.
  *
- * The outcomes are in the order of the leases. Never rejects.
+ * Never rejects.
  */
-export async function renewByQuorum(leases: readonly Renewed[], redlock: RedlockStore): Promise<readonly RenewOutcome[]> {
-  const { nodes, quorum, clock } = redlock;
-  for (const { ballot, leaseMs } of leases) ballot.lasts(leaseMs + ballot.request.leaseMs + (ballot.request.graceMs ?? 0));
+export async function renewByQuorum(ballot: Ballot, leaseMs: number): Promise<RenewOutcome> {
+  const { key, standings, request, redlock: { nodes, quorum, clock } } = ballot;
+  ballot.lasts(leaseMs + request.leaseMs + (request.graceMs ?? 0));
   const sentAt = clock.now();
-  /** Leases that a node has let be taken away, or may have. */
-  const taken = new Set<Ballot>();
-  let outcomes: readonly RenewOutcome[] = [];
-  /** Sends the renewals to one node, and notes which leases that node has. */
-  const ask = async (node: RedlockNode, at: number): Promise<Answer> => {
-    const told = await node.store.renew(leases.map(({ ballot, leaseMs }) => ballot.renewal(leaseMs)));
-    return leases.map(({ ballot: { key, standings }, ballot }, n) => {
-      const outcome = told[n]!;
-      // On a connection on which the node has not said yet what it remembers, a lease that is not there may be forgotten, or taken away.
-      if (outcome.kind === 'lost' && node.store.memoryOf(key) === undefined) return { kind: 'unknown', cause: node.refusal(key, 'not known to remember') };
-      if (outcome.kind === 'renewed') standings[at]!.keeps(outcome.trustedUntil, outcome.memory);
-      else if (outcome.kind === 'lost' && standings[at]!.mayBeTaken(sentAt)) taken.add(ballot);
-      return outcome;
-    });
+  /** Whether a node has let it be taken away, or may have; and whether a quorum has it. */
+  let [isTaken, isKept] = [false, false];
+  const ask = async (_: RedlockNode, at: number): Promise<RenewOutcome> => {
+    const outcome = await standings[at]!.renew(leaseMs);
+    isTaken ||= outcome.kind === 'lost' && standings[at]!.mayBeTaken(sentAt);
+    return outcome;
   };
-  const giveBack = (answer: Answer, at: number): void => {
-    const missing = leases.filter(({ ballot }, n) => answer[n]!.kind === 'lost' && outcomes[n]?.kind === 'renewed' && !ballot.standings[at]!.wasTaken(sentAt));
-    if (missing.length > 0) void rejoin(nodes, at, missing);
+  const giveBack = (reply: Reply<RenewOutcome> | undefined, at: number): void => {
+    if (isKept && isLost(reply) && !standings[at]!.wasTaken(sentAt)) void standings[at]!.give(leaseMs);
   };
-  const key = leases.length === 1 ? leases[0]!.ballot.key : undefined;
-  const replies = await poll<RedlockNode, Answer, Replies<Answer>>(
+  const replies = await poll<RedlockNode, RenewOutcome, Replies<RenewOutcome>>(
     nodes,
     asking(key, ask),
-    (all, count) => (count === nodes.length || (count >= quorum && leases.every((_, n) => keptOf(n, all).length >= quorum)) ? all : undefined),
-    (reply, at) => void (reply instanceof LockStoreError || giveBack(reply, at)),
+    (all, count) => (count === nodes.length || all.filter(isRenewed).length >= quorum ? all : undefined),
+    giveBack,
   );
-  outcomes = await Promise.all(leases.map((lease, n) => outcomeOf(lease, n, replies, taken.has(lease.ballot), redlock)));
-  for (const [answer, at] of answersOf(replies)) giveBack(answer, at);
-  return outcomes;
-}
-
-async function outcomeOf(lease: Renewed, n: number, replies: Replies<Answer>, isTaken: boolean, redlock: RedlockStore): Promise<RenewOutcome> {
-  const { ballot } = lease;
-  const { nodes, quorum, clock } = redlock;
-  const kept = keptOf(n, replies);
-  const missing = answersOf(replies).filter(([answer]) => answer[n]!.kind === 'lost').map(([, at]) => at);
+  const kept = replies.filter(isRenewed);
+  const missing = standings.filter((_, at) => isLost(replies[at]));
   const mayGoOn = !isTaken && ballot.takenOn === 0 && clock.now() < ballot.trustedUntil;
+  isKept = kept.length >= quorum;
+  replies.forEach(giveBack);
   // Where no quorum has it, the nodes that do not have it can be given it, while one has it or they are too few for a loss.
-  if (kept.length < quorum && mayGoOn && (kept.length > 0 || missing.length < quorum)) {
-    const back = await Promise.all(missing.map(async (at) => (await rejoin(nodes, at, [lease]))[0]!));
-    kept.push(...back.filter((outcome) => outcome.kind === 'renewed'));
+  if (!isKept && mayGoOn && (kept.length > 0 || missing.length < quorum)) {
+    kept.push(...(await Promise.all(missing.map((standing) => standing.give(leaseMs)))).filter(isRenewed));
   }
   // A ballot that was taken back meanwhile is not held any more, though the nodes renewed it before.
   if (ballot.state !== 'held') return { kind: 'lost' };
@@ -522,23 +503,20 @@ async function outcomeOf(lease: Renewed, n: number, replies: Replies<Answer>, is
     return { kind: 'renewed', trustedUntil, contended: kept.some(({ contended }) => contended) };
   }
   if (missing.length >= quorum && !(kept.length > 0 && mayGoOn)) return { kind: 'lost' };
-  const cause = noQuorum('a renewal', ballot.key, nodes, replies, (answer) => textOf(answer[n]!));
-  return { kind: 'unknown', cause };
+  return { kind: 'unknown', cause: noQuorum('a renewal', key, nodes, replies, textOfRenewal) };
 }
 
-/** Gives leases to a node that does not have them, unless it has granted the lock to somebody else. Never rejects. */
-async function rejoin(nodes: readonly RedlockNode[], at: number, leases: readonly Renewed[]): Promise<Answer> {
-  for (const { ballot } of leases) ballot.standings[at]!.mayHave = true;
-  const outcomes = await nodes[at]!.store.renew(leases.map(({ ballot, leaseMs }) => ballot.renewal(leaseMs, ballot)));
-  outcomes.forEach((outcome, n) => leases[n]!.ballot.standings[at]!.given(outcome));
-  return outcomes;
+type Renewal = Reply<RenewOutcome> | undefined;
+
+function isRenewed(reply: Renewal): reply is Extract<RenewOutcome, { kind: 'renewed' }> {
+  return reply !== undefined && 'kind' in reply && reply.kind === 'renewed';
 }
 
-/** The nodes' answers that have the lease. One with a server's refusal of its key has not. */
-function keptOf(n: number, replies: Replies<Answer>): Kept[] {
-  return answersOf(replies).flatMap(([answer]) => (answer[n]!.kind === 'renewed' ? [answer[n] as Kept] : []));
+function isLost(reply: Renewal): boolean {
+  return reply !== undefined && 'kind' in reply && reply.kind === 'lost';
 }
 
-function textOf(outcome: RenewOutcome): string {
+/** What a node said; with the words in which it refused the key of this lock. */
+function textOfRenewal(outcome: RenewOutcome): string {
   return outcome.kind === 'unknown' && outcome.cause instanceof LockStoreError ? reasonOf(outcome.cause) : outcome.kind;
 }

@@ -1,24 +1,21 @@
 /**
  * The log lines about nodes of a Redlock: that they stop and resume serving, and that they do not remember what they granted. Nodes
- * that forgot, or vote again, at about the same time share a line: at a first boot all of them do.
+ * that forgot at about the same time share a line: at a first boot all of them do.
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
 import type { Report } from '../../core/port/lock-events.js';
 import { lasted } from '../wire/outage.js';
 import { quorumOf } from './quorum.js';
 
-/** Findings about the memory of several nodes within this time, in ms, become one line. */
+/** Nodes that forgot within this time, in ms, become one line. */
 const GATHER_MS = 500;
 
 export class NodeLog {
   private readonly away = new Set<string>();
   /** The local instant at which the quorum was lost; undefined while there is one. */
   private lostAt: number | undefined;
-  /** Nodes that do not vote, and that the log names or will name. */
-  private readonly out = new Set<string>();
-  /** The nodes that the next line names, with the local instant until which each grants nothing. */
-  private readonly forgetful = new Map<string, number>();
-  private readonly voting = new Set<string>();
+  /** The nodes that do not vote, with the local instant until which each grants nothing at least. */
+  private readonly out = new Map<string, number>();
   /** How many nodes had forgotten at a time when they were no minority; 0 when that did not happen. */
   private forgottenByQuorum = 0;
   private timer: Timer | undefined;
@@ -56,17 +53,21 @@ export class NodeLog {
 
   /** A node may have forgotten what it granted, and grants nothing for `leftMs` at least. */
   forgot(name: string, leftMs: number): void {
-    this.out.add(name);
-    this.forgetful.set(name, this.clock.now() + leftMs);
-    this.gather();
+    this.out.set(name, this.clock.now() + leftMs);
+    this.timer ??= this.clock.setTimer(() => this.tellForgetful(), GATHER_MS);
   }
 
   /** Notes that a node votes again which the log had named. */
   votes(name: string): void {
-    this.out.delete(name);
-    this.forgetful.delete(name);
-    this.voting.add(name);
-    this.gather();
+    const { out, nodes, forgottenByQuorum: forgetful } = this;
+    out.delete(name);
+    if (out.size === 0) this.forgottenByQuorum = 0;
+    const news = `Locks: ${name} votes again.`;
+    if (forgetful === 0) return this.report({ kind: 'nodes vote', level: 'info', message: news });
+    const message =
+      `${news} ${forgetful} of ${nodes} Redlock nodes do not remember what they granted, as after a first installation: ` +
+      'fences start from the clock and from what the other nodes and the running processes have seen.';
+    this.report({ kind: 'nodes vote', level: 'warning', message });
   }
 
   /** So many nodes may have forgotten that no quorum of others remembers the fences. */
@@ -86,37 +87,18 @@ export class NodeLog {
     return `${this.nodes - this.away.size} of ${this.nodes} nodes serve`;
   }
 
-  private gather(): void {
-    this.timer ??= this.clock.setTimer(() => {
-      this.timer = undefined;
-      if (this.forgetful.size > 0) this.tellForgetful();
-      if (this.voting.size > 0) this.tellVoting();
-    }, GATHER_MS);
-  }
-
   private tellForgetful(): void {
-    const { clock, forgetful, nodes } = this;
-    const leftMs = Math.max(...forgetful.values()) - clock.now();
-    const at = new Date(clock.wallNow() + leftMs).toISOString();
-    const until = leftMs > 0 ? `until ${at} (for ${lasted(leftMs)}), when all leases that may have been forgotten have ended` : 'until the last fences are told to them';
+    const { clock, nodes, out } = this;
+    this.timer = undefined;
+    if (out.size === 0) return;
+    const longestMs = Math.max(...out.values()) - clock.now();
+    const at = new Date(clock.wallNow() + longestMs).toISOString();
+    const until = longestMs > 0 ? `until ${at} (for ${lasted(longestMs)}), when all leases that may have been forgotten have ended` : 'until the last fences are told to them';
     const rest =
-      nodes - this.out.size >= quorumOf(nodes)
+      nodes - out.size >= quorumOf(nodes)
         ? 'The other nodes are a quorum and go on.'
         : 'No lock can be granted until then. If all nodes are new, and nothing was ever locked there, `npx holdfast redlock init` ends this at once.';
-    const who = `${forgetful.size} of ${nodes} Redlock nodes (${[...forgetful.keys()].join(', ')})`;
-    forgetful.clear();
+    const who = `${out.size} of ${nodes} Redlock nodes (${[...out.keys()].join(', ')})`;
     this.report({ kind: 'nodes forgot', level: 'warning', message: `Locks: ${who} are new, were restarted or flushed. They grant nothing ${until}. ${rest}` });
-  }
-
-  private tellVoting(): void {
-    const { voting, nodes, forgottenByQuorum: forgetful } = this;
-    const news = `Locks: ${[...voting].join(', ')} ${voting.size === 1 ? 'votes' : 'vote'} again.`;
-    voting.clear();
-    if (forgetful === 0) return this.report({ kind: 'nodes vote', level: 'info', message: news });
-    this.forgottenByQuorum = 0;
-    const message =
-      `${news} ${forgetful} of ${nodes} Redlock nodes do not remember what they granted, as after a first installation: ` +
-      'fences start from the clock and from what the other nodes and the running processes have seen.';
-    this.report({ kind: 'nodes vote', level: 'warning', message });
   }
 }

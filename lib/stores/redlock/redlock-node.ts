@@ -27,7 +27,7 @@ import { listOf } from '../wire/lock-reply.js';
 import { admitCall, readAdmit, readRecallGroup, readRecallHead, recallCall, recallGroupSize, recallHeadSize, voteCall } from '../wire/lua.generated.js';
 import { NO_SERVER, SLOT_GROUPS, UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { LONG_AGO } from '../wire/server-clock.js';
-import { answersOf, asking, poll, quorumOf, type Replies, type Reply } from './quorum.js';
+import { quorumOf, type Reply } from './quorum.js';
 import type { RedlockStore, RedlockStoreOptions } from './redlock-store.js';
 
 /** All processes see the end of a quarantine at the same time; within this many ms each acts at a random instant. */
@@ -287,31 +287,24 @@ export class RedlockNode {
   /** How long a lease can be that the node forgot: as long as the longest of all processes, of which the other nodes tell. */
   private async longestLease(): Promise<number> {
     const { nodes } = this.redlock;
-    await poll<RedlockNode, void, Replies<void>>(
-      nodes,
-      asking(undefined, ({ store }) => store.parts.format.claim()),
-      (all, count) => (count === nodes.length ? all : undefined),
-    );
+    const usable = nodes.filter(({ isUsable }) => isUsable);
+    await Promise.allSettled(usable.map(({ store }) => store.parts.format.claim()));
     return Math.max(...nodes.map(({ store }) => store.parts.format.longestMs));
   }
 
   /** For each slot group the fence that all new fences must exceed; undefined while too few nodes that may remember it answer. */
   private async fencesOfOthers(): Promise<readonly number[] | undefined> {
     const { nodes, floors, log } = this.redlock;
-    const others = nodes.filter((other) => other !== this);
-    const replies = await poll<RedlockNode, Survey, Replies<Survey>>(
-      others,
-      asking(undefined, ({ store }) => survey(store)),
-      (all, count) => (count === others.length ? all : undefined),
-    );
-    const answers = answersOf(replies);
-    const out = answers.filter(([{ closed }]) => closed).map(([, at]) => others[at]!);
+    const others = nodes.filter((other) => other !== this && other.isUsable);
+    const surveys = await Promise.all(others.map((node) => survey(node.store).then((found) => ({ ...found, node }), () => undefined)));
+    const answers = surveys.filter((found) => found !== undefined);
+    const out = answers.filter(({ closed }) => closed).map(({ node }) => node);
     const whole = answers.length - out.length;
     const forgetful = new Set([this, ...out, ...this.outWith]).size;
     const quorum = quorumOf(nodes.length);
     if (whole < quorum && nodes.length - forgetful >= quorum) return undefined;
     if (whole < quorum) log.quorumForgot(forgetful);
-    return eachGroup((group) => Math.max(floors.of(group), ...answers.map(([{ fences }]) => fences[group]!)));
+    return eachGroup((group) => Math.max(floors.of(group), ...answers.map(({ fences }) => fences[group]!)));
   }
 
   private isOut(memory: string, leftMs: number): void {

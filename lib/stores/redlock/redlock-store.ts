@@ -10,35 +10,23 @@
 import { Schedule } from '../../core/lease/schedule.js';
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError, type NodeFailure } from '../../core/port/errors.js';
-import type { Report } from '../../core/port/lock-events.js';
 import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import { TurnEnd } from '../wire/bundles.js';
+import type { RedisStoreOptions } from '../redis/redis-store.js';
 import { FenceFloors } from '../redis/server-view.js';
 import type { Connect } from '../wire/connections.js';
 import { checkProcess } from '../wire/redis-keys.js';
 import { Ballot, markOf, renewByQuorum } from './ballot.js';
 import { NodeLog } from './node-log.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
-import { agree, answersOf, asking, poll, quorumOf, reasonOf, type Replies } from './quorum.js';
+import { agree, answersOf, asking, quorumOf, reasonOf, type Reply } from './quorum.js';
 import { RedlockNode } from './redlock-node.js';
 import { patienceMs, retryPause, Waiters } from './waiters.js';
 
-export interface RedlockStoreOptions {
+export interface RedlockStoreOptions extends Omit<RedisStoreOptions, 'connection' | 'recoveryMs' | 'minReplicas' | 'redlock'> {
   /** An odd number of masters, at least three, without replication between them. */
   readonly nodes: readonly Connect[];
-  /** The prefix of every key and channel. */
-  readonly prefix: string;
-  /** The name of this process: its holder ids begin with it, up to their last dot. */
-  readonly process: string;
-  readonly maxLeaseMs: number;
-  readonly commandTimeoutMs: number;
-  readonly bootTimeoutMs: number;
-  readonly clock: Clock;
-  /** Gets what should be in the log. */
-  readonly report: Report;
-  /** The boot fails, and does not only warn, when a server may evict locks. */
-  readonly strictServer?: boolean | undefined;
 }
 
 /** When a quorum is connected, the boot waits this long, in ms, for the other nodes before the application starts without them. */
@@ -116,19 +104,8 @@ export class RedlockStore implements LockStore {
     return outcome;
   }
 
-  async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const outcomes = requests.map(({ key, minReplicas }): RenewOutcome => (minReplicas > 0 ? { kind: 'unknown', cause: refusal(key, NO_REPLICAS) } : { kind: 'lost' }));
-    const leases = requests.flatMap(({ id, leaseMs, minReplicas }, at) => {
-      const ballot = this.ballots.get(id);
-      return ballot?.state === 'held' && minReplicas === 0 ? [{ at, ballot, leaseMs }] : [];
-    });
-    if (leases.length === 0) return outcomes;
-    const told = await renewByQuorum(leases, this);
-    leases.forEach(({ at, ballot }, n) => {
-      outcomes[at] = told[n]!;
-      if (told[n]!.kind === 'lost' && ballot.state === 'held') this.drop(ballot);
-    });
-    return outcomes;
+  renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    return Promise.all(requests.map((request) => this.renewOne(request)));
   }
 
   /** A Redlock has no queue, so that no waiter has a place to keep alive. */
@@ -190,13 +167,14 @@ export class RedlockStore implements LockStore {
   /** Opens the nodes together. The application starts as soon as a quorum is there; nodes that are down join later. */
   private async boot(): Promise<void> {
     const { nodes, log, clock, quorum } = this;
+    const replies = nodes.map((): Reply<'open'> | undefined => undefined);
     let stragglers: Timer | undefined;
-    const replies = await new Promise<Replies<'open'>>((resolve) => {
-      const told = poll<RedlockNode, 'open', Replies<'open'>>(nodes, (node, hear) => void node.open().then(hear), (all, count) => {
-        if (answersOf(all).length >= quorum) stragglers ??= clock.setTimer(() => resolve([...all]), STRAGGLERS_MS);
-        return count === nodes.length ? all : undefined;
+    await new Promise<void>((resolve) => {
+      nodes.forEach(async (node, at) => {
+        replies[at] = await node.open();
+        if (!replies.includes(undefined)) resolve();
+        else if (answersOf(replies).length >= quorum) stragglers ??= clock.setTimer(resolve, STRAGGLERS_MS);
       });
-      void told.then(resolve);
     });
     if (stragglers !== undefined) clock.clearTimer(stragglers);
     for (const reply of replies) if (reply instanceof LockStoreError && !reply.retryable) throw reply;
@@ -240,6 +218,15 @@ export class RedlockStore implements LockStore {
     this.listener({ kind, key, id });
   }
 
+  private async renewOne({ key, id, leaseMs, minReplicas }: RenewRequest): Promise<RenewOutcome> {
+    if (minReplicas > 0) return { kind: 'unknown', cause: refusal(key, NO_REPLICAS) };
+    const ballot = this.ballots.get(id);
+    if (ballot?.state !== 'held') return { kind: 'lost' };
+    const outcome = await renewByQuorum(ballot, leaseMs);
+    if (outcome.kind === 'lost' && ballot.isHeld) this.drop(ballot);
+    return outcome;
+  }
+
   private async attempt(request: AcquireRequest): Promise<AcquireOutcome> {
     const { key, id, queue, replaces } = request;
     const held = this.ballots.get(id);
@@ -261,32 +248,25 @@ export class RedlockStore implements LockStore {
       const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined);
       ballot = new Ballot(this, request, `${id}/${(++this.attempts).toString(36)}`, waitedMs, this.tookMs);
       this.ballots.set(id, ballot);
-      const outcome = this.answered(request, await ballot.cast(), ballot);
+      const outcome = await ballot.cast();
+      this.tookMs = ballot.tookMs;
+      if (ballot.state === 'held') this.waiters.served(key, this.clock.now());
+      else if (ballot.state === 'open') this.drop(ballot);
+      // A request that is refused, or fails, goes on waiting until it is released.
+      if (outcome.kind !== 'busy') this.waiters.leave(id, key);
       return replaced === undefined ? outcome : { ...outcome, replacedLost: (await replaced) === 'lost' };
     } finally {
       this.asking.delete(id);
-      this.waiters.leave(id, key, true);
       if (ballot?.state === 'open') this.drop(ballot);
     }
   }
 
   /** Releases a lease for others, and has the request that replaces it wait behind them. A release that fails is repeated in the background. */
-  private async standBehind(ballot: Ballot, { key, id, mode }: AcquireRequest, waitedMs: number): Promise<AcquireOutcome> {
+  private async standBehind(ballot: Ballot, { mode }: AcquireRequest, waitedMs: number): Promise<AcquireOutcome> {
     const { tookMs } = this;
     this.ballots.delete(ballot.request.id);
     const replaced = await ballot.release({}, markOf(mode, waitedMs, patienceMs(tookMs))).catch(() => undefined);
-    const retryInMs = this.waiters.told(id, key) ? 0 : retryPause({ waitedMs, tookMs, leftMs: Infinity }, Math.random());
-    return { kind: 'busy', retryInMs, replacedLost: replaced === 'lost' };
-  }
-
-  /** Notes whether the request goes on waiting, which asks again at once when its turn has come meanwhile. Only a ballot that is held is kept. */
-  private answered({ key, id }: AcquireRequest, outcome: AcquireOutcome, ballot: Ballot): AcquireOutcome {
-    this.tookMs = ballot.tookMs;
-    if (ballot.state === 'held') this.waiters.served(key, this.clock.now());
-    else if (ballot.state === 'open') this.drop(ballot);
-    if (outcome.kind === 'busy') return this.waiters.told(id, key) ? { ...outcome, retryInMs: 0 } : outcome;
-    this.waiters.leave(id, key);
-    return outcome;
+    return { kind: 'busy', retryInMs: retryPause({ waitedMs, tookMs, leftMs: Infinity }, Math.random()), replacedLost: replaced === 'lost' };
   }
 
   private agree<A extends string>(what: string, key: string | undefined, ask: (node: RedlockNode) => Promise<A>, namesNobody = false): Promise<A> {

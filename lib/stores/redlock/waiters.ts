@@ -6,20 +6,13 @@
 
 /** What the waiting requests for one lock share. */
 interface Line {
-  /** In the order in which they came, each with what is known of it. */
-  readonly waiters: Map<string, Waiter>;
+  /** By id, in the order in which they came, the local instant at which each did. */
+  readonly since: Map<string, number>;
   /** The local instant at which one of them was granted the lock last. */
   servedAt: number;
   /** The nodes that called this process, and the local instant of the last call. */
   readonly called: Set<object>;
   calledAt: number;
-}
-
-interface Waiter {
-  readonly since: number;
-  /** Whether the request was told that it waits. Before that, a call for it is only noted in `wasCalled`. */
-  isTold: boolean;
-  wasCalled: boolean;
 }
 
 /** Calls that lie further apart than this, in ms, belong to different turns. */
@@ -31,34 +24,17 @@ export class Waiters {
 
   constructor(private readonly quorum: number) {}
 
-  get size(): number {
-    return [...this.lines.values()].reduce((sum, { waiters }) => sum + waiters.size, 0);
-  }
-
   /**
    * Notes a request that asks, and waits when it is refused. Returns for how long its process has waited for the lock: since the first
    * request came that still waits, or since one was granted the lock. So whoever was served stands behind all others, whatever else it
    * waits for.
    */
   ask(id: string, key: string, now: number): number {
-    const line = this.lines.get(key) ?? { waiters: new Map(), servedAt: -Infinity, called: new Set(), calledAt: -Infinity };
+    const line = this.lines.get(key) ?? { since: new Map(), servedAt: -Infinity, called: new Set(), calledAt: -Infinity };
     this.lines.set(key, line);
-    if (!line.waiters.has(id)) line.waiters.set(id, { since: now, isTold: false, wasCalled: false });
-    const [{ since }] = line.waiters.values() as Iterable<Waiter> as [Waiter];
-    return now - Math.max(since, line.servedAt);
-  }
-
-  /**
-   * Notes that the request is told now that it waits. True when its turn has come meanwhile: a node that refuses it may call it before
-   * the other nodes have answered.
-   */
-  told(id: string, key: string): boolean {
-    const waiter = this.lines.get(key)?.waiters.get(id);
-    if (waiter === undefined) return false;
-    const { wasCalled } = waiter;
-    waiter.isTold = true;
-    waiter.wasCalled = false;
-    return wasCalled;
+    if (!line.since.has(id)) line.since.set(id, now);
+    const [first] = line.since.values() as Iterable<number> as [number];
+    return now - Math.max(first, line.servedAt);
   }
 
   /** Notes that a request of this process was granted the lock. */
@@ -68,10 +44,9 @@ export class Waiters {
   }
 
   /** Removes a request that was granted or gave up. True when it waited and no other request of this process waits for its lock. */
-  leave(id: string, key: string, unlessTold = false): boolean {
+  leave(id: string, key: string): boolean {
     const line = this.lines.get(key);
-    if (line === undefined || (unlessTold && line.waiters.get(id)?.isTold === true)) return false;
-    if (!line.waiters.delete(id) || line.waiters.size > 0) return false;
+    if (line === undefined || !line.since.delete(id) || line.since.size > 0) return false;
     this.lines.delete(key);
     return true;
   }
@@ -85,12 +60,7 @@ export class Waiters {
     line.called.add(node);
     if (line.called.size < this.quorum) return [];
     line.called.clear();
-    const asking: string[] = [];
-    for (const [id, waiter] of line.waiters) {
-      if (waiter.isTold) asking.push(id);
-      else waiter.wasCalled = true;
-    }
-    return asking;
+    return [...line.since.keys()];
   }
 
   clear(): void {

@@ -270,6 +270,29 @@ describe('A message of the store', () => {
     expect(fleet.clock.now() - since).toBeLessThan(100);
   });
 
+  it('that comes before the process was told that it waits makes it ask once more as well: nodes call before all of them have answered', async () => {
+    const fleet = new Fleet();
+    const other = await fleet.process().locks.acquire('k');
+    const { locks, wire } = fleet.process();
+    wire.lostWakes.add('granted');
+    const { acquire } = wire;
+    const answer = gate();
+    wire.acquire = async (request) => {
+      const outcome = await acquire.call(wire, request);
+      await answer.promise;
+      return outcome;
+    };
+    const waiting = locks.acquire('k');
+    await fleet.clock.settle();
+    const { id } = (await fleet.store.inspect('k')).waiters[0]!;
+    await other.release();
+    fleet.wake({ kind: 'ask', key: 'k', id });
+    const since = fleet.clock.now();
+    answer.open();
+    await fleet.clock.runUntil(waiting);
+    expect(fleet.clock.now() - since).toBeLessThan(100);
+  });
+
   it('that comes while a grant of fixed length is renewed asks nothing: a Redlock takes a grant back that it does not find again at once', async () => {
     const fleet = new Fleet();
     const other = await fleet.process().locks.acquire('k');

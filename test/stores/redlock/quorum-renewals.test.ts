@@ -2,11 +2,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import type { RenewOutcome, RenewRequest } from '../../../lib/core/port/lock-store.js';
+import type { RenewOutcome } from '../../../lib/core/port/lock-store.js';
 import { renewByQuorum, type Ballot } from '../../../lib/stores/redlock/ballot.js';
 import { quorumOf } from '../../../lib/stores/redlock/quorum.js';
 import type { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';
-import type { RedlockStore } from '../../../lib/stores/redlock/redlock-store.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
 const LEASE_MS = 1_000;
@@ -17,34 +16,28 @@ type Word = 'has it' | 'lost it' | 'had it taken' | 'may have had it taken' | 'f
 async function renewal(words: readonly Word[], isTrusted = true, isTakenBack = false, takenOn = 0): Promise<{ kind: RenewOutcome['kind']; givenBack: number[] }> {
   const clock = new FakeClock();
   const givenBack: number[] = [];
-  const nodes = words.map((word, at) => ({
-    name: 'abcde'[at],
-    isUsable: true,
-    store: {
-      memoryOf: () => 'memory',
-      async renew([{ held }]: readonly [RenewRequest]): Promise<readonly RenewOutcome[]> {
-        if (held !== undefined) givenBack.push(at);
-        await delay(clock, word.endsWith(', late') ? LEASE_MS / 2 : 1);
-        if (word === 'fails' || held !== undefined) return [{ kind: 'unknown', cause: new LockStoreError('out of order', { nodes: [{ node: 'abcde'[at]!, reason: 'LOADING' }] }) }];
-        return [word.startsWith('has it') ? { kind: 'renewed', trustedUntil: clock.now() + LEASE_MS, contended: false } : { kind: 'lost' }];
-      },
-    },
-  })) as unknown as RedlockNode[];
-  const standings = words.map((word) => ({
-    mayHave: true, keeps: () => {}, given: () => {},
+  const nodes = words.map((_, at) => ({ name: 'abcde'[at], isUsable: true })) as unknown as RedlockNode[];
+  const answer = async (word: Word, at: number): Promise<RenewOutcome> => {
+    await delay(clock, word.endsWith(', late') ? LEASE_MS / 2 : 1);
+    if (word === 'fails') return { kind: 'unknown', cause: new LockStoreError('out of order', { nodes: [{ node: 'abcde'[at]!, reason: 'LOADING' }] }) };
+    return word.startsWith('has it') ? { kind: 'renewed', trustedUntil: clock.now() + LEASE_MS, contended: false } : { kind: 'lost' };
+  };
+  const standings = words.map((word, at) => ({
+    renew: () => answer(word, at),
+    give: () => (givenBack.push(at), answer('fails', at)),
     wasTaken: (): boolean => word.startsWith('had it taken'),
     mayBeTaken: (): boolean => word.includes('had it taken'),
   }));
   const ballot = {
-    key: 'k', id: 'p.1/1', state: 'held', request: { leaseMs: LEASE_MS }, trustedUntil: isTrusted ? Infinity : -Infinity, standings, takenOn,
+    key: 'k', state: 'held', request: { leaseMs: LEASE_MS }, trustedUntil: isTrusted ? Infinity : -Infinity, standings, takenOn,
+    redlock: { nodes, quorum: quorumOf(nodes.length), clock },
     lasts: () => {},
-    renewal: (leaseMs: number, held?: Ballot): Partial<RenewRequest> => ({ leaseMs, held }),
   } as unknown as Ballot;
-  const renewing = renewByQuorum([{ ballot, leaseMs: LEASE_MS }], { nodes, quorum: quorumOf(nodes.length), clock } as unknown as RedlockStore);
+  const renewing = renewByQuorum(ballot, LEASE_MS);
   if (isTakenBack) Object.assign(ballot, { state: 'over' });
-  const [outcome] = await clock.runUntil(renewing);
+  const { kind } = await clock.runUntil(renewing);
   await clock.advance(LEASE_MS);
-  return { kind: outcome!.kind, givenBack };
+  return { kind, givenBack };
 }
 
 describe('A renewal by quorum', () => {

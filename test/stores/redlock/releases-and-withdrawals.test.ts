@@ -20,8 +20,8 @@ beforeEach(async () => {
 });
 
 const sizes = (store: RedlockStore): number[] => {
-  const { ballots, waiters, asking } = store as unknown as Record<'ballots' | 'waiters' | 'asking', { size: number }>;
-  return [ballots.size, waiters.size, asking.size];
+  const { ballots, waiters, asking } = store as unknown as Record<'ballots' | 'asking', { size: number }> & { waiters: { lines: Map<string, { since: { size: number } }> } };
+  return [ballots.size, [...waiters.lines.values()].reduce((sum, { since }) => sum + since.size, 0), asking.size];
 };
 /** Takes the lock away on the first two masters alone. */
 const takenAwayOnTwo = async (): Promise<void> => {
@@ -229,11 +229,13 @@ describe('A request that is open', () => {
     expect(await redlock.runUntil(outcome)).toMatchObject({ kind: 'busy', replacedLost: false });
   });
 
-  it('and fails leaves nothing in memory', async () => {
+  it('and fails goes on waiting until it is released, and leaves nothing in memory then', async () => {
     one.stop();
     two.stop();
     await redlock.pass(500);
     await requests.failure(mine.store.acquire(requests.request('p.1', { queue: true })));
+    expect(sizes(mine.store)).toEqual([0, 1, 0]);
+    expect(await requests.release(mine, 'p.1')).toBe('lost');
     expect(sizes(mine.store)).toEqual([0, 0, 0]);
   });
 });

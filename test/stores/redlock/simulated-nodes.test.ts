@@ -126,7 +126,7 @@ describe('Nodes that remember nothing', () => {
     await redlock.pass(2_000);
     expect((await ask(member.store)).kind).toBe('granted');
     await redlock.pass(1_000);
-    expect(member.told.map(({ kind, level }) => `${kind}, ${level}`)).toEqual(['nodes forgot, warning', 'nodes vote, warning']);
+    expect(member.told.map(({ kind, level }) => `${kind}, ${level}`)).toEqual(['nodes forgot, warning', ...Array(3).fill('nodes vote, warning')]);
     expect(member.told[0]!.message).toMatch(/^Locks: 3 of 3 Redlock nodes .* No lock can be granted until then\./);
     expect(member.told[1]!.message).toMatch(/3 of 3 Redlock nodes do not remember what they granted/);
   });
@@ -240,9 +240,9 @@ describe('A lease', () => {
       await requests.release(member, mine);
       const outcome = await redlock.runUntil(asked);
       if (outcome.kind === 'busy') {
+        if (wakes.length > 0) overtaken++;
         await redlock.pass(20);
-        if (outcome.retryInMs === 0) overtaken++;
-        else expect(wakes).toContainEqual({ kind: 'ask', key: 'k', id: theirs });
+        expect(wakes.splice(0)).toContainEqual({ kind: 'ask', key: 'k', id: theirs });
         expect((await ask(other.store, request)).kind).toBe('granted');
       }
       await requests.release(other, theirs);

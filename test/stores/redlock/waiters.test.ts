@@ -8,7 +8,6 @@ describe('A process that waits', () => {
   it('asks when a quorum of nodes has called it, and not before', () => {
     const waiters = new Waiters(3);
     waiters.ask('p.1', 'k', 0);
-    waiters.told('p.1', 'k');
     expect([0, 1, 1, 0].map((at) => waiters.call('k', nodes[at]!, 10))).toEqual([[], [], [], []]);
     expect(waiters.call('k', nodes[4], 11)).toEqual(['p.1']);
     expect(waiters.call('k', nodes[2], 12)).toEqual([]);
@@ -17,20 +16,8 @@ describe('A process that waits', () => {
   it('does not add up calls of different turns', () => {
     const waiters = new Waiters(2);
     waiters.ask('p.1', 'k', 0);
-    waiters.told('p.1', 'k');
     expect(waiters.call('k', nodes[0], 0)).toEqual([]);
     expect(waiters.call('k', nodes[1], 5_000)).toEqual([]);
-  });
-
-  it('hears of a call that came before it was told that it waits, once', () => {
-    const waiters = new Waiters(2);
-    for (const id of ['p.1', 'p.2']) waiters.ask(id, 'k', 0);
-    expect(waiters.told('p.2', 'k')).toBe(false);
-    expect([waiters.call('k', nodes[0], 1), waiters.call('k', nodes[1], 2)]).toEqual([[], ['p.2']]);
-    expect([waiters.told('p.1', 'k'), waiters.told('p.1', 'k'), waiters.told('p.3', 'k')]).toEqual([true, false, false]);
-    expect([waiters.call('k', nodes[0], 3), waiters.call('k', nodes[1], 4)]).toEqual([[], ['p.1', 'p.2']]);
-    // It follows this call at once, so that the call is no news when it is refused again.
-    expect([waiters.told('p.1', 'k'), waiters.told('p.2', 'k')]).toEqual([false, false]);
   });
 
   it('has waited since the first of its requests came that wait, or since one of them was granted the lock', () => {
@@ -46,23 +33,12 @@ describe('A process that waits', () => {
     expect(waiters.ask('p.4', 'k', 1_200)).toBe(100);
   });
 
-  it('is forgotten when it failed before it was told that it waits, and not after that', () => {
-    const waiters = new Waiters(2);
-    waiters.ask('p.1', 'k', 0);
-    waiters.leave('p.1', 'k', true);
-    expect(waiters.size).toBe(0);
-    waiters.ask('p.1', 'k', 0);
-    waiters.told('p.1', 'k');
-    waiters.leave('p.1', 'k', true);
-    expect(waiters.size).toBe(1);
-  });
-
   it('leaves nothing behind, and the last one takes the mark away', () => {
     const waiters = new Waiters(2);
     waiters.ask('p.1', 'k', 0);
     waiters.ask('p.2', 'k', 0);
     expect([waiters.leave('p.1', 'k'), waiters.leave('p.1', 'k'), waiters.leave('p.2', 'k')]).toEqual([false, false, true]);
-    expect(waiters.size).toBe(0);
+    expect(Reflect.get(waiters, 'lines')).toEqual(new Map());
     expect(waiters.call('k', nodes[0], 0)).toEqual([]);
   });
 });
