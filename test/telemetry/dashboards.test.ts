@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import type { MeterProvider } from '@opentelemetry/api';
 import { NEVER } from 'rxjs';
+import ts from 'typescript';
 import { instrumentLocks } from '../../lib/telemetry/index.js';
 
 interface Target {
@@ -63,6 +64,27 @@ describe.each([
 it('The page of telemetry lists the instruments that are made', () => {
   const listed = [...page.matchAll(/^\| `(holdfast\.[\w.]+)` \| ([\w-]+(?: counter)?)/gm)].map(([, name, kind]) => [name, kind]);
   expect(new Map(listed as [string, string][])).toEqual(made);
+});
+
+/** What the compiler says of each text as a value of Grafana's type. The type has enums; a file of JSON has their texts. */
+function mistakesIn(texts: Readonly<Record<string, string>>): [file: string, mistake: string][] {
+  const begins = `
+    import type { Dashboard } from '@grafana/schema/dist/esm/raw/dashboard/x/Dashboard_types.gen';
+    type Json<T> = T extends string ? \`\${T}\` : T extends number ? number : T extends boolean ? boolean : { [K in keyof T]: Json<T[K]> };
+    export const dashboard: Json<Dashboard> = `;
+  const options = { strict: true, noEmit: true, skipLibCheck: true, types: [], lib: ['lib.es5.d.ts'], module: ts.ModuleKind.NodeNext };
+  const host = ts.createCompilerHost(options);
+  const { getSourceFile, fileExists } = host;
+  host.fileExists = (name) => name in texts || fileExists(name);
+  host.getSourceFile = (name, version, ...others) => (name in texts ? ts.createSourceFile(name, begins + texts[name], version) : getSourceFile(name, version, ...others));
+  const found = ts.getPreEmitDiagnostics(ts.createProgram(Object.keys(texts), options, host));
+  return found.map(({ file, messageText }) => [file?.fileName ?? '', ts.flattenDiagnosticMessageText(messageText, ' ')]);
+}
+
+it('The dashboard is one by the types of Grafana, by which one with a field that there is not is none', () => {
+  const json = readFileSync('dashboards/grafana.json', 'utf8');
+  const mistakes = mistakesIn({ 'dashboards/ours.ts': json, 'dashboards/broken.ts': json.replace('"gridPos"', '"gridPosition"') });
+  expect(mistakes).toEqual([['dashboards/broken.ts', expect.stringContaining(`'"gridPosition"' does not exist in type`)]]);
 });
 
 it('The dashboard has what Grafana asks for, and no panel lies on another', () => {
