@@ -32,7 +32,10 @@ describe.each<ClientPackage>(['ioredis', 'redis'])('A process that is late at ev
   ])(`connects with ${client} to %s at the first try`, async (_, lateMs, target) => {
     const connections = (await connectTo(target(), client))(500, systemClock);
     const problems: string[] = [];
-    connections.commands.onError(({ message }) => problems.push(message));
+    connections.commands.onError(({ message }) => {
+      problems.push(message);
+      connections.close();
+    });
     await lateAtEachTurn(lateMs, connections.commands.start()).catch(() => undefined);
     connections.close();
     expect(problems).toEqual([]);
