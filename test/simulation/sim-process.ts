@@ -47,10 +47,12 @@ export class SimProcess {
   ) {
     this.startAt = random.between(1_000, 100_000);
     this.bootedMs = random.between(0, 1e9);
+    // A machine that sleeps reads no clock. A judge that looks at a lease there meanwhile sees the instant at which it fell asleep.
+    const awake = (): number => this.asleepSince ?? time.now;
     this.clock = {
-      now: () => this.startAt + ((this.asleepSince ?? time.now) - this.sleptMs) * (1 + drift),
-      wallNow: () => 1_790_000_000_000 + this.wallStepMs + time.now * (1 + drift),
-      uptimeMs: () => this.bootedMs + this.startAt + time.now * (1 + drift),
+      now: () => this.startAt + (awake() - this.sleptMs) * (1 + drift),
+      wallNow: () => 1_790_000_000_000 + this.wallStepMs + awake() * (1 + drift),
+      uptimeMs: () => this.bootedMs + this.startAt + awake() * (1 + drift),
       setTimer: (callback, delayMs) => this.setTimer(callback, delayMs),
       clearTimer: (timer) => {
         this.timers.delete(timer as ProcessTimer);
