@@ -29,6 +29,7 @@ const list = [
   // One round trip
   ['a result before its release leaves', wire('bundles'), 'if (this.open.length === 0) this.runner', 'if (this.open.length >= 0) this.runner', 'a process that exits behind a result keeps the lock', 'test/stores/redis/unawaited-releases'],
   ['a result before node-redis writes', wire('node-redis'), 'login })), true);', 'login })), false);', 'the same by node-redis', 'test/stores/redis/unawaited-releases'],
+  ['a socket that asks to wait', wire('node-redis'), 'highWaterMark: MOST_IN_A_TURN,', 'highWaterMark: 0 * MOST_IN_A_TURN || undefined,', 'the same, when more was sent in one turn than a socket takes at once', 'test/stores/redis/unawaited-releases'],
   ['a release that its server may not know', redis('releases'), 'if (keys.every((key) => this.runBy.has(server.keys.spotOf(key).source)))', 'if (keys.every((key) => this.runBy.has(server.keys.spotOf(key).source) || true))', 'the first call on a server that exits behind its result keeps the lock', 'test/stores/redis/releases'],
   ['an acquire overtakes a release', wire('bundles'), 'if (each.mustPrecede(request)) return this.addAfterAll', 'if (each.mustPrecede(request) && (false as boolean)) return this.addAfterAll', 'a process is refused the lock that it gave back', 'test/stores/redis/bundled-calls'],
   ['releases on their way without a bound', core('hold/work'), 'host.unansweredReleases >= MAX_UNANSWERED_RELEASES', '(false as boolean)', 'the memory of a loop grows without end', 'test/core/hold/await-release'],

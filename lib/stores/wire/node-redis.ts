@@ -98,6 +98,12 @@ class NodeRedis implements Client {
   }
 }
 
+/**
+ * How much is given to the socket in one turn of the event loop, in bytes. Behind so much the client keeps commands until the network has
+ * taken what came before, so that they would not be written yet when a call with `awaitRelease: false` is over.
+ */
+const MOST_IN_A_TURN = 2 ** 30;
+
 /** The options of the client of one connection: what the user may not change comes last. */
 function optionsFor({ socket, ...given }: ClientOptions, { address, login }: Making, signal: AbortSignal): ClientOptions {
   return {
@@ -126,6 +132,7 @@ function optionsFor({ socket, ...given }: ClientOptions, { address, login }: Mak
       reconnectStrategy: false,
       connectTimeout: Math.min(socket?.connectTimeout || Infinity, CLIENT_CONNECTS_WITHIN_MS),
       socketTimeout: undefined,
+      highWaterMark: MOST_IN_A_TURN,
       signal,
     },
   };

@@ -15,6 +15,8 @@ import { startVoters } from '../../support/redlock-store.js';
 
 const CLIENTS: readonly ClientPackage[] = ['ioredis', 'redis'];
 const KEYS = Array.from({ length: 20 }, (_, n) => `k:${n}`);
+/** The releases of so many calls are some 200 kB, of which a socket of Node takes 16 to 64 before it asks to wait. */
+const MANY = 900;
 /** So many loops run at a time, and each takes so many locks one after another. */
 const [LOOPS, LOCKS] = [20, 1_000];
 
@@ -44,6 +46,13 @@ describe.each(CLIENTS)('A call that does not wait for its release, by %s', (clie
       await eventually(async () => expect(await lockKeysOn(servers())).toEqual([]), 10_000);
     }
   });
+
+  it('leaves very many locks free as well, whose releases are more than a socket takes at once', async () => {
+    const process = await startWorker({ redis: redis.url, client });
+    void process.ask('exits', { keys: Array.from({ length: MANY }, (_, n) => `${'k'.repeat(100)}${n}`) }).catch(() => {});
+    expect((await process.exited).code).toBe(0);
+    await eventually(async () => expect(await lockKeysOn([redis])).toEqual([]), 10_000);
+  }, 60_000);
 
   async function open() {
     const store = await openRedisStore(redis.url, `p-${client}`, { connection: connectBy(redis.url, client) });
