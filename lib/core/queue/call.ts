@@ -136,6 +136,12 @@ export class Call extends Appointment implements AbortListener, Surroundings {
     });
   }
 
+  /** From now on it waits in another queue of its lock. */
+  moveTo(queue: CallKeeper): void {
+    this.keeper = queue;
+    this.arrival = 0;
+  }
+
   /** From now on its queue hears when the time of this call is over, or its signal aborts. */
   startWaiting(): void {
     const { host: { schedule }, until, options: { waitMs, signal } } = this;

@@ -87,6 +87,14 @@ export class KeyQueue implements CallKeeper, Entry<KeyQueue>, LeaseKeeper, Reque
     if (this.requests.at(-1)?.asker !== call) call.tellWaiting();
   }
 
+  /** Takes over a call that waits in the line of another queue of its lock. */
+  private takeOver(call: Call, from: CallLine): void {
+    from.remove(call);
+    call.moveTo(this);
+    this.line.add(call);
+    this.pump();
+  }
+
   leaseOf(id: string): StoreLease | undefined {
     return this.lease?.id === id ? this.lease : this.earlier.find((lease) => lease.id === id);
   }
@@ -175,10 +183,15 @@ export class KeyQueue implements CallKeeper, Entry<KeyQueue>, LeaseKeeper, Reque
     this.pump();
   }
 
-  /** The request was not granted at once: calls with waitMs 0 are rejected, the others begin to wait. */
+  /**
+   * The request was not granted at once: calls with waitMs 0 are rejected, the others begin to wait. Readers behind a writer that waits get
+   * places of their own in the store's queue, so that they enter with the readers of other processes that wait as long as they do.
+   */
   requestDelayed(request: StoreRequest): void {
     for (const call of this.line.all()) if (call.options.waitMs === 0) call.giveUp(refusedAtOnce(request, call));
     request.asker.tellWaiting();
+    if (request.mode === 'read' || this.line.first !== request.asker) return;
+    for (const call of this.line.all()) if (call.options.mode === 'read') this.host.queueFor(call).takeOver(call, this.line);
   }
 
   /**

@@ -95,6 +95,29 @@ describe('The callers of one process', () => {
       expect(order.slice(writerAt)).toEqual(['the writer elsewhere', 'a late reader']);
     });
 
+    it('enter with the phase though a writer of their own process came before them, while its first reader was let in', async () => {
+      const fleet = new Fleet();
+      const order: string[] = [];
+      const calls: Promise<unknown>[] = [];
+      const [here, there, elsewhere] = [fleet.process(), fleet.process(), fleet.process()].map(({ locks }) => locks) as [LockService, LockService, LockService];
+      const call = (locks: LockService, name: string, mode: 'read' | 'write'): void => {
+        const work = (): Promise<void> => new Promise((resolve) => {
+          order.push(name);
+          fleet.clock.setTimer(resolve, 100);
+        });
+        calls.push(locks.withLock('k', { mode }, work));
+      };
+      call(here, 'reader 1', 'read');
+      call(here, 'the writer here', 'write');
+      call(here, 'reader 2', 'read');
+      call(elsewhere, 'the writer elsewhere', 'write');
+      call(there, 'reader 3', 'read');
+      await fleet.clock.runUntil(Promise.all(calls));
+      expect(order.slice(0, 2)).toEqual(['reader 1', 'the writer elsewhere']);
+      expect(order.slice(2, 4).sort()).toEqual(['reader 2', 'reader 3']);
+      expect(order[4]).toBe('the writer here');
+    });
+
     it('wait behind a writer of their process that came before them, when the lock was free', async () => {
       const { fleet, locks } = alone();
       const order: string[] = [];
