@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
+import { FORMAT_VERSION } from '../../lib/stores/wire/redis-keys.js';
 import { anchorsOf, linksOf, prose, REPOSITORY } from './links.js';
 
 const DOCS = readdirSync('docs', { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.md'));
@@ -28,6 +29,10 @@ describe('The docs', () => {
   it.each(PAGES)('name in %s only files that are there', (page) => {
     const named = [...textOf(page).matchAll(/(?<![\w/.-])(?:test|lib|scripts|sample-app)\/[\w./-]+\.(?:ts|mjs|lua|md)\b/g)].map(([file]) => file);
     expect(named.filter((file) => !existsSync(file))).toEqual([]);
+  });
+
+  it('name in the changelog the wire format that processes really have', () => {
+    expect(textOf('CHANGELOG.md')).toContain(`Its wire format is number ${FORMAT_VERSION};`);
   });
 
   it('say which file of the core answers which question, and what to look for in it', () => {
