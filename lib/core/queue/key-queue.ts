@@ -188,10 +188,12 @@ export class KeyQueue implements CallKeeper, Entry<KeyQueue>, LeaseKeeper, Reque
    * places of their own in the store's queue, so that they enter with the readers of other processes that wait as long as they do.
    */
   requestDelayed(request: StoreRequest): void {
-    for (const call of this.line.all()) if (call.options.waitMs === 0) call.giveUp(refusedAtOnce(request, call));
+    const writerWaits = request.mode === 'write' && this.line.first === request.asker;
+    for (const call of this.line.all()) {
+      if (call.options.waitMs === 0) call.giveUp(refusedAtOnce(request, call));
+      else if (writerWaits && call.options.mode === 'read') this.host.queueFor(call).takeOver(call, this.line);
+    }
     request.asker.tellWaiting();
-    if (request.mode === 'read' || this.line.first !== request.asker) return;
-    for (const call of this.line.all()) if (call.options.mode === 'read') this.host.queueFor(call).takeOver(call, this.line);
   }
 
   /**

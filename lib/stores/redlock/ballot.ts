@@ -317,7 +317,8 @@ class Standing extends ScriptRequest {
 
   /**
    * Takes the ballot back if it stands on the node. While its vote is out nothing is sent, because most of the last votes are refusals too.
-   * Where it was granted there is no mark of it yet: without one, two who split the votes would be called by less than a quorum for ever.
+   * A node that granted the ballot has no mark of this process yet, so the release leaves one there: without it, two processes that split the
+   * votes would each be called by less than a quorum for ever.
    */
   takeBack(): void {
     if (this.mayHave && (this.end !== undefined || this.lateUntil !== undefined)) this.leave(() => {});

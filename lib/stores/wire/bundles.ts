@@ -22,7 +22,7 @@ export abstract class ScriptRequest implements Errand {
   deadline = 0;
   index = -1;
   readonly redisKey: string;
-  /** By default its answer is waited for as long as that of any command. */
+  /** For how long the answer is waited for, in ms; undefined: for as long as that of any command. */
   timeoutMs: number | undefined = undefined;
 
   constructor(
@@ -56,7 +56,7 @@ export abstract class ScriptRequest implements Errand {
     return asSource ? to.eval(source, words.length - 1, ...words) : to.evalsha(sha1, words.length - 1, ...words);
   }
 
-  /** Adds what the script is given of it, as it stands at the moment of sending. */
+  /** Adds the Redis keys and the argument of this request, as they stand at the moment of sending. */
   abstract addTo(keys: ScriptArgument[], args: ScriptArgument[]): void;
   /** Called with its reply, or its part of that. When it throws, {@link failed} is called with the error. */
   abstract answered(reply: ScriptReply): void;

@@ -161,21 +161,6 @@ describe('The callers of a process that take turns on permits', () => {
     expect(fleet.store.size).toBe(0);
   });
 
-  it('let timers and sockets in between them, after 64 of them at the latest', async () => {
-    const { fleet, locks } = alone();
-    let [served, seen, most] = [0, 0, 0];
-    const look = (): void => {
-      most = Math.max(most, served - seen);
-      seen = served;
-      if (served < 1_000) setImmediate(look);
-    };
-    const calls = many(1_000, () => locks.withLock('k', { permits: 2, waitMs: Infinity }, async () => void (served += 1)));
-    setImmediate(look);
-    await fleet.clock.runUntil(Promise.all(calls));
-    expect(most).toBeLessThanOrEqual(64 + 2);
-    expect(fleet.store.size).toBe(0);
-  });
-
   it('have a fence above that of a process which was granted the permit of a lease that ended while this one was blocked', async () => {
     const fleet = new Fleet();
     const [here, there] = [fleet.process().locks, fleet.process().locks];

@@ -250,41 +250,25 @@ describe('A message of the store', () => {
     expect(await lease.verify()).toBe(true);
   });
 
-  it('that comes while the store is being asked makes the process ask once more, because the answer may be older', async () => {
+  it.each([
+    ['while the store is asked again', true],
+    ['before the process was told that it waits: nodes call before all of them have answered', false],
+  ])('that comes %s makes it ask once more', async (_, wasTold) => {
     const fleet = new Fleet();
     const other = await fleet.process().locks.acquire('k');
     const { locks, wire } = fleet.process();
     wire.lostWakes.add('granted');
+    const answer = gate();
+    const keepBack = (): unknown => answering(wire, (_n, ask) => ask().then((outcome) => answer.promise.then(() => outcome)));
+    if (!wasTold) keepBack();
     const waiting = locks.acquire('k');
     await fleet.clock.settle();
     const { id } = (await fleet.store.inspect('k')).waiters[0]!;
-    const answer = gate();
-    answering(wire, (_, ask) => ask().then((outcome) => answer.promise.then(() => outcome)));
-    fleet.wake({ kind: 'ask', key: 'k', id });
-    await fleet.clock.settle();
-    await other.release();
-    fleet.wake({ kind: 'ask', key: 'k', id });
-    const since = fleet.clock.now();
-    answer.open();
-    await fleet.clock.runUntil(waiting);
-    expect(fleet.clock.now() - since).toBeLessThan(100);
-  });
-
-  it('that comes before the process was told that it waits makes it ask once more as well: nodes call before all of them have answered', async () => {
-    const fleet = new Fleet();
-    const other = await fleet.process().locks.acquire('k');
-    const { locks, wire } = fleet.process();
-    wire.lostWakes.add('granted');
-    const { acquire } = wire;
-    const answer = gate();
-    wire.acquire = async (request) => {
-      const outcome = await acquire.call(wire, request);
-      await answer.promise;
-      return outcome;
-    };
-    const waiting = locks.acquire('k');
-    await fleet.clock.settle();
-    const { id } = (await fleet.store.inspect('k')).waiters[0]!;
+    if (wasTold) {
+      keepBack();
+      fleet.wake({ kind: 'ask', key: 'k', id });
+      await fleet.clock.settle();
+    }
     await other.release();
     fleet.wake({ kind: 'ask', key: 'k', id });
     const since = fleet.clock.now();
