@@ -95,7 +95,7 @@ const names: NamesOf<LockModuleOptions> = {
   strictOverrides: flag,
 };
 const OF = 'LockModule options';
-const OPTIONS: OptionList = { names, example: '{ redis: process.env.REDIS_URL }', of: OF };
+export const OPTIONS: OptionList = { names, example: '{ redis: process.env.REDIS_URL }', of: OF };
 /** The options that have a meaning for a module that has only a route and keeps no locks itself. */
 const OF_A_ROUTE: readonly string[] = ['route', 'embedded', 'describeHolders', 'strictOverrides', 'profiles'];
 

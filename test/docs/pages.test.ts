@@ -1,7 +1,12 @@
+/** The pages of the docs, and the workflow that publishes what they say is tested. */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
+import type { LockModuleExtras } from '../../lib/index.js';
+import { OPTIONS } from '../../lib/nest/lock-module-options.js';
+import { LOCKED_OPTIONS } from '../../lib/nest/locked.decorator.js';
 import { FORMAT_VERSION } from '../../lib/stores/wire/redis-keys.js';
+import { IOREDIS_VERSIONS } from '../package/peers.js';
 import { anchorsOf, linksOf, prose, REPOSITORY } from './links.js';
 
 const DOCS = readdirSync('docs', { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.md'));
@@ -48,8 +53,40 @@ describe('The docs', () => {
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   });
 
+  it('have a row for every option on the page of options, and for no other', () => {
+    const options = { ...LOCKED_OPTIONS.names, ...OPTIONS.names, ...({ name: true, isGlobal: true } satisfies Record<keyof LockModuleExtras, true>) };
+    const rows = [...textOf('docs/options.md').matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name!);
+    expect(rows.sort()).toEqual(Object.keys(options).sort());
+  });
+
   it('are all found from their index', () => {
     const found = linksOf('docs/README.md', textOf('docs/README.md')).map(({ file }) => local(file));
     expect(DOCS.filter((name) => name !== 'README.md' && !found.includes(`docs/${name}`))).toEqual([]);
+  });
+});
+
+interface Manifest {
+  readonly engines: { readonly node: string };
+  readonly devDependencies: { readonly ioredis: string };
+}
+
+const workflow = readFileSync('.github/workflows/ci.yml', 'utf8');
+const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as Manifest;
+
+/** The values of a list or of a property in the workflow, written in quotes. */
+function quoted(pattern: RegExp): string[] {
+  return [...workflow.matchAll(pattern)].flatMap(([, values = '']) => [...values.matchAll(/'([^']+)'/g)].map(([, value]) => value!));
+}
+
+describe('The public CI', () => {
+  it('runs .ci/run on the lowest version of each Node that the package allows', () => {
+    const lowest = manifest.engines.node.split('||').map((range) => range.replace(/[\s^>=]/g, '').replace(/\.0$/, ''));
+    expect(quoted(/^\s+node: (\[.*\])$/gm)).toEqual(expect.arrayContaining(lowest));
+    expect(workflow).toMatch(/run: \.ci\/run\n\s+env:\n\s+HOLDFAST_IOREDIS: \$\{\{ matrix\.ioredis \}\}/);
+  });
+
+  it('runs it on the lowest and the highest ioredis of each major', () => {
+    const run = [manifest.devDependencies.ioredis, ...quoted(/ioredis: ('[^']+')/g)];
+    expect(run).toEqual(expect.arrayContaining([...IOREDIS_VERSIONS]));
   });
 });

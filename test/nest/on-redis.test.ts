@@ -1,14 +1,15 @@
+import { hostname } from 'node:os';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Inject, Injectable, Logger, type ModuleMetadata } from '@nestjs/common';
 import { LazyModuleLoader } from '@nestjs/core';
 import type { Redis } from 'ioredis';
-import { InjectLocks, Leader, Locked, LockModule, LockService, LockUsageError, type Lease, type LockModuleOptions } from '../../lib/index.js';
+import { InjectLocks, Leader, type Lease, Locked, LockModule, type LockModuleOptions, LockService, LockTimeoutError, LockUsageError } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { freePort } from '../support/free-port.js';
 import { startMasters, startRedis } from '../support/redis-server.js';
 import { admitAll } from '../support/redlock-store.js';
 import { forAll } from '../support/started.js';
-import { startAlone } from './application.js';
+import { Gate, startAlone, until } from './application.js';
 
 const redis = forAll(startRedis);
 afterEach(() => void jest.restoreAllMocks());
@@ -187,5 +188,44 @@ describe('An application', () => {
       for (const spy of spies) spy.mockRestore();
       await redis.stop();
     }
+  });
+});
+
+@Injectable()
+class OrderService {
+  readonly gate = new Gate();
+  working = false;
+
+  @Locked('order:<0>')
+  async pay(_id: string): Promise<void> {
+    this.working = true;
+    await this.gate.opened;
+  }
+
+  @Locked('order:<0>', { waitMs: 100 })
+  async ship(_id: string): Promise<void> {}
+}
+
+describe('A locked method that waited in vain', () => {
+  it('says which method of which process holds the lock, since when, and who called', async () => {
+    const startOrders = async () => (await startAlone({ imports: [LockModule.forRoot({ redis: redis.url })], providers: [OrderService] })).get(OrderService);
+    const [orders, ofOther] = await Promise.all([startOrders(), startOrders()]);
+    const since = Date.now();
+    const paying = orders.pay('1');
+    await until(() => orders.working);
+    const latest = Date.now();
+    async function shipTheOrder(): Promise<void> {
+      await ofOther.ship('1');
+    }
+    const error: unknown = await shipTheOrder().catch((reason: unknown) => reason);
+    orders.gate.release();
+    await paying;
+    if (!(error instanceof LockTimeoutError)) throw new Error(`expected a LockTimeoutError, got ${String(error)}`);
+    expect(error.holders).toMatchObject([{ label: 'OrderService.pay', pid: process.pid, isHere: false }]);
+    // The fence is the time of the server, of which the whole milliseconds are told.
+    expect(Number(error.holders[0]?.since)).toBeGreaterThanOrEqual(since);
+    expect(Number(error.holders[0]?.since)).toBeLessThanOrEqual(latest);
+    expect(error.message).toContain(`Held by OrderService.pay in ${hostname().replace(/[^A-Za-z0-9-]/g, '-').slice(-16)}, pid ${process.pid} since 20`);
+    expect(error.stack).toMatch(/at (async )?shipTheOrder /);
   });
 });

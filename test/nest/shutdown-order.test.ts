@@ -1,9 +1,10 @@
 /** What other parts of the application may wait for in their own hooks, while Nest has not called those of the lock module yet. */
+import { once } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { Inject, Injectable, Module, type BeforeApplicationShutdown, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Controller, Get, Inject, Injectable, Module, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { LazyModuleLoader } from '@nestjs/core';
-import { Leader, LockClosedError, LockModule, LockService, type Lease } from '../../lib/index.js';
-import { startApp } from './application.js';
+import { Leader, type Lease, LockClosedError, Locked, LockModule, LockService } from '../../lib/index.js';
+import { startApp, until } from './application.js';
 
 /** Resolves when the signal of the lease aborts. */
 function aborted({ signal }: Lease): Promise<void> {
@@ -151,4 +152,25 @@ describe('A hook that runs when the application shuts down', () => {
     await app.close();
     expect(ended).toEqual(['reports']);
   });
+});
+
+it('a handler that goes on beyond the grace is told while the server still drains, so the application can close', async () => {
+  @Controller()
+  class Endless {
+    constructor(readonly locks: LockService) {}
+
+    @Get('endless')
+    @Locked('endless', { onLost: 'ignore' })
+    async run(): Promise<string> {
+      const signal = this.locks.currentLease()?.signal;
+      if (signal) await once(signal, 'abort');
+      return 'told';
+    }
+  }
+  const app = await startApp({ controllers: [Endless] }, LockModule.forRoot({ embedded: true, shutdownGraceMs: 50 }));
+  await app.listen(0, '127.0.0.1');
+  const answer = fetch(`${await app.getUrl()}/endless`).then((response) => response.text());
+  await until(() => app.get(LockService).isLocked('endless'), 'the lock');
+  await app.close();
+  expect(await answer).toBe('told');
 });

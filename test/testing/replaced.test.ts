@@ -4,6 +4,8 @@ import { type DynamicModule, Injectable } from '@nestjs/common';
 import { Test, type TestingModule, type TestingModuleBuilder } from '@nestjs/testing';
 import { Leader, type Lease, Locked, LockModule, LockService, LockStoreError, LockTimeoutError, LockUsageError } from 'nestjs-holdfast';
 import { TestLocks } from 'nestjs-holdfast/testing';
+import { testModule } from '../docs/class-made-with-new.js';
+import { ShipmentService } from '../docs/fence-and-signal.js';
 
 const unreachable = 'redis://127.0.0.1:1';
 
@@ -149,5 +151,21 @@ describe('an application whose locks need replicas', () => {
     await expect(payments.refund('1')).rejects.toThrow(LockTimeoutError);
     await test.free('refund:1');
     expect(await payments.refund('1')).toBe('refunded 1');
+  });
+});
+
+describe('An object made with new', () => {
+  it('refuses its locked methods, because it has no lock module', async () => {
+    await expect(new ShipmentService(new TestLocks().locks).ship('1')).rejects.toThrow(LockUsageError);
+  });
+
+  it('locks when a factory of a test module made it and the module was initialized', async () => {
+    const locks = new TestLocks();
+    const module = await testModule(locks);
+    const shipments = module.get(ShipmentService);
+    expect(await shipments.ship('1')).toMatch(/^order 1 shipped under fence \d+$/);
+    await locks.busy('order:1');
+    await expect(shipments.ship('1')).rejects.toThrow(LockTimeoutError);
+    await module.close();
   });
 });
