@@ -124,7 +124,7 @@ export class Acting {
     const until = this.has('ended leases come back') ? this.now + COMMAND_TIMEOUT_MS : Math.min(trustedUntil, this.now + COMMAND_TIMEOUT_MS);
     this.post('bring back', id, bringBackCall(KEYS, {
       id, mode, notAfter: this.before(until) || LONG_AGO, leaseMs: this.rules.leaseMs, fence, fences: 1, minHoldMs: Math.max(0, minHoldUntil - this.now), graceMs: 0,
-      recoveryMs: this.rules.recoveryMs, known: memory, owner,
+      recoveryMs: this.rules.recoveryMs, knownBy: memory, owner,
     }));
   }
 

@@ -176,7 +176,7 @@ export class Voting {
     const [keys, args]: [string[], (string | number)[]] = [[], []];
     addBringBack(keys, args, NODE_KEYS, {
       id: ballot, mode: 'write', notAfter: this.now + this.rules.leaseMs + AHEAD, leaseMs: this.rules.leaseMs, fence, fences: 1, minHoldMs: 0, graceMs: 0,
-      recoveryMs: UNTIL_TOLD_MS, known: '-', ticketId: undefined, owner: undefined, label: undefined,
+      recoveryMs: UNTIL_TOLD_MS, knownBy: '-', ticketId: undefined, owner: undefined, label: undefined,
     });
     this.post(node, 'raise fence', ballot, { script: bringBack, keys, args });
   }

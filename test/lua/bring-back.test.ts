@@ -42,7 +42,7 @@ describe('bring-back.lua', () => {
 
   it('tells a holder that it lost what the memory that knew it still has and does not find', async () => {
     const lock = lua.lock('bb3');
-    expect(await bringBack(lock, 'p.1', { fence: 70, known: await lock.memory(10_000) })).toBe(0);
+    expect(await bringBack(lock, 'p.1', { fence: 70, knownBy: await lock.memory(10_000) })).toBe(0);
     expect(await lock.inspect()).toEqual(['', 0]);
   });
 
@@ -51,7 +51,7 @@ describe('bring-back.lua', () => {
     const known = await lock.memory();
     // A memory is named after the millisecond from which it counts.
     await lua.past(await lua.now());
-    expect(await bringBack(lock, 'p.1', { fence: (await lock.lastFence()) + 5, known })).toBe(1);
+    expect(await bringBack(lock, 'p.1', { fence: (await lock.lastFence()) + 5, knownBy: known })).toBe(1);
     expect(await lock.memory(10_000)).not.toBe(known);
   });
 

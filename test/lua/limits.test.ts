@@ -26,7 +26,7 @@ describe('A limit of the wire format', () => {
     ['limits', 'FIRST_LEASE_MS', FIRST_LEASE_MS],
     ['limits', 'MAX_HOLDS_OF_OWNER', MAX_HOLDS_OF_OWNER],
     ['limits', 'USUAL_LEASE_MS', USUAL_LEASE_MS],
-    ['next-fence', 'HIGHEST_FLOOR', highestFloor()],
+    ['limits', 'HIGHEST_FLOOR', highestFloor()],
     ['memory', 'NO_SERVER', NO_SERVER],
   ])('is the same in shared/%s.lua and in TypeScript: %s', (file, name, value) => {
     expect(inLua(file, name)).toBe(String(value));

@@ -106,9 +106,9 @@ describe('A server that forgot permits', () => {
   it('brings none back beyond their number once it grants again', async () => {
     const lock = lua.lock('late');
     for (const id of ['p.1', 'p.2']) await lock.acquire(id, { permits: 2 });
-    expect(await bringBack(lock, 'late.1', { fence: 70, recoveryMs: 0, known: 'another' })).toBe(0);
+    expect(await bringBack(lock, 'late.1', { fence: 70, recoveryMs: 0, knownBy: 'another' })).toBe(0);
     await lock.release('p.1');
-    expect(await bringBack(lock, 'late.1', { fence: 70, recoveryMs: 0, known: 'another' })).toBe(1);
+    expect(await bringBack(lock, 'late.1', { fence: 70, recoveryMs: 0, knownBy: 'another' })).toBe(1);
   });
 
   it('gives the lock to the newer fence where the numbers differ, or one has no permit', async () => {

@@ -33,7 +33,7 @@ describe('a request of format version 3', () => {
     ['recall', scripts.recallCall({ keys: [{ fenceKey: 'F' }, { fenceKey: 'G' }] }, { process: 'p', recoveryMs: 900, groups: [{ floor: 70, holds: true }, { floor: 0, holds: false }] }), 'F G', ['p', 900, 70, 1, 0, 0]],
     [
       'bring-back',
-      scripts.bringBackCall(on, { ...named, id: 'p.1', mode: 'write', notAfter: 80, leaseMs: 700, fence: 69, fences: 2, minHoldMs: 0, graceMs: 400, recoveryMs: 900, known, ticketId: 'o.=t' }),
+      scripts.bringBackCall(on, { ...named, id: 'p.1', mode: 'write', notAfter: 80, leaseMs: 700, fence: 69, fences: 2, minHoldMs: 0, graceMs: 400, recoveryMs: 900, knownBy: known, ticketId: 'o.=t' }),
       'L Q F', ['p.1', `w 80 700 69 2 0 400 900 ${known} o.=t`, 'saga%207 %2D'],
     ],
     ['inspect', scripts.inspectCall(on), 'L Q', []],

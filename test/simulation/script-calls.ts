@@ -118,7 +118,7 @@ export class ScriptCalls {
     return {
       id: this.anId(), mode: this.mode(), notAfter: random.pick([nowMs, nowMs, nowMs + 9_000, nowMs - 1]), leaseMs: random.pick([150, 30_000]),
       fence: random.pick([nowUs, nowUs - 9_000_000, this.fenceOf(on.lockKey) ?? nowUs]), fences: random.pick([1, 16]), minHoldMs: random.pick([0, 0, 1_200]),
-      graceMs: random.pick([0, 0, 700]), recoveryMs, known: random.pick([undefined, known]), owner: random.pick([undefined, 'saga:1']), label: 'Orders.pay',
+      graceMs: random.pick([0, 0, 700]), recoveryMs, knownBy: random.pick([undefined, known]), owner: random.pick([undefined, 'saga:1']), label: 'Orders.pay',
     };
   }
 

@@ -82,7 +82,7 @@ export class NodeScripts {
   async bringBack(key: string, id: string, fence: number, fences = 1): Promise<Reply> {
     const [redisKeys, args]: [string[], ScriptArgument[]] = [[], []];
     addBringBack(redisKeys, args, this.keys.spotOf(key), {
-      id, mode: 'write', notAfter: NEVER, leaseMs: 5_000, fence, fences, minHoldMs: 0, graceMs: 0, recoveryMs: UNTIL_TOLD_MS, known: '-',
+      id, mode: 'write', notAfter: NEVER, leaseMs: 5_000, fence, fences, minHoldMs: 0, graceMs: 0, recoveryMs: UNTIL_TOLD_MS, knownBy: '-',
       ticketId: undefined, owner: undefined, label: undefined,
     });
     return ((await this.run({ script: bringBack, keys: redisKeys, args })) as Reply).slice(1);

@@ -173,7 +173,7 @@ export class Renewals {
     const minHoldMs = Math.max(0, Math.ceil(minHoldUntil - now));
     return {
       id, ...sharing(held), notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, graceMs,
-      recoveryMs, known: memory, ticketId, label,
+      recoveryMs, knownBy: memory, ticketId, label,
     };
   }
 

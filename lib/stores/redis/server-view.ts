@@ -45,7 +45,7 @@ export function serverView(options: RedisStoreOptions, connections: Connections,
  */
 const FURTHEST_AHEAD_MS = 86_400_000;
 
-/** The year 2112 in µs, as in next-fence.lua. A greater number comes from no clock, and would use up the integers of a double. */
+/** The year 2112 in µs, as in limits.lua. A greater number comes from no clock, and would use up the integers of a double. */
 const HIGHEST_FLOOR = 2 ** 52;
 
 /**

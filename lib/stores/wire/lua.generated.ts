@@ -25,37 +25,6 @@ export interface BuiltCall {
 /** For how long the key of a lock is kept after its last lease, in ms (shared/limits.lua). */
 const LOCK_GRACE_MS = 1000;
 
-const sharedCloseLock = `local function writeLock(lock)
-  if #lock.holders == 0 then
-    redis.call('DEL', lock.lockKey)
-    return
-  end
-  local text = formatLock(lock)
-  if text ~= lock.text then
-    if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
-    redis.call('SET', lock.lockKey, text, 'PX', keepMsOf(lock, lock.queued and WAITER_LEASE_MS))
-  elseif lock.queue and lock.queue.isKept and lastEnd(lock) - lock.now < WAITER_LEASE_MS then
-    redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
-  end
-end
-local function tell(lock)
-  if #lock.told == 0 then return end
-  local key = string.match(lock.lockKey, '}:l:(.*)$')
-  local contended = lock.queued and 1 or 0
-  for _, news in ipairs(lock.told) do
-    local id, text, mode = news[1], news[2], news[3]
-    if type(text) == 'table' then
-      local ending = leaseEnd(text)
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, ending, ending - lock.now, contended)
-    end
-    redis.pcall('PUBLISH', channelOf(lock, id), text .. ' ' .. key)
-  end
-end
-local function closeLock(lock)
-  writeLock(lock)
-  tell(lock)
-end`;
-
 const sharedLimits = `local WAITER_LEASE_MS = 2500
 local FIRST_LEASE_MS = 1500
 local LOCK_GRACE_MS = 1000
@@ -63,31 +32,8 @@ local QUEUE_GRACE_MS = 500
 local UNTIL_TOLD_MS = 1000000000000
 local USUAL_LEASE_MS = 60000
 local MAX_HOLDS_OF_OWNER = 1000
-local INSTANT = '%013.0f'`;
-
-const sharedListening = `local TAKES_ITS_TURN = '0'
-local ONLY_IF_HEARD = '1'
-local WAS_PASSED_OVER = '2'
-local ONLY_IF_RECENT = '3'
-local SILENT_AFTER_MS = 1200
-local MAX_PASSED_OVER = 100
-local function channelOf(lock, id)
-  return '{' .. string.match(lock.lockKey, '^{([^}]*):%d+}:l:') .. '}:c:' .. (string.match(id, '^(.*)%.') or id)
-end
-local function isSilent(lock, record)
-  return tonumber(string.sub(record, 1, 13)) < lock.now + WAITER_LEASE_MS - SILENT_AFTER_MS
-end
-local function hearsOfItsTurn(lock, id, record)
-  local turn = string.sub(record, 16, 16)
-  if turn == TAKES_ITS_TURN or lock.asking[id] then return true end
-  if isSilent(lock, record) then return false end
-  return turn == ONLY_IF_RECENT or redis.pcall('PUBSUB', 'NUMSUB', channelOf(lock, id))[2] ~= 0
-end
-local function passOver(lock, id, record)
-  if string.sub(record, 16, 16) == WAS_PASSED_OVER then return end
-  redis.call('HDEL', lock.queueKey, '@')
-  redis.call('HSET', lock.queueKey, '@' .. id, string.sub(record, 1, 15) .. WAS_PASSED_OVER .. string.sub(record, 17))
-end`;
+local INSTANT = '%013.0f'
+local HIGHEST_FLOOR = 4503599627370496`;
 
 const sharedLockRecord = `local function whole(holder)
   if not holder.line then return holder end
@@ -123,7 +69,7 @@ local function parseLock(text, request)
     text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', marked = string.sub(text, 2, 2) == '2',
     holders = holders,
     lockKey = request.lockKey, queueKey = request.queueKey, fenceKey = request.fenceKey, floor = request.floor or 0,
-    known = request.known, recoveryMs = request.recoveryMs, now = now, nowUs = nowUs, told = {}, asking = {},
+    known = request.known or '-', recoveryMs = request.recoveryMs, told = {}, asking = {},
   }
 end
 local function longMsOf(lengthMs)
@@ -164,7 +110,7 @@ end
 local function removeHolder(lock, id, abandoned)
   local holder, position = holderOf(lock, id)
   if not holder then return false end
-  if holder.minEnd > lock.now and not abandoned then
+  if holder.minEnd > now and not abandoned then
     holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
     keepLastReleased(lock)
   else
@@ -225,7 +171,7 @@ local function lastEnd(lock)
   return last
 end
 local function keepMsOf(lock, leastMs)
-  return string.format('%.0f', math.max(lastEnd(lock) - lock.now, leastMs or 0) + LOCK_GRACE_MS)
+  return string.format('%.0f', math.max(lastEnd(lock) - now, leastMs or 0) + LOCK_GRACE_MS)
 end
 local function nextEnd(lock)
   if lock.mode ~= 'p' then return lastEnd(lock) end
@@ -240,8 +186,8 @@ local function enter(lock, who, lengthMs, sharedFence)
   if left then table.remove(lock.holders, left) end
   local fences = sharedFence and 1 or who.fences
   local holder = {
-    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + lengthMs + who.graceMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.floor, fences), fences = fences,
+    ending = now + lengthMs + who.graceMs, minEnd = who.minHoldMs > 0 and now + who.minHoldMs or 0,
     owner = who.owner, label = who.label, graceMs = who.graceMs, heardOf = 0, longMs = longMsOf(math.max(lengthMs, who.minHoldMs)),
   }
   lock.holders[#lock.holders + 1] = holder
@@ -250,6 +196,42 @@ end
 local function addNobody(lock, id, ending)
   local owner = lock.mode == 'p' and string.format('%d', lock.permits) or '-'
   lock.holders[#lock.holders + 1] = { ending = ending, id = id, fence = 0, fences = 1, minEnd = 0, owner = owner, label = '-', graceMs = 0, heardOf = 0, longMs = longMsOf(ending - now) }
+end
+local function writeLock(lock)
+  if #lock.holders == 0 then
+    redis.call('DEL', lock.lockKey)
+    return
+  end
+  local text = formatLock(lock)
+  if text ~= lock.text then
+    if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
+    redis.call('SET', lock.lockKey, text, 'PX', keepMsOf(lock, lock.queued and WAITER_LEASE_MS))
+  elseif lock.queue and lock.queue.isKept and lastEnd(lock) - now < WAITER_LEASE_MS then
+    redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
+  end
+end
+local function tellHolder(lock, holder, word)
+  if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, word .. ' ' .. holder.id } end
+end
+local function channelOf(lock, id)
+  return '{' .. string.match(lock.lockKey, '^{([^}]*):%d+}:l:') .. '}:c:' .. (string.match(id, '^(.*)%.') or id)
+end
+local function tell(lock)
+  if #lock.told == 0 then return end
+  local key = string.match(lock.lockKey, '}:l:(.*)$')
+  local contended = lock.queued and 1 or 0
+  for _, news in ipairs(lock.told) do
+    local id, text, mode = news[1], news[2], news[3]
+    if type(text) == 'table' then
+      local ending = leaseEnd(text)
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, ending, ending - now, contended)
+    end
+    redis.pcall('PUBLISH', channelOf(lock, id), text .. ' ' .. key)
+  end
+end
+local function closeLock(lock)
+  writeLock(lock)
+  tell(lock)
 end`;
 
 const sharedMarks = `local MARK_MS = 1500
@@ -265,7 +247,7 @@ local function openLine(lock)
   end
   for ending, since, patience, mode, process in string.gmatch(line.text, '(%d+) (%d+) (%d+) ([wr]) (%S+)') do
     ending = tonumber(ending)
-    if ending >= lock.now and ending <= lock.now + MARK_MS and process ~= past then
+    if ending >= now and ending <= now + MARK_MS and process ~= past then
       line.marks[#line.marks + 1] = { ending = ending, since = tonumber(since), patience = tonumber(patience), mode = mode, process = process }
     end
   end
@@ -318,7 +300,7 @@ end
 local function giveTurn(lock, line)
   local first = line.marks[1]
   lock.mode, lock.marked, lock.holders = 'w', true, {}
-  addNobody(lock, TURN .. first.process, lock.now + first.patience)
+  addNobody(lock, TURN .. first.process, now + first.patience)
   callTurn(lock, first.process)
 end
 local function writeLine(line)
@@ -437,13 +419,11 @@ end
 local RECOVERY = '~recovery'
 local function recoveryOf(lock)
   if not lock.recoversForMs then
-    lock.memory, lock.recoversForMs = readMemory(lock.fenceKey, lock.known, lock.floor, lock.recoveryMs)
+    lock.memory, lock.recoversForMs, lock.hasForgotten = readMemory(lock.fenceKey, lock.known, lock.floor, lock.recoveryMs)
   end
   return lock.recoversForMs
-end`;
-
-const sharedNextFence = `local HIGHEST_FLOOR = 4503599627370496
-local function nextFence(fenceKey, nowUs, floor, count)
+end
+local function nextFence(fenceKey, floor, count)
   local last, rest = string.match(redis.call('GET', fenceKey) or '0', '^(%d+)(.*)$')
   if not last then error('DAMAGED the last fence is not a number', 0) end
   local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
@@ -451,7 +431,13 @@ local function nextFence(fenceKey, nowUs, floor, count)
   return fence
 end`;
 
-const sharedQueue = `local function openQueue(lock, id)
+const sharedQueue = `local TAKES_ITS_TURN = '0'
+local ONLY_IF_HEARD = '1'
+local WAS_PASSED_OVER = '2'
+local ONLY_IF_RECENT = '3'
+local SILENT_AFTER_MS = 1200
+local MAX_PASSED_OVER = 100
+local function openQueue(lock, id)
   if lock.queue then return lock.queue, id and lock.queued and redis.call('HGET', lock.queueKey, '@' .. id) end
   local found = lock.queued and redis.call('HMGET', lock.queueKey, 'rh', 'rt', 'wh', 'wt', '@' .. (id or '')) or {}
   lock.queue = { head = { r = found[1], w = found[3] }, tail = { r = found[2], w = found[4] } }
@@ -479,9 +465,9 @@ local function takeOut(lock, id)
   lock.queued = (queue.head.r or queue.head.w) and true or false
   return true
 end
-local function isAlive(lock, record)
+local function isAlive(record)
   local ending = record and tonumber(string.sub(record, 1, 13))
-  return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
+  return ending and ending >= now and ending <= now + WAITER_LEASE_MS
 end
 local function readWaiter(id, record)
   local mode, leaseMs, minHoldMs, graceMs, fences, owner, label = string.match(record, '^%S+ (.). (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
@@ -492,7 +478,7 @@ end
 local function liveFrom(lock, id)
   while id do
     local found = redis.call('HMGET', lock.queueKey, '@' .. id, '>' .. id)
-    if isAlive(lock, found[1]) then return id, found[1], found[2] end
+    if isAlive(found[1]) then return id, found[1], found[2] end
     if not takeOut(lock, id) then return nil end
     id = found[2]
   end
@@ -506,6 +492,17 @@ local function firstWaiter(lock, mode)
     lock.queued = (head.r or head.w) and true or false
   end
   return id, record, after
+end
+local function hearsOfItsTurn(lock, id, record)
+  local turn = string.sub(record, 16, 16)
+  if turn == TAKES_ITS_TURN or lock.asking[id] then return true end
+  if tonumber(string.sub(record, 1, 13)) < now + WAITER_LEASE_MS - SILENT_AFTER_MS then return false end
+  return turn == ONLY_IF_RECENT or redis.pcall('PUBSUB', 'NUMSUB', channelOf(lock, id))[2] ~= 0
+end
+local function passOver(lock, id, record)
+  if string.sub(record, 16, 16) == WAS_PASSED_OVER then return end
+  redis.call('HDEL', lock.queueKey, '@')
+  redis.call('HSET', lock.queueKey, '@' .. id, string.sub(record, 1, 15) .. WAS_PASSED_OVER .. string.sub(record, 17))
 end
 local function firstListening(lock, mode)
   local id, record, after = firstWaiter(lock, mode)
@@ -522,9 +519,8 @@ local function tellHolders(lock)
   local told = {}
   for _, holder in ipairs(lock.holders) do
     local name = lock.mode == 'p' and channelOf(lock, holder.id) or holder.id
-    if not isReleased(holder) and not told[name] then
-      told[name], lock.told[#lock.told + 1] = true, { holder.id, 'c ' .. holder.id }
-    end
+    if not told[name] then tellHolder(lock, holder, 'c') end
+    told[name] = true
   end
 end
 local function joinQueue(lock, who)
@@ -536,7 +532,7 @@ local function joinQueue(lock, who)
   end
   local turn = who.needsListener and ONLY_IF_HEARD or ONLY_IF_RECENT
   local record = string.format(INSTANT .. ' %s%s %.0f %.0f %.0f %d %s %s',
-    lock.now + WAITER_LEASE_MS, mode, turn, who.leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
+    now + WAITER_LEASE_MS, mode, turn, who.leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local last = queue.tail[mode]
   if last then
@@ -548,20 +544,22 @@ local function joinQueue(lock, who)
   queue.tail[mode] = id
   keepQueue(lock)
 end
+local function letIn(lock, who, fence)
+  takeOut(lock, who.id)
+  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), fence)
+  lock.told[#lock.told + 1] = { who.id, holder, lock.mode == 'r' and 'r' or 'w' }
+  return holder
+end
 local function enterBesideOwner(lock, id, record)
   local who = readWaiter(id, record)
   if who.owner == '-' or recoveryOf(lock) > 0 then return nil end
   local refusal, fence = besideOwner(lock, who)
-  if refusal ~= 0 then return nil end
-  takeOut(lock, id)
-  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), fence)
-  lock.told[#lock.told + 1] = { id, holder, lock.mode }
-  return holder
+  return refusal == 0 and letIn(lock, who, fence) or nil
 end
 local function keepPlace(lock, id)
   local _, record = openQueue(lock, id)
   if not record then return false end
-  if not isAlive(lock, record) then
+  if not isAlive(record) then
     takeOut(lock, id)
     return false
   end
@@ -570,14 +568,50 @@ local function keepPlace(lock, id)
   keepQueue(lock)
   local turn = string.sub(record, 16, 16)
   if turn == WAS_PASSED_OVER then turn = TAKES_ITS_TURN end
-  redis.call('HSET', lock.queueKey, '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14, 15) .. turn .. string.sub(record, 17))
+  redis.call('HSET', lock.queueKey, '@' .. id, string.format(INSTANT, now + WAITER_LEASE_MS) .. string.sub(record, 14, 15) .. turn .. string.sub(record, 17))
   return true
+end
+local function admit(lock, mode, anybody)
+  local most = lock.mode == 'p' and lock.permits or mode == 'r' and math.huge or 1
+  local id, record, after = firstWaiter(lock, mode)
+  local passed = 0
+  while id and passed < MAX_PASSED_OVER and #lock.holders < most do
+    if anybody or hearsOfItsTurn(lock, id, record) then
+      if lock.mode ~= 'p' then lock.mode = mode end
+      letIn(lock, readWaiter(id, record))
+    else
+      passOver(lock, id, record)
+      passed = passed + 1
+    end
+    id, record, after = liveFrom(lock, after)
+  end
+end
+local function admitNext(lock, anybody)
+  local first, second = 'w', 'r'
+  if lock.mode == 'w' then first, second = 'r', 'w' end
+  admit(lock, first, anybody)
+  if #lock.holders == 0 then admit(lock, second, anybody) end
+end
+local function settle(lock)
+  if not lock.queued then return end
+  local recoversForMs = recoveryOf(lock)
+  if recoversForMs > 0 then
+    if #lock.holders == 0 then addNobody(lock, RECOVERY, now + recoversForMs) end
+    return
+  end
+  if lock.mode == 'r' and #lock.holders > 0 then
+    if not firstListening(lock, 'w') then admit(lock, 'r') end
+    return
+  end
+  local places = lock.mode == 'p' and lock.permits or 1
+  if #lock.holders < places then admitNext(lock) end
+  if #lock.holders < places and lock.queued then admitNext(lock, true) end
 end
 local function askAgainIn(lock, id)
   local head = openQueue(lock).head
   local first
   if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
-  return first == id and nextEnd(lock) - lock.now + 1 or -1
+  return first == id and nextEnd(lock) - now + 1 or -1
 end
 local function leave(lock, id, abandoned)
   if not removeHolder(lock, id, abandoned) then return takeOut(lock, id) end
@@ -599,49 +633,6 @@ const sharedServerTime = `local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)`;
 
-const sharedSettle = `local function grantTo(lock, id, record)
-  local who = readWaiter(id, record)
-  takeOut(lock, id)
-  if lock.mode ~= 'p' then lock.mode = who.mode end
-  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS))
-  lock.told[#lock.told + 1] = { id, holder, who.mode }
-end
-local function admit(lock, mode, anybody)
-  local most = lock.mode == 'p' and lock.permits or mode == 'r' and math.huge or 1
-  local id, record, after = firstWaiter(lock, mode)
-  local passed = 0
-  while id and passed < MAX_PASSED_OVER and #lock.holders < most do
-    if anybody or hearsOfItsTurn(lock, id, record) then
-      grantTo(lock, id, record)
-    else
-      passOver(lock, id, record)
-      passed = passed + 1
-    end
-    id, record, after = liveFrom(lock, after)
-  end
-end
-local function admitNext(lock, anybody)
-  local first, second = 'w', 'r'
-  if lock.mode == 'w' then first, second = 'r', 'w' end
-  admit(lock, first, anybody)
-  if #lock.holders == 0 then admit(lock, second, anybody) end
-end
-local function settle(lock)
-  if not lock.queued then return end
-  local recoversForMs = recoveryOf(lock)
-  if recoversForMs > 0 then
-    if #lock.holders == 0 then addNobody(lock, RECOVERY, lock.now + recoversForMs) end
-    return
-  end
-  if lock.mode == 'r' and #lock.holders > 0 then
-    if not firstListening(lock, 'w') then admit(lock, 'r') end
-    return
-  end
-  local places = lock.mode == 'p' and lock.permits or 1
-  if #lock.holders < places then admitNext(lock) end
-  if #lock.holders < places and lock.queued then admitNext(lock, true) end
-end`;
-
 const sharedStandIn = `local MAX_TOLD = 16
 local HEARD_MS = 600000
 local function holdsOf(lock)
@@ -649,19 +640,19 @@ local function holdsOf(lock)
   local told = {}
   for i = 1, math.min(#lock.holders, MAX_TOLD) do
     local holder = lock.holders[i]
-    if holder.id ~= RECOVERY then told[#told + 1] = string.format('%.0f,%s', holder.ending - lock.now, holder.id) end
+    if holder.id ~= RECOVERY then told[#told + 1] = string.format('%.0f,%s', holder.ending - now, holder.id) end
   end
   if #told == 0 then return '-' end
   return string.sub(lock.memory, 18) .. ',' .. lock.mode .. (lock.mode == 'p' and string.format('%d', lock.permits) or '') .. ',' .. table.concat(told, ',')
 end
-local function heardKey(fenceKey)
-  return string.sub(fenceKey, 1, -2) .. 'q:%heard'
+local function heardKey(lock)
+  return string.sub(lock.fenceKey, 1, -2) .. 'q:%heard'
 end
-local function heardOf(fenceKey, id, memory, recoveryMs)
-  local leftMs = tonumber(string.sub(memory, 18)) + HEARD_MS - now
-  if leftMs <= 0 or recoveryMs == UNTIL_TOLD_MS then return end
-  redis.pcall('HSET', heardKey(fenceKey), id, memory)
-  redis.pcall('PEXPIRE', heardKey(fenceKey), leftMs)
+local function heardOf(lock, id)
+  local leftMs = tonumber(string.sub(lock.memory, 18)) + HEARD_MS - now
+  if leftMs <= 0 or lock.recoveryMs == UNTIL_TOLD_MS then return end
+  redis.pcall('HSET', heardKey(lock), id, lock.memory)
+  redis.pcall('PEXPIRE', heardKey(lock), leftMs)
 end
 local function isStandIn(holder)
   return isReleased(holder) and whole(holder).fence == 0
@@ -687,7 +678,7 @@ local function standIn(lock, request)
   for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
     local id, ending = string.gsub(told, '^~', ''), now + tonumber(left) - tonumber(agoMs)
     local isFull = lock.mode == 'p' and #lock.holders > 0 and #lock.holders >= lock.permits
-    if ending > now and not isFull and not holderOf(lock, id) and not holderOf(lock, '~' .. id) and redis.call('HGET', heardKey(lock.fenceKey), id) ~= lock.memory then
+    if ending > now and not isFull and not holderOf(lock, id) and not holderOf(lock, '~' .. id) and redis.call('HGET', heardKey(lock), id) ~= lock.memory then
       if #lock.holders == 0 then lock.mode, lock.permits = mode, tonumber(permits) or 0 end
       addNobody(lock, '~' .. id, ending)
     end
@@ -696,18 +687,11 @@ local function standIn(lock, request)
     if isStandIn(holder) and holder.id ~= RECOVERY then return true end
   end
   return false
-end
-local function isOnlyForgotten(lock, id)
-  if lock.recoveryMs == 0 then return false end
-  local memory, recoversForMs, hasForgotten = readMemory(lock.fenceKey, lock.known, lock.floor, lock.recoveryMs)
-  lock.memory, lock.recoversForMs = memory, recoversForMs
-  heardOf(lock.fenceKey, id, memory, lock.recoveryMs)
-  return dropStandIns(lock, id) or hasForgotten
 end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '60dd29d874abaa8987c7f30a5d91bf853da1f9a2',
+  sha1: 'a6e3cdb29f6ab5bc70242fdadc8b9f4e1617587f',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -742,13 +726,9 @@ for n = 1, count do
   end
 end
 if not uncommon then return count == 1 and replies[1] or replies end
-${sharedNextFence}
 ${sharedMemory}
 ${sharedLockRecord}
-${sharedListening}
 ${sharedQueue}
-${sharedSettle}
-${sharedCloseLock}
 ${sharedStandIn}
 ${sharedRefusal}
 local function requestOf(n)
@@ -789,7 +769,7 @@ local function takeOver(lock, request)
     if lock.recoversForMs > 0 then return nil, lock.recoversForMs end
     holder.owner = '-'
     local shared = heir.owner ~= '-' and lock.mode ~= 'p' and fenceToShare(lock, heir.owner)
-    heir.fence, heir.fences = shared or nextFence(lock.fenceKey, nowUs, math.max(lock.floor, holder.fence + holder.fences - 1), 1), 1
+    heir.fence, heir.fences = shared or nextFence(lock.fenceKey, math.max(lock.floor, holder.fence + holder.fences - 1), 1), 1
     heir.label, heir.graceMs, heir.ending = request.label, request.graceMs, heir.ending + request.graceMs
   else
     heir.graceMs = heir.ending - now - request.leaseMs
@@ -821,12 +801,10 @@ local function replaceLease(lock, request)
 end
 local function grantOrPlace(request)
   local replaces = request.replaces
-  local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
-  local newMemory = memory ~= request.known and memory or nil
   local lock = parseLock(redis.call('GET', request.lockKey) or '', request)
-  lock.memory, lock.recoversForMs = memory, recoversForMs
+  local recoversForMs = recoveryOf(lock)
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
-  local more = (replaces == '-' or replaceLease(lock, request) or hasForgotten) and 0 or 10
+  local more = (replaces == '-' or replaceLease(lock, request) or lock.hasForgotten) and 0 or 10
   lock.asking[request.id], lock.standsIn = true, request.told ~= '-' and standIn(lock, request)
   settle(lock)
   local code, holder = answer(lock, request)
@@ -836,7 +814,7 @@ local function grantOrPlace(request)
     closeLock(lock)
   end
   if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, newMemory }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, lock.memory ~= request.known and lock.memory or nil }
   end
   if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id), holdsOf(lock) } end
   if code == 3 then return { 3 + more, now, nextEnd(lock) - now + 1, holdsOf(lock) } end
@@ -969,12 +947,11 @@ export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at]))
 
 export const admit: LuaScript = {
   name: 'admit',
-  sha1: '4da48cb33e8cc967be4906b8971aa1baaaaa3ba0',
+  sha1: '7c15bf050ab7093c35a29841c9b6bccbd8f2b9f0',
   source: `local fenceKeys = KEYS
 local maxLeaseMs, since, floors = tonumber(ARGV[1]), tonumber(ARGV[2]), { unpack(ARGV, 3) }
 ${sharedServerTime}
 ${sharedLimits}
-${sharedNextFence}
 ${sharedMemory}
 local refused = false
 for n, fenceKey in ipairs(fenceKeys) do
@@ -1083,24 +1060,20 @@ export function readAgree(reply: ReplyItems, at = 0, code = Number(reply[at])): 
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '14a409c0d12c4485ba8501021c585c9d9ef90ff8',
+  sha1: '7310878ea603fdcb761d1a4d4a8c61f9fbb8a914',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
 ${sharedLimits}
-${sharedNextFence}
 ${sharedMemory}
 ${sharedLockRecord}
-${sharedListening}
 ${sharedQueue}
-${sharedSettle}
-${sharedCloseLock}
 ${sharedStandIn}
 ${sharedRefusal}
 local function requestOf(n)
-  local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, recoveryMs, known, ticketId = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, recoveryMs, knownBy, ticketId = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   local owner, label = string.match(args[3 * n], '^(%S+) (%S+)$')
-  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n - 2], mode = mode, notAfter = tonumber(notAfter), leaseMs = tonumber(leaseMs), fence = tonumber(fence), fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), recoveryMs = tonumber(recoveryMs), known = known, ticketId = ticketId, owner = owner, label = label }
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n - 2], mode = mode, notAfter = tonumber(notAfter), leaseMs = tonumber(leaseMs), fence = tonumber(fence), fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), recoveryMs = tonumber(recoveryMs), knownBy = knownBy, ticketId = ticketId, owner = owner, label = label }
 end
 local function fitsBeside(lock, lease)
   if #lock.holders == 0 then return true end
@@ -1114,9 +1087,7 @@ local function makeRoom(lock, lease)
   for _, holder in ipairs(lock.holders) do
     if whole(holder).fence + holder.fences > lease.fence then return false end
   end
-  for _, holder in ipairs(lock.holders) do
-    if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'l ' .. holder.id } end
-  end
+  for _, holder in ipairs(lock.holders) do tellHolder(lock, holder, 'l') end
   lock.holders = {}
   return true
 end
@@ -1131,9 +1102,9 @@ local function enterAgain(lock, lease)
 end
 local function bringBack(lease)
   if now > lease.notAfter then return { 2, 0, 0, 0 } end
-  local memory, recoversForMs = readMemory(lease.fenceKey, '-', lease.fence + lease.fences - 1, lease.recoveryMs)
+  lease.floor = lease.fence + lease.fences - 1
   local lock = parseLock(redis.call('GET', lease.lockKey) or '', lease)
-  lock.recoversForMs = recoversForMs
+  local recoversForMs = recoveryOf(lock)
   local holder = holderOf(lock, lease.id)
   if holder then
     holder.longMs = math.max(holder.longMs, longMsOf(lease.leaseMs))
@@ -1143,8 +1114,8 @@ local function bringBack(lease)
   else
     settle(lock)
     local stoodIn
-    if memory ~= lease.known then
-      heardOf(lease.fenceKey, lease.id, memory, lease.recoveryMs)
+    if lock.memory ~= lease.knownBy then
+      heardOf(lock, lease.id)
       removeHolder(lock, lease.ticketId, true)
       stoodIn = dropStandIns(lock, lease.id)
       holder = enterAgain(lock, lease)
@@ -1154,7 +1125,7 @@ local function bringBack(lease)
   if holder and lease.owner ~= '-' and lock.mode ~= 'p' then holder.heardOf = now end
   closeLock(lock)
   if not holder then return { 0, 0, 0, 0 } end
-  return { 1, leaseEnd(holder) - now, lock.queued and 1 or 0, memory }
+  return { 1, leaseEnd(holder) - now, lock.queued and 1 or 0, lock.memory }
 end
 local reply = { now }
 for n = 1, count do
@@ -1199,7 +1170,7 @@ export interface BringBackArgs {
   /** How long nothing new is granted after the server forgot. */
   readonly recoveryMs: number;
   /** The memory of the server that knew the lease last. */
-  readonly known?: string | undefined;
+  readonly knownBy?: string | undefined;
   /** The ticket of which the lease was made. */
   readonly ticketId?: string | undefined;
   /** Whose requests share a lock; of a hold with a permit how many there are. */
@@ -1211,7 +1182,7 @@ export interface BringBackArgs {
 /** Puts one more request into a call of bring-back.lua. */
 export function addBringBack(keys: ScriptArgument[], args: ScriptArgument[], on: BringBackKeys, request: BringBackArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(request.id, `${request.mode[0]} ${request.notAfter} ${request.leaseMs} ${request.fence} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.recoveryMs} ${request.known ?? '-'} ${request.ticketId ?? '-'}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
+  args.push(request.id, `${request.mode[0]} ${request.notAfter} ${request.leaseMs} ${request.fence} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.recoveryMs} ${request.knownBy ?? '-'} ${request.ticketId ?? '-'}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
 }
 
 /** A call of bring-back.lua for one request. */
@@ -1265,21 +1236,17 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: '0076f4b51a7b3a686a201562427d2b3d1d2ee2ce',
+  sha1: '232fd883ed3c056f9e6a0a184c123a88dd770a4d',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
 if not text then return 0 end
 ${sharedServerTime}
 ${sharedLimits}
-${sharedNextFence}
 ${sharedMemory}
 ${sharedLockRecord}
-${sharedListening}
 ${sharedQueue}
-${sharedSettle}
-${sharedCloseLock}
-local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, known = '-', recoveryMs = recoveryMs })
+local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, recoveryMs = recoveryMs })
 settle(lock)
 local holder = holderOf(lock, id)
 if holder and lock.mode == 'w' and #lock.holders == 1 then
@@ -1357,7 +1324,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: '1665697b23a085a641145688a65f27f668447b15',
+  sha1: 'bf703043c8f8b481f6590f5af3c56518a64f9340',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1365,15 +1332,11 @@ if now > notAfter then return { 2, now } end
 local text = redis.call('GET', lockKey)
 if not text then return { 0, now } end
 ${sharedLimits}
-${sharedNextFence}
 ${sharedMemory}
 ${sharedLockRecord}
-${sharedListening}
 ${sharedQueue}
-${sharedSettle}
-${sharedCloseLock}
 ${sharedStandIn}
-local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, known = '-', recoveryMs = recoveryMs })
+local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, recoveryMs = recoveryMs })
 settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
@@ -1383,8 +1346,8 @@ for _, holder in ipairs(lock.holders) do
     kept[#kept + 1] = holder
   else
     taken = 1
-    if standsIn and recoveryOf(lock) >= 0 then heardOf(fenceKey, string.sub(holder.id, 2), lock.memory) end
-    if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'l ' .. holder.id } end
+    if standsIn and recoveryOf(lock) >= 0 then heardOf(lock, string.sub(holder.id, 2)) end
+    tellHolder(lock, holder, 'l')
   end
 end
 lock.holders, lock.frees = kept, true
@@ -1443,18 +1406,14 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: 'cf0a6194295c1e82fa5575b73435bfdd168132d4',
+  sha1: '89af25f4d089c0727f926207ee47c609fa3423a1',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
 ${sharedLimits}
-${sharedNextFence}
 ${sharedMemory}
 ${sharedLockRecord}
-${sharedListening}
 ${sharedQueue}
-${sharedSettle}
-${sharedCloseLock}
 ${sharedStandIn}
 ${sharedRefusal}
 local function requestOf(n)
@@ -1585,7 +1544,7 @@ export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
 
 export const inspect: LuaScript = {
   name: 'inspect',
-  sha1: '48a4f2c2847c86bab0e574c5bda0643383d1ab30',
+  sha1: '71eb105029adf508e7d8eb99bb927752233f537d',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
@@ -1674,12 +1633,11 @@ export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
 
 export const recall: LuaScript = {
   name: 'recall',
-  sha1: 'badb7d2c7f734816c7b66d5f24c2eaaf6e5e9591',
+  sha1: '513c4647f21ad7941e7928c5aeb76f822df0643b',
   source: `local keys = KEYS
 local process, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2
 ${sharedServerTime}
 ${sharedLimits}
-${sharedNextFence}
 ${sharedMemory}
 local function requestOf(n)
   return { fenceKey = keys[n], floor = tonumber(args[2 * n + 1]), holds = args[2 * n + 2] == '1' }
@@ -1740,7 +1698,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '1f162a0185b0ff0e64308c8695ea096768efb24b',
+  sha1: '6dc7e96162b7ec4a2817e86c747a239eab554e13',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1759,19 +1717,21 @@ end
 if not uncommon then return count == 1 and replies[1] or replies end
 ${sharedServerTime}
 ${sharedLimits}
-${sharedNextFence}
 ${sharedMemory}
 ${sharedLockRecord}
-${sharedListening}
 ${sharedQueue}
-${sharedSettle}
-${sharedCloseLock}
 ${sharedMarks}
 ${sharedStandIn}
 ${sharedRefusal}
 local function requestOf(n)
   local mayBeOver, abandoned, id, floor, recoveryMs, known, mark = string.match(args[n], '^(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mayBeOver = mayBeOver == '1', abandoned = abandoned == '1', id = id, floor = tonumber(floor), recoveryMs = tonumber(recoveryMs), known = known, mark = mark }
+end
+local function isOnlyForgotten(lock, id)
+  if lock.recoveryMs == 0 then return false end
+  recoveryOf(lock)
+  heardOf(lock, id)
+  return dropStandIns(lock, id) or lock.hasForgotten
 end
 local function release(request)
   local text = redis.call('GET', request.lockKey)
@@ -1834,7 +1794,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew: LuaScript = {
   name: 'renew',
-  sha1: 'b79e635efdba84be1cfab9cf1dd12eaaacb1cef1',
+  sha1: '58a5cab7292c2fc668d8a08202cc0ff994b94212',
   source: `local lockKeys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -1944,12 +1904,11 @@ export function readRenewNews(reply: ReplyItems, at = 0): RenewNews {
 
 export const vote: LuaScript = {
   name: 'vote',
-  sha1: '4c0a696f18b206a54210e4c3ac4dc7f6c9f90552',
+  sha1: '39e708381fb85b9d9bbfc781d435f49fe543d594',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
 ${sharedLimits}
-${sharedNextFence}
 local replies, uncommon = {}, nil
 for n = 1, count do
   local lockKey, fenceKey, notAfter, plain = keys[3 * n - 2], keys[3 * n], string.sub(args[n], 4, 16), string.sub(args[n], 2, 2)
@@ -1974,8 +1933,6 @@ end
 if not uncommon then return count == 1 and replies[1] or replies end
 ${sharedMemory}
 ${sharedLockRecord}
-${sharedListening}
-${sharedCloseLock}
 ${sharedMarks}
 ${sharedRefusal}
 local function requestOf(n)
@@ -1989,9 +1946,7 @@ local function refuse(lock, line, mark)
     if line.turn then lock.holders = { line.turn } else giveTurn(lock, line) end
   elseif mark and not lock.marked then
     lock.marked = true
-    for _, holder in ipairs(lock.holders) do
-      if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
-    end
+    for _, holder in ipairs(lock.holders) do tellHolder(lock, holder, 'c') end
   end
   pcall(closeLock, lock)
   writeLine(line)
@@ -1999,10 +1954,10 @@ local function refuse(lock, line, mark)
 end
 local function vote(request)
   local id, mode, owner, waitedMs = request.id, request.mode, request.owner, request.waitedMs
-  local memory, closedForMs = readMemory(request.fenceKey, request.known, 0, UNTIL_TOLD_MS)
-  if closedForMs > 0 then return { 4, now } end
+  request.recoveryMs = UNTIL_TOLD_MS
   local lock = parseLock(redis.call('GET', request.lockKey) or '', request)
-  lock.floor, lock.nowUs = request.proposal - 1, 0
+  if recoveryOf(lock) > 0 then return { 4, now } end
+  lock.floor, nowUs = request.proposal - 1, 0
   local own, kin = holderOf(lock, id), ownedBy(lock, owner)
   local shared = not own and kin and 1 or 0
   if not own then
@@ -2024,8 +1979,7 @@ local function vote(request)
     closeLock(lock)
     writeLine(line)
   end
-  local newMemory = memory ~= request.known and memory or nil
-  return { 1, now, own.fence, leaseEnd(own) - now, lock.mode == 'w' and 1 or 0, shared, lock.marked and 1 or 0, newMemory }
+  return { 1, now, own.fence, leaseEnd(own) - now, lock.mode == 'w' and 1 or 0, shared, lock.marked and 1 or 0, lock.memory ~= request.known and lock.memory or nil }
 end
 for _, n in ipairs(uncommon) do
   local request = requestOf(n)

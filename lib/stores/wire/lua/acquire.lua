@@ -84,13 +84,9 @@ for n = 1, count do
 end
 if not uncommon then return count == 1 and replies[1] or replies end
 
---- @include shared/next-fence
 --- @include shared/memory
 --- @include shared/lock-record
---- @include shared/listening
 --- @include shared/queue
---- @include shared/settle
---- @include shared/close-lock
 --- @include shared/stand-in
 --- @include shared/refusal
 --- @request
@@ -135,7 +131,7 @@ local function takeOver(lock, request)
     if lock.recoversForMs > 0 then return nil, lock.recoversForMs end
     holder.owner = '-' -- its own fence is not shared
     local shared = heir.owner ~= '-' and lock.mode ~= 'p' and fenceToShare(lock, heir.owner)
-    heir.fence, heir.fences = shared or nextFence(lock.fenceKey, nowUs, math.max(lock.floor, holder.fence + holder.fences - 1), 1), 1
+    heir.fence, heir.fences = shared or nextFence(lock.fenceKey, math.max(lock.floor, holder.fence + holder.fences - 1), 1), 1
     heir.label, heir.graceMs, heir.ending = request.label, request.graceMs, heir.ending + request.graceMs
   else
     heir.graceMs = heir.ending - now - request.leaseMs
@@ -173,12 +169,10 @@ end
 
 local function grantOrPlace(request)
   local replaces = request.replaces
-  local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
-  local newMemory = memory ~= request.known and memory or nil
   local lock = parseLock(redis.call('GET', request.lockKey) or '', request)
-  lock.memory, lock.recoversForMs = memory, recoversForMs
+  local recoversForMs = recoveryOf(lock)
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
-  local more = (replaces == '-' or replaceLease(lock, request) or hasForgotten) and 0 or 10
+  local more = (replaces == '-' or replaceLease(lock, request) or lock.hasForgotten) and 0 or 10
   lock.asking[request.id], lock.standsIn = true, request.told ~= '-' and standIn(lock, request)
   settle(lock)
   local code, holder = answer(lock, request)
@@ -189,7 +183,7 @@ local function grantOrPlace(request)
     closeLock(lock)
   end
   if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, newMemory }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, lock.memory ~= request.known and lock.memory or nil }
   end
   if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id), holdsOf(lock) } end
   if code == 3 then return { 3 + more, now, nextEnd(lock) - now + 1, holdsOf(lock) } end

@@ -10,7 +10,6 @@
 
 --- @include shared/server-time
 --- @include shared/limits
---- @include shared/next-fence
 --- @include shared/memory
 
 local refused = false

@@ -5,7 +5,7 @@
 ---   fenceKey  the slot group's last fence
 --- ARGV[...] requests  for each lease:
 ---   id: text  of the holder
----   terms: <mode> <notAfter> <leaseMs> <fence> <fences> <minHoldMs> <graceMs> <recoveryMs> <known> <ticketId>  what the lease is
+---   terms: <mode> <notAfter> <leaseMs> <fence> <fences> <minHoldMs> <graceMs> <recoveryMs> <knownBy> <ticketId>  what the lease is
 ---     mode: hold          how it holds the lock
 ---     notAfter: number    server time in ms after which its holder does not trust it
 ---     leaseMs: number     how long it lasts from now
@@ -14,7 +14,7 @@
 ---     minHoldMs: number   how long the lock stays taken at least
 ---     graceMs: number     how long the lock stays taken after a lease that ended without a release
 ---     recoveryMs: number  how long nothing new is granted after the server forgot
----     known: text or -    the memory of the server that knew the lease last
+---     knownBy: text or -  the memory of the server that knew the lease last
 ---     ticketId: text or -  the ticket of which the lease was made
 ---   who: <owner> <label>  for whom
 ---     owner: encoded or -  whose requests share a lock; of a hold with a permit how many there are
@@ -32,13 +32,9 @@
 
 --- @include shared/server-time
 --- @include shared/limits
---- @include shared/next-fence
 --- @include shared/memory
 --- @include shared/lock-record
---- @include shared/listening
 --- @include shared/queue
---- @include shared/settle
---- @include shared/close-lock
 --- @include shared/stand-in
 --- @include shared/refusal
 --- @request
@@ -60,9 +56,7 @@ local function makeRoom(lock, lease)
   for _, holder in ipairs(lock.holders) do
     if whole(holder).fence + holder.fences > lease.fence then return false end
   end
-  for _, holder in ipairs(lock.holders) do
-    if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'l ' .. holder.id } end
-  end
+  for _, holder in ipairs(lock.holders) do tellHolder(lock, holder, 'l') end
   lock.holders = {}
   return true
 end
@@ -81,9 +75,9 @@ end
 
 local function bringBack(lease)
   if now > lease.notAfter then return { 2, 0, 0, 0 } end
-  local memory, recoversForMs = readMemory(lease.fenceKey, '-', lease.fence + lease.fences - 1, lease.recoveryMs)
+  lease.floor = lease.fence + lease.fences - 1
   local lock = parseLock(redis.call('GET', lease.lockKey) or '', lease)
-  lock.recoversForMs = recoversForMs
+  local recoversForMs = recoveryOf(lock)
   local holder = holderOf(lock, lease.id)
   if holder then
     holder.longMs = math.max(holder.longMs, longMsOf(lease.leaseMs))
@@ -95,8 +89,8 @@ local function bringBack(lease)
   else
     settle(lock)
     local stoodIn
-    if memory ~= lease.known then
-      heardOf(lease.fenceKey, lease.id, memory, lease.recoveryMs)
+    if lock.memory ~= lease.knownBy then
+      heardOf(lock, lease.id)
       removeHolder(lock, lease.ticketId, true)
       stoodIn = dropStandIns(lock, lease.id)
       holder = enterAgain(lock, lease)
@@ -106,7 +100,7 @@ local function bringBack(lease)
   if holder and lease.owner ~= '-' and lock.mode ~= 'p' then holder.heardOf = now end
   closeLock(lock)
   if not holder then return { 0, 0, 0, 0 } end
-  return { 1, leaseEnd(holder) - now, lock.queued and 1 or 0, memory }
+  return { 1, leaseEnd(holder) - now, lock.queued and 1 or 0, lock.memory }
 end
 
 local reply = { now }

@@ -15,16 +15,11 @@ if not text then return 0 end
 
 --- @include shared/server-time
 --- @include shared/limits
---- @include shared/next-fence
 --- @include shared/memory
 --- @include shared/lock-record
---- @include shared/listening
 --- @include shared/queue
---- @include shared/settle
---- @include shared/close-lock
 
--- It asks the server which memory it has: a caller need not know it.
-local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, known = '-', recoveryMs = recoveryMs })
+local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, recoveryMs = recoveryMs })
 settle(lock)
 local holder = holderOf(lock, id)
 if holder and lock.mode == 'w' and #lock.holders == 1 then

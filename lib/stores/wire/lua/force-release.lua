@@ -19,17 +19,12 @@ local text = redis.call('GET', lockKey)
 if not text then return { 0, now } end
 
 --- @include shared/limits
---- @include shared/next-fence
 --- @include shared/memory
 --- @include shared/lock-record
---- @include shared/listening
 --- @include shared/queue
---- @include shared/settle
---- @include shared/close-lock
 --- @include shared/stand-in
 
--- It asks the server which memory it has: a caller need not know it.
-local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, known = '-', recoveryMs = recoveryMs })
+local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, recoveryMs = recoveryMs })
 settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
@@ -42,8 +37,8 @@ for _, holder in ipairs(lock.holders) do
   else
     taken = 1
     -- Those who were told of the holder tell of it again, and it is nobody's any more.
-    if standsIn and recoveryOf(lock) >= 0 then heardOf(fenceKey, string.sub(holder.id, 2), lock.memory) end
-    if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'l ' .. holder.id } end
+    if standsIn and recoveryOf(lock) >= 0 then heardOf(lock, string.sub(holder.id, 2)) end
+    tellHolder(lock, holder, 'l')
   end
 end
 lock.holders, lock.frees = kept, true

@@ -17,13 +17,9 @@
 
 --- @include shared/server-time
 --- @include shared/limits
---- @include shared/next-fence
 --- @include shared/memory
 --- @include shared/lock-record
---- @include shared/listening
 --- @include shared/queue
---- @include shared/settle
---- @include shared/close-lock
 --- @include shared/stand-in
 --- @include shared/refusal
 --- @request

@@ -14,7 +14,6 @@
 
 --- @include shared/server-time
 --- @include shared/limits
---- @include shared/next-fence
 --- @include shared/memory
 --- @request
 

@@ -38,17 +38,21 @@ if not uncommon then return count == 1 and replies[1] or replies end
 
 --- @include shared/server-time
 --- @include shared/limits
---- @include shared/next-fence
 --- @include shared/memory
 --- @include shared/lock-record
---- @include shared/listening
 --- @include shared/queue
---- @include shared/settle
---- @include shared/close-lock
 --- @include shared/marks
 --- @include shared/stand-in
 --- @include shared/refusal
 --- @request
+
+-- Whether an id that is not in its lock was only forgotten, so that it counts as released; from now on it was heard of.
+local function isOnlyForgotten(lock, id)
+  if lock.recoveryMs == 0 then return false end
+  recoveryOf(lock)
+  heardOf(lock, id)
+  return dropStandIns(lock, id) or lock.hasForgotten
+end
 
 local function release(request)
   local text = redis.call('GET', request.lockKey)

@@ -35,7 +35,6 @@
 
 --- @include shared/server-time
 --- @include shared/limits
---- @include shared/next-fence
 
 local replies, uncommon = {}, nil
 
@@ -66,8 +65,6 @@ if not uncommon then return count == 1 and replies[1] or replies end
 
 --- @include shared/memory
 --- @include shared/lock-record
---- @include shared/listening
---- @include shared/close-lock
 --- @include shared/marks
 --- @include shared/refusal
 --- @request
@@ -80,9 +77,7 @@ local function refuse(lock, line, mark)
   elseif mark and not lock.marked then
     -- Whoever holds the lock hears at once that somebody waits for it, when that one is the first.
     lock.marked = true
-    for _, holder in ipairs(lock.holders) do
-      if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
-    end
+    for _, holder in ipairs(lock.holders) do tellHolder(lock, holder, 'c') end
   end
   -- A full server may refuse marks: who was refused asks again without one.
   pcall(closeLock, lock)
@@ -92,11 +87,11 @@ end
 
 local function vote(request)
   local id, mode, owner, waitedMs = request.id, request.mode, request.owner, request.waitedMs
-  local memory, closedForMs = readMemory(request.fenceKey, request.known, 0, UNTIL_TOLD_MS)
-  if closedForMs > 0 then return { 4, now } end
+  request.recoveryMs = UNTIL_TOLD_MS
   local lock = parseLock(redis.call('GET', request.lockKey) or '', request)
+  if recoveryOf(lock) > 0 then return { 4, now } end
   -- The node's own clock stays out of the fence: then nodes that saw the same grants answer the same number.
-  lock.floor, lock.nowUs = request.proposal - 1, 0
+  lock.floor, nowUs = request.proposal - 1, 0
   local own, kin = holderOf(lock, id), ownedBy(lock, owner)
   local shared = not own and kin and 1 or 0
   if not own then
@@ -118,8 +113,7 @@ local function vote(request)
     closeLock(lock)
     writeLine(line)
   end
-  local newMemory = memory ~= request.known and memory or nil
-  return { 1, now, own.fence, leaseEnd(own) - now, lock.mode == 'w' and 1 or 0, shared, lock.marked and 1 or 0, newMemory }
+  return { 1, now, own.fence, leaseEnd(own) - now, lock.mode == 'w' and 1 or 0, shared, lock.marked and 1 or 0, lock.memory ~= request.known and lock.memory or nil }
 end
 
 for _, n in ipairs(uncommon) do

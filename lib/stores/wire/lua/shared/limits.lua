@@ -13,3 +13,6 @@ local MAX_HOLDS_OF_OWNER = 1000 -- each hold of an owner is a line that whoever 
 -- An instant in a record has thirteen digits whatever the server's clock shows, so that records can be cut and instants
 -- compared as text.
 local INSTANT = '%013.0f'
+-- A floor beyond this, the year 2112 in µs, is nobody's clock but a forged or damaged number: it would use up the fences
+-- that a double can tell apart. What is above it comes by counting only.
+local HIGHEST_FLOOR = 4503599627370496

@@ -18,14 +18,14 @@
 -- hold, and yet the lock is taken. Without permits there is one such line at most, which has the latest end of all.
 
 -- Makes the table from the string. The request gives lockKey, queueKey, fenceKey; floor; known and recoveryMs (memory.lua).
--- A script leaves out what it does not need.
+-- A script leaves out what it does not need; without `known` the server is asked which memory it has.
 --
 -- Others write these fields of the table while they work on it, and closeLock reads what they wrote:
 --
 -- told           news for holders and waiters, each { id, text, mode }; a holder in place of the text is its grant
 -- asking         the ids whose own request runs this script, and which hear of their turn by its answer
 -- queue          the ends of the two lists of waiters, once they were read (queue.lua)
--- recoversForMs  for how many ms more the server lets nobody new in; nothing before somebody has asked for it (memory.lua)
+-- memory, recoversForMs, hasForgotten  what memory.lua says; nothing before somebody has asked for it (recoveryOf)
 -- frees          whether something is given back, which a full server has to let through
 -- deleted        whether a command that deletes has run already: after it a full server lets the others through
 --
@@ -69,7 +69,7 @@ local function parseLock(text, request)
     text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', marked = string.sub(text, 2, 2) == '2',
     holders = holders,
     lockKey = request.lockKey, queueKey = request.queueKey, fenceKey = request.fenceKey, floor = request.floor or 0,
-    known = request.known, recoveryMs = request.recoveryMs, now = now, nowUs = nowUs, told = {}, asking = {},
+    known = request.known or '-', recoveryMs = request.recoveryMs, told = {}, asking = {},
   }
 end
 
@@ -122,7 +122,7 @@ end
 local function removeHolder(lock, id, abandoned)
   local holder, position = holderOf(lock, id)
   if not holder then return false end
-  if holder.minEnd > lock.now and not abandoned then
+  if holder.minEnd > now and not abandoned then
     holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
     keepLastReleased(lock)
   else
@@ -202,7 +202,7 @@ end
 
 -- For how many ms the key of a lock is kept, as text: until nobody holds it any more, and for at least so long.
 local function keepMsOf(lock, leastMs)
-  return string.format('%.0f', math.max(lastEnd(lock) - lock.now, leastMs or 0) + LOCK_GRACE_MS)
+  return string.format('%.0f', math.max(lastEnd(lock) - now, leastMs or 0) + LOCK_GRACE_MS)
 end
 
 -- The last instant before somebody can be let in if nobody renews or releases: of a lock with permits that of the first to end.
@@ -223,8 +223,8 @@ local function enter(lock, who, lengthMs, sharedFence)
   if left then table.remove(lock.holders, left) end
   local fences = sharedFence and 1 or who.fences
   local holder = {
-    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + lengthMs + who.graceMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.floor, fences), fences = fences,
+    ending = now + lengthMs + who.graceMs, minEnd = who.minHoldMs > 0 and now + who.minHoldMs or 0,
     owner = who.owner, label = who.label, graceMs = who.graceMs, heardOf = 0, longMs = longMsOf(math.max(lengthMs, who.minHoldMs)),
   }
   lock.holders[#lock.holders + 1] = holder
@@ -235,4 +235,50 @@ end
 local function addNobody(lock, id, ending)
   local owner = lock.mode == 'p' and string.format('%d', lock.permits) or '-'
   lock.holders[#lock.holders + 1] = { ending = ending, id = id, fence = 0, fences = 1, minEnd = 0, owner = owner, label = '-', graceMs = 0, heardOf = 0, longMs = longMsOf(ending - now) }
+end
+
+local function writeLock(lock)
+  if #lock.holders == 0 then
+    redis.call('DEL', lock.lockKey)
+    return
+  end
+  local text = formatLock(lock)
+  if text ~= lock.text then
+    -- Where nothing was deleted yet: this deletes nothing either, but after it a full server lets the next line through.
+    if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
+    redis.call('SET', lock.lockKey, text, 'PX', keepMsOf(lock, lock.queued and WAITER_LEASE_MS))
+  elseif lock.queue and lock.queue.isKept and lastEnd(lock) - now < WAITER_LEASE_MS then
+    redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
+  end
+end
+
+-- Tells a holder, in one word, what has become of its hold or of the lock.
+local function tellHolder(lock, holder, word)
+  if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, word .. ' ' .. holder.id } end
+end
+
+-- The channel of the process of an id.
+local function channelOf(lock, id)
+  return '{' .. string.match(lock.lockKey, '^{([^}]*):%d+}:l:') .. '}:c:' .. (string.match(id, '^(.*)%.') or id)
+end
+
+-- Messages are hints and come last: a user without the right to publish must not break a grant half way.
+local function tell(lock)
+  if #lock.told == 0 then return end
+  local key = string.match(lock.lockKey, '}:l:(.*)$')
+  local contended = lock.queued and 1 or 0
+  for _, news in ipairs(lock.told) do
+    local id, text, mode = news[1], news[2], news[3]
+    if type(text) == 'table' then
+      local ending = leaseEnd(text)
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, ending, ending - now, contended)
+    end
+    redis.pcall('PUBLISH', channelOf(lock, id), text .. ' ' .. key)
+  end
+end
+
+-- Writes back what a script did to a lock, and tells whom it concerns.
+local function closeLock(lock)
+  writeLock(lock)
+  tell(lock)
 end

@@ -22,7 +22,7 @@ local function openLine(lock)
   end
   for ending, since, patience, mode, process in string.gmatch(line.text, '(%d+) (%d+) (%d+) ([wr]) (%S+)') do
     ending = tonumber(ending)
-    if ending >= lock.now and ending <= lock.now + MARK_MS and process ~= past then
+    if ending >= now and ending <= now + MARK_MS and process ~= past then
       line.marks[#line.marks + 1] = { ending = ending, since = tonumber(since), patience = tonumber(patience), mode = mode, process = process }
     end
   end
@@ -88,7 +88,7 @@ end
 local function giveTurn(lock, line)
   local first = line.marks[1]
   lock.mode, lock.marked, lock.holders = 'w', true, {}
-  addNobody(lock, TURN .. first.process, lock.now + first.patience)
+  addNobody(lock, TURN .. first.process, now + first.patience)
   callTurn(lock, first.process)
 end
 

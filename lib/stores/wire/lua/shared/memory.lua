@@ -95,7 +95,7 @@ end
 
 -- Returns the memory, for how many ms more it grants nothing new, whether it has forgotten something and let nobody new in
 -- since: then an id that is not there was not beaten by anybody; and the last fence. `known` is the memory that the server told the caller on this
--- connection, and `floor` the highest fence that the caller has seen. A fence beyond the record, or a later memory of this
+-- connection, or a dash, and `floor` the highest fence that the caller has seen. A fence beyond the record, or a later memory of this
 -- server, shows that the record was put back to an earlier state. `claim` is what a process says of its holds (recall.lua).
 local function readMemory(fenceKey, known, floor, recoveryMs, claim)
   local record = redis.call('GET', fenceKey)
@@ -126,10 +126,21 @@ end
 -- Stands in the place of a holder while a lock is kept for whoever may bring it back.
 local RECOVERY = '~recovery'
 
--- For how many ms more nobody new may be let into the lock.
+-- For how many ms more nobody new may be let into the lock. Asked for the first time, it reads the memory.
 local function recoveryOf(lock)
   if not lock.recoversForMs then
-    lock.memory, lock.recoversForMs = readMemory(lock.fenceKey, lock.known, lock.floor, lock.recoveryMs)
+    lock.memory, lock.recoversForMs, lock.hasForgotten = readMemory(lock.fenceKey, lock.known, lock.floor, lock.recoveryMs)
   end
   return lock.recoversForMs
+end
+
+-- Reserves `count` consecutive fences and returns the first: above the slot group's last one, above what the caller has
+-- seen (`floor`), and at least the clock, so that a server that lost its memory does not start again from below. What else
+-- stands in the record stays.
+local function nextFence(fenceKey, floor, count)
+  local last, rest = string.match(redis.call('GET', fenceKey) or '0', '^(%d+)(.*)$')
+  if not last then error('DAMAGED the last fence is not a number', 0) end
+  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
+  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1) .. rest)
+  return fence
 end

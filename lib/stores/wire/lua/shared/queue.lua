@@ -6,7 +6,19 @@
 --   ><id> <<id>   the ids after and before it
 --
 -- mode    that of the list: who waits for a permit stands among those who write
--- turn    whether it is passed over while it would not hear of its turn (listening.lua)
+-- turn    whether it is passed over while it would not hear of its turn: a grant to a process that is gone, or stands still, would keep
+--         the lock from all others for a first lease. It loses its turn, never its place, and only until it is heard of again: its
+--         subscriber may be renewed just now.
+local TAKES_ITS_TURN = '0' -- who was passed over and has said since that it lives
+local ONLY_IF_HEARD = '1' -- others go first while nobody listens, or while it is silent
+local WAS_PASSED_OVER = '2' -- the same, and it happened, and the waiter has not been heard of since
+local ONLY_IF_RECENT = '3' -- others go first while it is silent: on a Cluster, where this node may not know who listens
+
+-- A waiter says that it lives every 700 ms. After so long without a word, in ms, its process stands still or is gone.
+local SILENT_AFTER_MS = 1200
+
+-- After so many in a row who do not listen the first of them has its turn: one script must not look at thousands.
+local MAX_PASSED_OVER = 100
 
 -- The ends of both lists, read once; and the record of a waiter, if one is asked for.
 local function openQueue(lock, id)
@@ -44,9 +56,9 @@ local function takeOut(lock, id)
 end
 
 -- A waiter lease that ends later than one can was given before the server's clock was set back: whoever it was asks anew.
-local function isAlive(lock, record)
+local function isAlive(record)
   local ending = record and tonumber(string.sub(record, 1, 13))
-  return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
+  return ending and ending >= now and ending <= now + WAITER_LEASE_MS
 end
 
 local function readWaiter(id, record)
@@ -60,7 +72,7 @@ end
 local function liveFrom(lock, id)
   while id do
     local found = redis.call('HMGET', lock.queueKey, '@' .. id, '>' .. id)
-    if isAlive(lock, found[1]) then return id, found[1], found[2] end
+    if isAlive(found[1]) then return id, found[1], found[2] end
     if not takeOut(lock, id) then return nil end
     id = found[2]
   end
@@ -76,6 +88,22 @@ local function firstWaiter(lock, mode)
     lock.queued = (head.r or head.w) and true or false
   end
   return id, record, after
+end
+
+-- A waiter whose own request runs this script hears of its turn by the answer. Where the server refuses to say who listens, everybody
+-- counts as heard.
+local function hearsOfItsTurn(lock, id, record)
+  local turn = string.sub(record, 16, 16)
+  if turn == TAKES_ITS_TURN or lock.asking[id] then return true end
+  if tonumber(string.sub(record, 1, 13)) < now + WAITER_LEASE_MS - SILENT_AFTER_MS then return false end
+  return turn == ONLY_IF_RECENT or redis.pcall('PUBSUB', 'NUMSUB', channelOf(lock, id))[2] ~= 0
+end
+
+-- HDEL deletes nothing here, but after it a full server lets the next line through.
+local function passOver(lock, id, record)
+  if string.sub(record, 16, 16) == WAS_PASSED_OVER then return end
+  redis.call('HDEL', lock.queueKey, '@')
+  redis.call('HSET', lock.queueKey, '@' .. id, string.sub(record, 1, 15) .. WAS_PASSED_OVER .. string.sub(record, 17))
 end
 
 -- The first live waiter of a mode that would hear of its turn; those before it are passed over and keep their places.
@@ -96,9 +124,8 @@ local function tellHolders(lock)
   local told = {}
   for _, holder in ipairs(lock.holders) do
     local name = lock.mode == 'p' and channelOf(lock, holder.id) or holder.id
-    if not isReleased(holder) and not told[name] then
-      told[name], lock.told[#lock.told + 1] = true, { holder.id, 'c ' .. holder.id }
-    end
+    if not told[name] then tellHolder(lock, holder, 'c') end
+    told[name] = true
   end
 end
 
@@ -112,7 +139,7 @@ local function joinQueue(lock, who)
   end
   local turn = who.needsListener and ONLY_IF_HEARD or ONLY_IF_RECENT
   local record = string.format(INSTANT .. ' %s%s %.0f %.0f %.0f %d %s %s',
-    lock.now + WAITER_LEASE_MS, mode, turn, who.leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
+    now + WAITER_LEASE_MS, mode, turn, who.leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local last = queue.tail[mode]
   if last then
@@ -125,17 +152,21 @@ local function joinQueue(lock, who)
   keepQueue(lock)
 end
 
+-- Grants the lock to a waiter, and tells it. A fence is given where its owner shares one.
+local function letIn(lock, who, fence)
+  takeOut(lock, who.id)
+  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), fence)
+  lock.told[#lock.told + 1] = { who.id, holder, lock.mode == 'r' and 'r' or 'w' }
+  return holder
+end
+
 -- Lets a waiter in beside its owner, who was granted the lock after it had queued; not to write beside readers. It is looked
 -- for when the waiter is heard of, not when its owner is granted: then nobody has to search the queue.
 local function enterBesideOwner(lock, id, record)
   local who = readWaiter(id, record)
   if who.owner == '-' or recoveryOf(lock) > 0 then return nil end
   local refusal, fence = besideOwner(lock, who)
-  if refusal ~= 0 then return nil end
-  takeOut(lock, id)
-  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), fence)
-  lock.told[#lock.told + 1] = { id, holder, lock.mode }
-  return holder
+  return refusal == 0 and letIn(lock, who, fence) or nil
 end
 
 -- Prolongs the waiter lease of a live waiter, which has its turn again if it was passed over. False when it has no place, or lost
@@ -143,7 +174,7 @@ end
 local function keepPlace(lock, id)
   local _, record = openQueue(lock, id)
   if not record then return false end
-  if not isAlive(lock, record) then
+  if not isAlive(record) then
     takeOut(lock, id)
     return false
   end
@@ -152,8 +183,55 @@ local function keepPlace(lock, id)
   keepQueue(lock)
   local turn = string.sub(record, 16, 16)
   if turn == WAS_PASSED_OVER then turn = TAKES_ITS_TURN end
-  redis.call('HSET', lock.queueKey, '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14, 15) .. turn .. string.sub(record, 17))
+  redis.call('HSET', lock.queueKey, '@' .. id, string.format(INSTANT, now + WAITER_LEASE_MS) .. string.sub(record, 14, 15) .. turn .. string.sub(record, 17))
   return true
+end
+
+-- Lets in those who wait in the list of a mode, in their order: all readers, one writer, or one for each free permit.
+local function admit(lock, mode, anybody)
+  local most = lock.mode == 'p' and lock.permits or mode == 'r' and math.huge or 1
+  local id, record, after = firstWaiter(lock, mode)
+  local passed = 0
+  while id and passed < MAX_PASSED_OVER and #lock.holders < most do
+    if anybody or hearsOfItsTurn(lock, id, record) then
+      if lock.mode ~= 'p' then lock.mode = mode end
+      letIn(lock, readWaiter(id, record))
+    else
+      passOver(lock, id, record)
+      passed = passed + 1
+    end
+    id, record, after = liveFrom(lock, after)
+  end
+end
+
+-- Who waits for a permit stands among those who write.
+local function admitNext(lock, anybody)
+  local first, second = 'w', 'r'
+  if lock.mode == 'w' then first, second = 'r', 'w' end
+  admit(lock, first, anybody)
+  if #lock.holders == 0 then admit(lock, second, anybody) end
+end
+
+-- Lets in whose turn it is, after those who ended were dropped. Reading and writing take phases: after a writer all
+-- waiting readers enter together, after the last reader one writer does, and a reader waits beside readers only for
+-- the sake of a live writer. Where there are permits, whoever waits enters as long as one is free. A waiter that would not hear of
+-- its turn is passed over, unless that goes for all who wait.
+local function settle(lock)
+  if not lock.queued then return end
+  local recoversForMs = recoveryOf(lock)
+  if recoversForMs > 0 then
+    -- A lock that somebody waits for stays taken meanwhile, by nobody.
+    if #lock.holders == 0 then addNobody(lock, RECOVERY, now + recoversForMs) end
+    return
+  end
+  if lock.mode == 'r' and #lock.holders > 0 then
+    if not firstListening(lock, 'w') then admit(lock, 'r') end
+    return
+  end
+  local places = lock.mode == 'p' and lock.permits or 1
+  if #lock.holders < places then admitNext(lock) end
+  -- A subscription that was lost must not leave a free lock to nobody.
+  if #lock.holders < places and lock.queued then admitNext(lock, true) end
 end
 
 -- How long until the present hold ends, for the waiter whose turn is next; -1 for all others.
@@ -161,7 +239,7 @@ local function askAgainIn(lock, id)
   local head = openQueue(lock).head
   local first
   if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
-  return first == id and nextEnd(lock) - lock.now + 1 or -1
+  return first == id and nextEnd(lock) - now + 1 or -1
 end
 
 -- Takes an id out of a lock, holding or waiting; whether it was there.

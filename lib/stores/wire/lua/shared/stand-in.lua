@@ -15,22 +15,22 @@ local function holdsOf(lock)
   local told = {}
   for i = 1, math.min(#lock.holders, MAX_TOLD) do
     local holder = lock.holders[i]
-    if holder.id ~= RECOVERY then told[#told + 1] = string.format('%.0f,%s', holder.ending - lock.now, holder.id) end
+    if holder.id ~= RECOVERY then told[#told + 1] = string.format('%.0f,%s', holder.ending - now, holder.id) end
   end
   if #told == 0 then return '-' end
   return string.sub(lock.memory, 18) .. ',' .. lock.mode .. (lock.mode == 'p' and string.format('%d', lock.permits) or '') .. ',' .. table.concat(told, ',')
 end
 
-local function heardKey(fenceKey)
-  return string.sub(fenceKey, 1, -2) .. 'q:%heard'
+local function heardKey(lock)
+  return string.sub(lock.fenceKey, 1, -2) .. 'q:%heard'
 end
 
 -- A full server does not keep the note: then the lock stays taken for a while. To a node of a Redlock nobody tells of holders.
-local function heardOf(fenceKey, id, memory, recoveryMs)
-  local leftMs = tonumber(string.sub(memory, 18)) + HEARD_MS - now
-  if leftMs <= 0 or recoveryMs == UNTIL_TOLD_MS then return end
-  redis.pcall('HSET', heardKey(fenceKey), id, memory)
-  redis.pcall('PEXPIRE', heardKey(fenceKey), leftMs)
+local function heardOf(lock, id)
+  local leftMs = tonumber(string.sub(lock.memory, 18)) + HEARD_MS - now
+  if leftMs <= 0 or lock.recoveryMs == UNTIL_TOLD_MS then return end
+  redis.pcall('HSET', heardKey(lock), id, lock.memory)
+  redis.pcall('PEXPIRE', heardKey(lock), leftMs)
 end
 
 local function isStandIn(holder)
@@ -63,7 +63,7 @@ local function standIn(lock, request)
   for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
     local id, ending = string.gsub(told, '^~', ''), now + tonumber(left) - tonumber(agoMs)
     local isFull = lock.mode == 'p' and #lock.holders > 0 and #lock.holders >= lock.permits
-    if ending > now and not isFull and not holderOf(lock, id) and not holderOf(lock, '~' .. id) and redis.call('HGET', heardKey(lock.fenceKey), id) ~= lock.memory then
+    if ending > now and not isFull and not holderOf(lock, id) and not holderOf(lock, '~' .. id) and redis.call('HGET', heardKey(lock), id) ~= lock.memory then
       if #lock.holders == 0 then lock.mode, lock.permits = mode, tonumber(permits) or 0 end
       addNobody(lock, '~' .. id, ending)
     end
@@ -72,13 +72,4 @@ local function standIn(lock, request)
     if isStandIn(holder) and holder.id ~= RECOVERY then return true end
   end
   return false
-end
-
--- Whether an id that is released and is not in its lock was only forgotten, so that it counts as released; from now on it was heard of.
-local function isOnlyForgotten(lock, id)
-  if lock.recoveryMs == 0 then return false end
-  local memory, recoversForMs, hasForgotten = readMemory(lock.fenceKey, lock.known, lock.floor, lock.recoveryMs)
-  lock.memory, lock.recoversForMs = memory, recoversForMs
-  heardOf(lock.fenceKey, id, memory, lock.recoveryMs)
-  return dropStandIns(lock, id) or hasForgotten
 end
