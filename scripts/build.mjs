@@ -74,7 +74,7 @@ async function build() {
   // So the main entry point has no code of its own, which bundlers would take along: it only names what the other files have.
   const manualChunks = (id) => {
     if (/core\/port\/errors\.js$/.test(id)) return 'errors';
-    return /(?:locked\.decorator|lock-exception\.filter|fenced-write|lock-key)\.js$/.test(id) ? 'main' : undefined;
+    return /(?:locked\.decorator|lock-exception\.filter|fenced-write|key-template)\.js$/.test(id) ? 'main' : undefined;
   };
   const shared = { minifyInternalExports: false, hoistTransitiveImports: false };
   const esm = await bundle([...LIBRARY, PROGRAM], code, '.js', [compact]);

@@ -5,8 +5,7 @@
  */
 import type { ModulesContainer } from '@nestjs/core';
 import { defer, mergeMap, ReplaySubject, type Observable } from 'rxjs';
-import { keysInOrder } from '../core/key/call-key.js';
-import { roleKey } from '../core/key/check-key.js';
+import { keysInOrder, roleKey } from '../core/key/check-key.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { Lease } from '../core/port/lease.js';
 import type { LockEvent } from '../core/port/lock-events.js';

@@ -206,7 +206,7 @@ const list = [
   ['a lease comes back after its trust ended', lua('bring-back'), 'if now > lease.notAfter then return { 2, 0, 0, 0 } end', '', 'S7: an ended lease comes back', 'test/lua/bring-back'],
   ['an older record wins', lua('bring-back'), 'if whole(holder).fence + holder.fences > lease.fence then return false end', 'if holder then return false end', 'S7: a failover brought back the record of an earlier holder', 'test/lua/bring-back'],
   // Core
-  ['a percent sign in a value', core('key/lock-key'), '|%(?=(?:25)*(?:${escapes}))', '', 'two lists of values make one key', 'test/core/key/key-template'],
+  ['a percent sign in a value', core('key/key-value'), '|%(?=(?:25)*(?:${escapes}))', '', 'two lists of values make one key', 'test/core/key/key-template'],
   ['holds of the past', core('hold/hold-context'), 'while (frame && !frame.hold.isOpen) frame = frame.beyond;', '', 'L6: a job that schedules its next run keeps all before', 'test/core/hold/nested-calls'],
   ['begins while closing', core('hold/several-keys'), 'if (refusal) throw refusal;', '', 'C2: lost as soon as it has begun', 'test/core/hold/shutdown'],
   ['sleep is not seen in what is left', core('hold/hold'), 'const now = this.host.clock.now();\n    this.host.watchdog.sleep.look(now);', 'const now = this.host.clock.now();', 'S3: a lease that ended while the machine slept', 'test/core/lease/machine-sleep'],

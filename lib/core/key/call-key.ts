@@ -3,7 +3,6 @@
  * compiled once, when the class is defined.
  */
 import { LockKeyError } from '../port/errors.js';
-import { show } from '../port/options.js';
 import { checkKey } from './check-key.js';
 import { parseKeyTemplate } from './key-template.js';
 
@@ -56,12 +55,4 @@ function checkedKey(made: unknown, site: string): string {
     throw new LockKeyError(`${site}: its key function made '${made}', from a value that is missing or is no id.`, { key: made });
   }
   return checkKey(made, `${site}: its key function made no valid key`);
-}
-
-/** The keys without duplicates, sorted by bytes: all callers take locks in the same order, so they cannot deadlock. @throws LockKeyError */
-export function keysInOrder(keys: readonly string[]): string[] {
-  if (!Array.isArray(keys)) throw new LockKeyError(`Lock key: expected a key or a list of keys, got ${show(keys)}. Is an argument missing?`);
-  const different = new Set(keys.map((key) => checkKey(key)));
-  if (different.size === 0) throw new LockKeyError('Lock key: a list of keys must name at least one lock, got [].');
-  return [...different].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
 }

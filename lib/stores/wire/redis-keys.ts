@@ -11,7 +11,7 @@
  */
 import { LockUsageError } from '../../core/port/errors.js';
 import { show } from '../../core/port/options.js';
-import { percent } from '../../core/key/lock-key.js';
+import { percent } from '../../core/key/key-value.js';
 
 export const SLOT_GROUPS = 256;
 /** The version of the wire format. It rises with every change of a Redis key, record or script that older processes do not understand. */

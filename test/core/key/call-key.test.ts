@@ -2,8 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { type CallKey, compileCallKey } from '../../../lib/core/key/call-key.js';
 import { roleKey, roleOf } from '../../../lib/core/key/check-key.js';
-import { parseKeyTemplate } from '../../../lib/core/key/key-template.js';
-import { lockKey } from '../../../lib/core/key/lock-key.js';
+import { lockKey, parseKeyTemplate } from '../../../lib/core/key/key-template.js';
 import { LockKeyError } from '../../../lib/core/port/errors.js';
 
 const keyOf = (made: unknown): unknown => compileCallKey((() => made) as CallKey, 'OrderService.pay')([]);

@@ -2,8 +2,7 @@ import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { checkKey, LONGEST_KEY_BYTES } from '../../../lib/core/key/check-key.js';
-import { foreignPlaceholder, parseKeyTemplate } from '../../../lib/core/key/key-template.js';
-import { lockKey } from '../../../lib/core/key/lock-key.js';
+import { foreignPlaceholder, lockKey, parseKeyTemplate } from '../../../lib/core/key/key-template.js';
 import { LockKeyError } from '../../../lib/core/port/errors.js';
 
 const render = (template: string, ...args: unknown[]): string => parseKeyTemplate(template, 'OrderService.pay')(args);
@@ -98,9 +97,9 @@ describe('a value that is no id', () => {
     ['an object with a tag of its own', { [Symbol.toStringTag]: 'a]b' }, 'without an id-like toString'],
     ['a Buffer', Buffer.from('x'), 'is of type Uint8Array'],
     ['an invalid Date', new Date(NaN), 'is an invalid Date'],
-    ['an object whose text is empty', { toString: () => '' }, 'whose toString is empty'],
-    ['an object whose text is that of a missing value', { toString: () => 'undefined' }, 'whose toString gives the text of a missing value'],
-    ['an object whose text holds that of an object', { toString: () => 'a[object Object]' }, 'or of an object without an id'],
+    ['an object whose text is empty', { toString: () => '' }, 'whose toString is an empty string'],
+    ['an object whose text is that of a missing value', { toString: () => 'undefined' }, `whose toString is the text 'undefined'`],
+    ['an object whose text holds that of an object', { toString: () => 'a[object Object]' }, 'whose toString is the text of an object without an id'],
     ['an object whose text is no text', { toString: () => 7 }, 'without an id-like toString'],
     ['half a surrogate pair', 'a\ud800b', 'half a surrogate pair'],
   ])('%s is never locked, and the error names method, placeholder and argument', (_name, value, got) => {
