@@ -4,7 +4,7 @@
  */
 import type { NestInterceptor, Type } from '@nestjs/common';
 import { EMPTY, from, isObservable, Observable, finalize, Subject, takeUntil, type Subscriber } from 'rxjs';
-import { isLockError, LockUsageError } from '../core/port/errors.js';
+import { isLockError, LockUsageError, seen } from '../core/port/errors.js';
 import type { LockProfiles, WithLockOptions } from '../core/port/lock-options.js';
 import { endedBy, abortWith } from '../core/queue/abort-signals.js';
 import type { LockService } from '../lock.service.js';
@@ -158,11 +158,7 @@ function resultOf(site: string, result: unknown): Promise<unknown> {
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
-  try {
-    return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'then') === 'function';
-  } catch {
-    return false;
-  }
+  return seen(() => typeof value === 'object' && value !== null && typeof Reflect.get(value, 'then') === 'function', false);
 }
 
 function observableOf(site: string, result: unknown): Observable<unknown> {

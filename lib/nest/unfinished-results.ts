@@ -3,7 +3,7 @@
  * later. They are refused, because the lock is free by then. A stream is ended, because otherwise it would keep its file or connection open.
  */
 import { isObservable } from 'rxjs';
-import { LockUsageError } from '../core/port/errors.js';
+import { LockUsageError, seen } from '../core/port/errors.js';
 
 /** What is locked, for the advice in the message. */
 type Locked = 'method' | 'route';
@@ -31,7 +31,7 @@ export function refuseUnfinished(value: unknown, site: string, locked: Locked): 
     endStream(value);
     throw new LockUsageError(`${site} ${STREAM[locked]}`);
   }
-  if (isSeen(() => isWork(value) || (locked === 'route' && isWorkOfRoutes(value)))) throw new LockUsageError(`${site} ${FUNCTION[locked]}`);
+  if (seen(() => isWork(value) || (locked === 'route' && isWorkOfRoutes(value)), false)) throw new LockUsageError(`${site} ${FUNCTION[locked]}`);
 }
 
 /** Whether this is a function, and no class. */
@@ -47,16 +47,7 @@ function isWorkOfRoutes(value: unknown): boolean {
 /** Whether work goes on while this value is read: an Observable, a Node or web stream, a generator, a StreamableFile. */
 export function isStream(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false;
-  return isSeen(() => isObservable(value) || hasMethod(value, Symbol.asyncIterator) || isGenerator(value) || isNodeStream(value) || isFile(value));
-}
-
-/** What `look` finds. A Proxy that throws when it is asked for what it does not have is data; the work was done, and its result is passed on. */
-function isSeen(look: () => boolean): boolean {
-  try {
-    return look();
-  } catch {
-    return false;
-  }
+  return seen(() => isObservable(value) || hasMethod(value, Symbol.asyncIterator) || isGenerator(value) || isNodeStream(value) || isFile(value), false);
 }
 
 /** Whether the body of a function with `yield` goes on while this is read. */

@@ -7,9 +7,8 @@
  * A term that is lost does not end `leading`: the signal of the term aborts, and this process stands again when the function
  * has ended. So the function never runs twice at a time here, even when it ignores the signal.
  */
-import type { LossListener } from '../lease/store-lease.js';
-import type { Timer } from '../port/clock.js';
-import { isLockError, LockClosedError, LockUsageError, messageOf } from '../port/errors.js';
+import { Alarm } from '../lease/schedule.js';
+import { isLockError, LockClosedError, LockUsageError, messageOf, seen } from '../port/errors.js';
 import type { Lease } from '../port/lease.js';
 import type { CallSite, LockOptions, LockProfiles, WithLockOptions } from '../port/lock-options.js';
 import { checkOptions, type NamesOf, type OptionList, resolveOptions, whole, withProfile } from '../port/options.js';
@@ -89,7 +88,7 @@ class Candidacy implements Leadership {
   private hold: Hold | undefined;
   /** Aborts when it shall stand no more. */
   private readonly leaving = new AbortController();
-  /** Ends the pause that it is in. */
+  /** Ends its rest, or its wait for another candidate. */
   private interrupt: () => void = () => {};
   private failures = 0;
 
@@ -102,7 +101,7 @@ class Candidacy implements Leadership {
     /** The functions of leaders that run in this process, by the key of their role. */
     private readonly atWork: Map<string, Promise<unknown>>,
   ) {
-    this.ended = this.standAgainAndAgain();
+    this.ended = this.untilItLeaves();
   }
 
   get isLeader(): boolean {
@@ -135,22 +134,24 @@ class Candidacy implements Leadership {
     return this.leaving.signal.aborted;
   }
 
-  private async standAgainAndAgain(): Promise<void> {
+  private async untilItLeaves(): Promise<void> {
     while (!this.isLeaving) {
-      const restMs = await this.oneTerm();
-      if (restMs > 0 && !this.isLeaving) await this.rest(restMs);
+      // The function of another candidate of this process may go on after its term: two of one role never run at a time here.
+      const other = this.atWork.get(this.key);
+      if (other) await Promise.race([other, new Promise<void>((resolve) => (this.interrupt = resolve))]);
+      else await this.rest(await this.oneTerm());
     }
   }
 
   /** Stands until it is elected, and leads. Resolves to how long it rests then, in ms. */
   private async oneTerm(): Promise<number> {
+    const { atWork, key, host, options: { request } } = this;
     let hold: Hold;
     try {
-      hold = await this.elected();
+      hold = await host.acquire(host.begin([key], { ...request, signal: this.leaving.signal }));
     } catch (error) {
       return this.refused(error);
     }
-    const { atWork, key } = this;
     if (this.isLeaving || atWork.has(key)) {
       await hold.release();
       return 0;
@@ -162,16 +163,6 @@ class Candidacy implements Leadership {
     } finally {
       atWork.delete(key);
     }
-  }
-
-  /** Rejects when it is stopped before, and when the store refuses for good. */
-  private async elected(): Promise<Hold> {
-    // The function of another candidate of this process may go on after its term: two of one role never run at a time here.
-    const other = this.atWork.get(this.key);
-    if (other) await this.pause((done) => void other.then(() => done()));
-    const { signal } = this.leaving;
-    signal.throwIfAborted();
-    return this.host.acquire(this.host.begin([this.key], { ...this.options.request, signal }));
   }
 
   private refused(cause: unknown): number {
@@ -186,9 +177,13 @@ class Candidacy implements Leadership {
   }
 
   private async lead(hold: Hold): Promise<number> {
-    const { clock } = this.host;
+    const { clock, watchdog: { schedule } } = this.host;
+    const [lease] = hold.leases;
     const since = clock.now();
-    const stopWatching = this.watchForOverstay(hold);
+    const overstayed = new Alarm(() => this.tell('warning', 'overstayed', overstayedText(this.role)));
+    // The signal of the term does not tell of a loss: it may have aborted before, because this candidate was stopped.
+    const atLoss = { leaseLost: () => schedule.set(overstayed, clock.now() + OVERSTAYED_MS) };
+    lease!.onLoss(atLoss);
     this.hold = hold;
     try {
       await new Promise<void>((resolve, reject) => runInHold(hold, this.work, resolve, reject));
@@ -198,7 +193,8 @@ class Candidacy implements Leadership {
       return isEndOf(hold, error) ? 0 : this.failed(hold, error, clock.now() - since);
     } finally {
       this.hold = undefined;
-      stopWatching();
+      lease!.offLoss(atLoss);
+      schedule.cancel(overstayed);
     }
   }
 
@@ -215,36 +211,9 @@ class Candidacy implements Leadership {
     return Math.min(restMs * 2 ** this.failures, Math.max(restMs, MAX_GROWN_REST_MS)) * (1 + JITTER * Math.random());
   }
 
-  /** Says so once when the function goes on after its term was lost. Returns how to stop watching. */
-  private watchForOverstay(hold: Hold): () => void {
-    const { clock } = this.host;
-    let timer: Timer | undefined;
-    // The signal of the term does not tell: it may have aborted before, because this candidate was stopped.
-    const atLoss: LossListener = {
-      leaseLost: () => {
-        timer = clock.setTimer(() => this.tell('warning', 'overstayed', overstayedText(this.role, OVERSTAYED_MS)), OVERSTAYED_MS);
-      },
-    };
-    for (const lease of hold.leases) lease.onLoss(atLoss);
-    return () => {
-      for (const lease of hold.leases) lease.offLoss(atLoss);
-      if (timer) clock.clearTimer(timer);
-    };
-  }
-
   private async rest(restMs: number): Promise<void> {
-    const { clock } = this.host;
-    let timer: Timer | undefined;
-    await this.pause((done) => (timer = clock.setTimer(done, restMs)));
-    if (timer) clock.clearTimer(timer);
-  }
-
-  /** Resolves when `begin` says that it is over, or when this candidate leaves. */
-  private pause(begin: (done: () => void) => void): Promise<void> {
-    return new Promise((resolve) => {
-      this.interrupt = resolve;
-      begin(resolve);
-    });
+    if (restMs === 0 || this.isLeaving) return;
+    await this.host.watchdog.schedule.within<void>(restMs, undefined, (done) => (this.interrupt = done));
   }
 
   /** Each role has findings of its own: what one has to say does not keep the others quiet. */
@@ -256,14 +225,10 @@ class Candidacy implements Leadership {
 /** Whether the function failed because it was told that its term is over, which is no failure of its own. */
 function isEndOf({ signal, key }: Hold, error: unknown): boolean {
   if (!signal.aborted) return false;
-  try {
-    if (isLockError(error) && error.key === key) return true;
+  return seen(() => {
     const { name, cause } = error as { readonly name?: unknown; readonly cause?: unknown };
-    return name === 'AbortError' || cause === signal.reason;
-  } catch {
-    // Nothing can be read of null, or of a Proxy that lets nobody look at it.
-    return false;
-  }
+    return (isLockError(error) && error.key === key) || name === 'AbortError' || cause === signal.reason;
+  }, false);
 }
 
 /** The candidates of one lock module: the roles that this process stands for. */
@@ -309,19 +274,14 @@ function cannotStandText(role: string, cause: unknown, restMs: number): string {
   return `Role '${role}': this process cannot stand for election, and tries again in ${Math.round(restMs)} ms. ${messageOf(cause)}`;
 }
 
-function overstayedText(role: string, forMs: number): string {
+function overstayedText(role: string): string {
   return (
-    `Role '${role}': the term was lost ${forMs} ms ago, and its function still runs, possibly at the same time as that of the next leader. ` +
+    `Role '${role}': the term was lost ${OVERSTAYED_MS} ms ago, and its function still runs, possibly at the same time as that of the next leader. ` +
     'This process does not stand for election again until it has ended. Let it end when the signal of the term aborts.'
   );
 }
 
 function textOf(error: unknown): string {
-  try {
-    const { stack } = error as { readonly stack?: unknown };
-    if (typeof stack === 'string') return stack;
-  } catch {
-    // Nothing can be read of null, or of a Proxy that lets nobody look at it.
-  }
-  return messageOf(error);
+  const stack = seen(() => (error as { readonly stack?: unknown }).stack, undefined);
+  return typeof stack === 'string' ? stack : messageOf(error);
 }

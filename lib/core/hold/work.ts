@@ -1,5 +1,5 @@
 /** The work that a call runs inside its hold, and how it stands among the call's arguments. */
-import { LockLostError, LockUsageError, messageOf, type WorkOutcome } from '../port/errors.js';
+import { LockLostError, LockUsageError, messageOf, seen, type WorkOutcome } from '../port/errors.js';
 import type { Lease } from '../port/lease.js';
 import type { CallSite, WithLockOptions } from '../port/lock-options.js';
 import type { Hold } from './hold.js';
@@ -24,12 +24,7 @@ export function optionsAndWork<T, O = WithLockOptions & CallSite>(second: O | Wo
 
 /** Whether work gave an Observable, as an HttpService of Nest does: what it stands for begins when it is subscribed to, after the lock was given back. */
 function isObservable(given: unknown): boolean {
-  try {
-    return typeof given === 'object' && given !== null && 'subscribe' in given && 'pipe' in given;
-  } catch {
-    // A Proxy that lets nobody look at it is a result like any other.
-    return false;
-  }
+  return seen(() => typeof given === 'object' && given !== null && 'subscribe' in given && 'pipe' in given, false);
 }
 
 function observableError(key: string): LockUsageError {

@@ -45,7 +45,7 @@ interface GrantedRequest extends HolderRef {
 }
 
 /** Hears once of the loss of a lease. */
-export interface LossListener {
+interface LossListener {
   leaseLost(error: LockLostError, lease: StoreLease): void;
 }
 

@@ -165,14 +165,21 @@ export class LockClosedError extends LockError {
   readonly code = 'LOCK_CLOSED';
 }
 
+/**
+ * What `look` sees of a value that the application made: of what it threw, or gave as a result or an option. It may be anything, also null
+ * or a Proxy that lets nobody look at it. Of such a value it sees `otherwise`.
+ */
+export function seen<T>(look: () => T, otherwise: T): T {
+  try {
+    return look();
+  } catch {
+    return otherwise;
+  }
+}
+
 /** Whether `error` is a LockError, recognized by its code, so that it may come from another copy of this package. */
 export function isLockError(error: unknown): error is LockError {
-  try {
-    return typeof error === 'object' && error !== null && /^LOCK_[A-Z]+$/.test(String((error as { code?: unknown }).code));
-  } catch {
-    // Anything can be thrown, also a Proxy that lets nobody look at it.
-    return false;
-  }
+  return seen(() => typeof error === 'object' && /^LOCK_[A-Z]+$/.test(String((error as { code?: unknown }).code)), false);
 }
 
 /**
@@ -180,12 +187,10 @@ export function isLockError(error: unknown): error is LockError {
  * errors are no instances of Error. What has no text is an object without a prototype, or a Proxy that lets nobody look at it.
  */
 export function messageOf(error: unknown): string {
-  try {
+  return seen(() => {
     if (typeof error !== 'object' || error === null || !('message' in error)) return String(error);
     return String(error.message) || insteadOfMessage(error);
-  } catch {
-    return 'an object without a text';
-  }
+  }, 'an object without a text');
 }
 
 /**

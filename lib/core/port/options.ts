@@ -6,7 +6,7 @@
 import type { AbortSignalLike, AdoptOptions, CallSite, HandOffOptions, LockDefaults, LockMode, LockOptions, LockProfile, LockProfiles, ResolvedDefaults, ResolvedOptions, WithAdoptedOptions, WithLockOptions } from './lock-options.js';
 import type { StoreCapabilities } from './lock-store.js';
 import type { ListOptions } from './lock-state.js';
-import { LockUsageError } from './errors.js';
+import { LockUsageError, seen } from './errors.js';
 
 /** Half of a surrogate pair. UTF-8 cannot encode it, so two different texts would become one key, or one owner. */
 export const LONE_SURROGATE = /\p{Cs}/u;
@@ -43,12 +43,10 @@ export const flag = expecting('true or false', (value) => typeof value === 'bool
 
 /** Whether this can be the signal of a call: an AbortSignal, or one of another library that can be asked and listened to as one. */
 export function isSignal(given: unknown): given is AbortSignalLike {
-  try {
+  return seen(() => {
     const { aborted, addEventListener } = given as Partial<AbortSignalLike>;
     return typeof aborted === 'boolean' && typeof addEventListener === 'function';
-  } catch {
-    return false;
-  }
+  }, false);
 }
 
 /** The error about an option. It begins with `of`: by default the lock whose key is given. */
@@ -63,17 +61,8 @@ export function invalidOption(problem: string, key?: string, of = key === undefi
 export function show(value: unknown): string {
   if (typeof value === 'string') return value.includes('://') ? 'a URL' : `'${value}'`;
   if (typeof value === 'function') return 'a function';
-  if (typeof value === 'object' && value !== null) return isArray(value) ? 'an array' : 'an object';
+  if (typeof value === 'object' && value !== null) return seen(() => Array.isArray(value), false) ? 'an array' : 'an object';
   return String(value);
-}
-
-/** A Proxy that was revoked throws when it is asked. */
-function isArray(value: object): boolean {
-  try {
-    return Array.isArray(value);
-  } catch {
-    return false;
-  }
 }
 
 // The names of options. A misspelt name, or one of another library, is refused, because it would silently mean a default.

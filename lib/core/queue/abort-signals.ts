@@ -5,6 +5,7 @@
  * A signal may be of another library's making, and whatever it does must not keep a lock taken. So it is asked only here: one that
  * cannot be asked or listened to counts as aborted, with what it threw as its reason.
  */
+import { seen } from '../port/errors.js';
 import type { AbortSignalLike } from '../port/lock-options.js';
 
 export interface AbortListener {
@@ -58,12 +59,7 @@ export function offAbort(signal: AbortSignalLike, listener: AbortListener): void
 }
 
 export function hasAborted(signal: AbortSignalLike): boolean {
-  if (reasons.has(signal)) return true;
-  try {
-    return signal.aborted;
-  } catch {
-    return true;
-  }
+  return reasons.has(signal) || seen(() => signal.aborted, true);
 }
 
 /** Why a signal has aborted; never undefined, by which a caller is told that its time is over. */
