@@ -1,9 +1,11 @@
 /** The Redis store on a Cluster whose slots move and whose masters die. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect } from 'node:util';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
 import type { Connections } from '../../../lib/stores/wire/connections.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
+import type { ClusterTarget } from '../../../lib/stores/wire/redis-target.js';
 import { acquireRequest, newId } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { within } from '../../support/in-time.js';
@@ -11,10 +13,12 @@ import { startCluster } from '../../support/redis-cluster.js';
 import type { RedisServer } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
 import { forAll } from '../../support/started.js';
+import { connectBy } from '../../support/test-client.js';
 
 const cluster = forAll(() => startCluster({ masters: 3, replicasEach: 1 }));
 afterEach(() => closeStores());
 
+const CLIENTS = ['ioredis', 'redis'] as const;
 const keys = new RedisKeys('lock');
 function request(key: string, how: Partial<AcquireRequest> = {}): AcquireRequest {
   return acquireRequest({ key, ...how });
@@ -172,5 +176,57 @@ describe('a password that a Cluster refuses', () => {
     expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false, message: expect.stringContaining('the Cluster refused the connection') });
     expect(inspect(error, { depth: Infinity })).toContain('WRONGPASS');
     expect(inspect(error, { depth: Infinity })).not.toContain('hunter2');
+  });
+});
+
+describe('A Cluster that asks for a password', () => {
+  const PASSWORD = 'p@ss/word';
+  const cluster = forAll(() => startCluster({ masters: 3 }));
+  beforeAll(async () => {
+    for (const master of cluster.masters) await master.command('CONFIG', 'SET', 'requirepass', PASSWORD);
+  });
+
+  const ways: readonly [string, (addresses: readonly string[]) => ClusterTarget][] = [
+    ['when the nodes are URLs and the password is among the options', (addresses) => ({ cluster: addresses.map((address) => `redis://${address}`), options: { redisOptions: { password: PASSWORD } } })],
+    ['when one node is named as host:port', ([address]) => ({ cluster: [address!], options: { redisOptions: { password: PASSWORD } } })],
+    ['when the password is in the URL of each node', (addresses) => ({ cluster: addresses.map((address) => `redis://:${encodeURIComponent(PASSWORD)}@${address}`) })],
+  ];
+  it.each(ways.flatMap(([way, targetOf]) => CLIENTS.map((client) => [client, way, targetOf] as const)))('is reached by %s %s', async (client, _, targetOf) => {
+    const target = targetOf(cluster.masters.map(({ port }) => `127.0.0.1:${port}`));
+    const store = await openRedisStore(target, 'p', { connection: connectBy(target, client) });
+    for (let n = 0; n < 8; n++) {
+      const ask = acquireRequest();
+      expect((await store.acquire(ask)).kind).toBe('granted');
+      await store.release(ask);
+    }
+  });
+});
+
+describe.each(CLIENTS)('A master of a Cluster that is down, with %s,', (client) => {
+  /** In the first seconds all memories are asked for once more. */
+  const SETTLED_MS = 3_000;
+  const WATCHED_MS = 4_000;
+  const cluster = forAll(() => startCluster({ args: ['--cluster-require-full-coverage', 'no'] }));
+
+  /** How many commands the other masters have run, those of scripts included, or have sent elsewhere. */
+  async function commandsOfOthers(): Promise<number> {
+    const counts = cluster.masters.slice(1).map(async (node) => {
+      const stats = String(await node.command('INFO', 'stats'));
+      const counted = (name: string): number => Number(new RegExp(`${name}:(\\d+)`).exec(stats)?.[1] ?? 0);
+      return counted('total_commands_processed') + counted('total_error_replies');
+    });
+    return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
+  }
+
+  it('does not make a process that wants nothing ask the others all the time who they are', async () => {
+    const target = { cluster: cluster.startupNodes };
+    await openRedisStore(target, 'p1', { recoveryMs: 1_000, connection: connectBy(target, client) });
+    await cluster.masters[0]!.stop();
+    await sleep(SETTLED_MS);
+    const before = await commandsOfOthers();
+    await sleep(WATCHED_MS);
+    const perSecond = ((await commandsOfOthers()) - before) / (WATCHED_MS / 1_000);
+    console.log(`one master is down, with ${client}: ${perSecond} commands a second`);
+    expect(perSecond).toBeLessThan(100);
   });
 });

@@ -2,6 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { RedisTarget } from '../../../lib/stores/wire/redis-target.js';
 import { leastRule } from '../../../lib/stores/wire/boot-probe.js';
+import { acquireRequest } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { startCluster } from '../../support/redis-cluster.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
@@ -10,8 +11,6 @@ import { forAll } from '../../support/started.js';
 
 const server = forAll(startRedis);
 const cluster = forAll(startCluster);
-
-const usual = { mode: 'write', leaseMs: 5_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
 
 /** Commands that clients sent, on all nodes, since the statistics were reset. */
 async function commandsOf(nodes: readonly RedisServer[]): Promise<string[]> {
@@ -32,8 +31,8 @@ const targets: readonly (readonly [string, () => readonly RedisServer[], () => R
 describe.each(targets)('on %s', (_name, nodes, target) => {
   it('a process with nothing to do sends nothing', async () => {
     const store = await openRedisStore(target(), 'p');
-    const holder = { key: 'k', id: 'p.1' };
-    await store.acquire({ ...usual, ...holder, notAfter: performance.now() + 60_000 });
+    const holder = acquireRequest();
+    await store.acquire(holder);
     await store.release(holder);
     for (const node of nodes()) await node.command('CONFIG', 'RESETSTAT');
     // Longer than any interval of ours, and than the one at which ioredis would ask a Cluster for its slots.
@@ -45,12 +44,12 @@ describe.each(targets)('on %s', (_name, nodes, target) => {
   it('a store that was closed leaves no connection and no timer', async () => {
     const before = resources();
     const store = await openRedisStore(target(), 'p');
-    const asked = Array.from({ length: 20 }, (_, i) => store.acquire({ ...usual, key: `k${i}`, id: `p.${i}`, notAfter: performance.now() + 60_000 }));
+    const asked = Array.from({ length: 20 }, () => store.acquire(acquireRequest()));
     await Promise.all(asked.slice(0, 10));
     await closeStores();
     await Promise.allSettled(asked);
     await eventually(() => expect(resources().length).toBeLessThanOrEqual(before.length), 1_500);
-    await expect(store.acquire({ ...usual, key: 'late', id: 'p.late', notAfter: performance.now() + 1_000 })).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false });
+    await expect(store.acquire(acquireRequest())).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false });
   });
 });
 
@@ -59,8 +58,8 @@ it('the least access rule is enough in a Cluster, with what the docs add for it'
   for (const node of cluster.masters) await node.command('ACL', 'SETUSER', 'locker', 'reset', 'resetchannels', 'on', '>secret', ...rule);
   const store = await openRedisStore({ cluster: cluster.startupNodes, options: { redisOptions: { username: 'locker', password: 'secret' } } }, 'p');
   for (let i = 0; i < 10; i++) {
-    const holder = { key: `acl:${i}`, id: `p.${i}` };
-    expect((await store.acquire({ ...usual, ...holder, notAfter: performance.now() + 60_000 })).kind).toBe('granted');
+    const holder = acquireRequest();
+    expect((await store.acquire(holder)).kind).toBe('granted');
     expect(await store.release(holder)).toBe('released');
   }
   await closeStores();

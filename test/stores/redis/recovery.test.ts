@@ -1,26 +1,30 @@
 /** A Redis that forgets what it granted: those who hold bring their leases back before anything new is granted. */
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Lease } from '../../../lib/core/port/lease.js';
+import type { LockDefaults } from '../../../lib/core/port/lock-options.js';
+import type { Wake } from '../../../lib/core/port/lock-store.js';
 import { LockService } from '../../../lib/lock.service.js';
 import type { RedisStoreOptions } from '../../../lib/stores/redis/redis-store.js';
-import { acquireRequest, granted } from '../../support/acquire-request.js';
-import { broughtBack, storeEvents } from '../../support/store-events.js';
-import { eventually } from '../../support/eventually.js';
-import { startRedis } from '../../support/redis-server.js';
 import { recall, renew } from '../../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
-import { closeStores, makeRedisStore, openLocks as openLocksOn } from '../../support/redis-store.js';
+import { acquireRequest, granted } from '../../support/acquire-request.js';
+import { eventually } from '../../support/eventually.js';
+import { startFlakyProxy } from '../../support/flaky-proxy.js';
+import { startRedis } from '../../support/redis-server.js';
+import { closeStores, makeRedisStore, openLocks as openLocksOn, openRedisStore } from '../../support/redis-store.js';
 import { forEachTest } from '../../support/started.js';
+import { broughtBack, storeEvents } from '../../support/store-events.js';
 
 const RECOVERY_MS = 1_000;
+const keys = new RedisKeys('lock');
 
 const afterTest: (() => void)[] = [];
 
 afterEach(() => afterTest.splice(0).forEach((done) => done()));
 const server = forEachTest(startRedis, closeStores);
 
-function openLocks(process: string, options: Partial<RedisStoreOptions> = {}): Promise<LockService> {
-  return openLocksOn(server.url, process, { recoveryMs: RECOVERY_MS, ...options }, { waitMs: 20_000 });
+function openLocks(process: string, options: Partial<RedisStoreOptions> = {}, defaults: LockDefaults = { waitMs: 20_000 }, url = server.url): Promise<LockService> {
+  return openLocksOn(url, process, { recoveryMs: RECOVERY_MS, ...options }, defaults);
 }
 
 /** The server has served for longer than a recovery lasts: everything is granted. */
@@ -282,7 +286,7 @@ describe('A Redis that recovers', () => {
     const [holder, waiter] = ['a.1', 'a.2'].map((id) => acquireRequest({ key: 'leader:indexer', id }));
     granted(await store.acquire(holder!));
     expect((await store.acquire(waiter!)).kind).toBe('waiting');
-    const fenceKey = new RedisKeys('lock').spotOf(holder!.key).fenceKey;
+    const fenceKey = keys.spotOf(holder!.key).fenceKey;
     const record = String(await server.command('GET', fenceKey));
     await server.command('SET', fenceKey, record.replace(/ \w{16}:/, ` ${'0'.repeat(15)}1:`));
     expect(await store.release(holder!)).toBe('released');
@@ -319,5 +323,149 @@ describe('A process with a new connection', () => {
     expect(sent.indexOf('recall')).toBeLessThan(sent.indexOf('renew'));
     expect(sent.filter((name) => name === 'renew')).toHaveLength(1);
     for (const lease of held) await isStillHeld(lease);
+  });
+});
+
+const LEASE_MS = 60_000;
+/** Long before the leases in the snapshot end, and long after a recovery. */
+const SOON_MS = 15_000;
+
+/** A process on a Redis that goes back to a state with holders who had released their locks, and with tickets that were used. */
+const openLong = (process: string): Promise<LockService> => openLocks(process, { recoveryMs: 500 }, { leaseMs: LEASE_MS, waitMs: SOON_MS });
+
+describe('What a process has released is free after its Redis', () => {
+  it('was killed and restarted with an older snapshot', async () => {
+    const [a, b] = [await openLong('a'), await openLong('b')];
+    const held = [await a.acquire('k'), await a.acquire('r', { mode: 'read' }), await a.acquire(['m', 'n'])];
+    await server.command('SAVE');
+    for (const lease of held) expect(await lease.release()).toBe('released');
+    await server.kill();
+    await server.restart({ keepData: true });
+    for (const key of ['k', 'r', 'm', 'n']) expect((await b.acquire(key)).fence).toBeGreaterThan(0);
+  });
+
+  it('loaded an older snapshot while it ran', async () => {
+    const [a, b] = [await openLong('a'), await openLong('b')];
+    const held = await a.acquire('k');
+    await server.command('SAVE');
+    await held.release();
+    await server.command('DEBUG', 'RELOAD', 'NOSAVE');
+    await eventually(async () => expect((await b.inspect('k')).holders).toEqual([]), SOON_MS);
+    expect((await b.acquire('k')).fence).toBeGreaterThan(held.fence);
+  });
+
+  it('was restarted with a snapshot from before a hand-over inside the process, and what is held stays held', async () => {
+    const [a, b] = [await openLong('a'), await openLong('b')];
+    const first = await a.acquire('k', { minHoldMs: 1 });
+    const next = a.acquire('k', { minHoldMs: 1 });
+    await server.command('SAVE');
+    await first.release();
+    const held = await next;
+    await server.kill();
+    await server.restart({ keepData: true });
+    await eventually(async () => expect((await b.inspect('k')).holders).toMatchObject([{ fence: held.fence }]), SOON_MS);
+    expect(await held.verify()).toBe(true);
+  });
+});
+
+describe('A ticket that was adopted before its Redis was restarted with an older snapshot', () => {
+  it.each([{ permits: 1 }, { mode: 'read' }, { owner: 'job-7' }] as const)('is not adopted again beside the hold that was made of it (%j)', async (options) => {
+    const [a, b, c] = [await openLong('a'), await openLong('b'), await openLong('c')];
+    const ticket = await (await a.acquire('k', options)).handOff({ withinMs: LEASE_MS });
+    await server.command('SAVE');
+    const adopted = await b.adopt(ticket);
+    await server.kill();
+    await server.restart({ keepData: true });
+    await expect(c.adopt(ticket)).rejects.toMatchObject({ code: 'LOCK_LOST' });
+    expect(await adopted.verify()).toBe(true);
+    expect((await c.inspect('k')).holders).toMatchObject([{ fence: adopted.fence }]);
+  });
+});
+
+describe('A lock whose holder cannot reach the server that forgot it', () => {
+  const proxy = forEachTest(() => startFlakyProxy(server.port), closeStores);
+  /** A lock of the same slot group as 'k'. */
+  const LIKE_K = Array.from({ length: 10_000 }, (_, n) => `k${n}`).find((key) => keys.groupOf(key) === keys.groupOf('k'))!;
+  const open = (process: string, url?: string): Promise<LockService> => openLocks(process, { recoveryMs: 100 }, { leaseMs: 20_000 }, url);
+  it('is granted to nobody who waited for it or was refused it, and stays that of its holder, who brings it back long after the recovery', async () => {
+    const [holder, waiter, refused, stranger] = [await open('holder', proxy.url), await open('waiter'), await open('refused'), await open('new')];
+    const lease = await holder.acquire('k');
+    let granted = 0;
+    const waited = waiter.acquire('k');
+    void waited.then(() => (granted += 1));
+    await eventually(async () => expect((await waiter.inspect('k')).waiters).toHaveLength(1));
+    expect(await refused.tryAcquire('k')).toBeNull();
+    await proxy.cut();
+    await server.command('FLUSHALL');
+    // The recovery is over when the server grants another lock of this slot group to somebody new.
+    await eventually(async () => expect((await waiter.inspect('k')).waiters).toHaveLength(1), 10_000);
+    await eventually(async () => void (await stranger.acquire('another', { waitMs: 0 })), 10_000);
+    await eventually(async () => expect(await refused.tryAcquire('k')).toBeNull(), 10_000);
+    expect(granted).toBe(0);
+    await proxy.heal();
+    await eventually(async () => expect((await waiter.inspect('k')).holders).toMatchObject([{ fence: lease.fence }]), 20_000);
+    lease.assertHeld();
+    expect([granted, await lease.release()]).toEqual([0, 'released']);
+    expect((await waited).fence).toBeGreaterThan(lease.fence);
+  }, 60_000);
+
+  it('is granted to nobody who was refused it before and asks again only when the recovery is over', async () => {
+    const [holder, refused] = [await open('holder', proxy.url), await open('refused')];
+    const lease = await holder.acquire('k');
+    expect(await refused.tryAcquire('k')).toBeNull();
+    await proxy.cut();
+    await server.command('FLUSHALL');
+    // It knows the new memory of the slot group when it was granted another lock of it.
+    await eventually(async () => void (await (await refused.acquire(LIKE_K, { waitMs: 0 })).release()), 10_000);
+    expect(await refused.tryAcquire('k')).toBeNull();
+    await proxy.heal();
+    await eventually(async () => expect((await refused.inspect('k')).holders).toMatchObject([{ fence: lease.fence }]), 20_000);
+    lease.assertHeld();
+    expect(await lease.release()).toBe('released');
+    await (await refused.acquire('k', { waitMs: 0 })).release();
+  }, 60_000);
+});
+
+describe('A forced release of a lock that was granted by a message', () => {
+  it.each([true, false])('is final: its holder is told that it lost the lease, with renew: %s', async (renew) => {
+    const [a, b, operator] = [await openLocks('a'), await openLocks('b'), await openLocks('operator')];
+    const first = await a.acquire('k');
+    const waiting = b.acquire('k', { renew });
+    await eventually(async () => expect((await operator.inspect('k')).waiters).toHaveLength(1));
+    await first.release();
+    const held = await waiting;
+    expect(await operator.forceRelease('k')).toBe(true);
+    await eventually(() => expect(held.signal.aborted).toBe(true));
+    expect((await operator.inspect('k')).holders).toEqual([]);
+    expect(await held.release()).toBe('lost');
+  });
+});
+
+describe('A message of a grant', () => {
+  async function serverNow(): Promise<number> {
+    const [seconds, micros] = (await server.command('TIME')) as [string, string];
+    return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+  }
+
+  it('that comes when it is known already that the server forgot it makes a lease that is brought back', async () => {
+    const [a, b] = [await openRedisStore(server.url, 'a', { recoveryMs: RECOVERY_MS }), await openRedisStore(server.url, 'b', { recoveryMs: RECOVERY_MS })];
+    const held = acquireRequest({ key: 'k', id: 'a.1' });
+    expect((await a.acquire(held)).kind).toBe('granted');
+    const waiting = acquireRequest({ key: 'k', id: 'b.1' });
+    expect((await b.acquire(waiting)).kind).toBe('waiting');
+    const wakes: Wake[] = [];
+    b.onWake((wake) => wakes.push(wake));
+    const grantedAt = await serverNow();
+    const fence = Number(String(await server.command('GET', keys.spotOf('k').fenceKey)).split(' ')[0]) + 1;
+    await server.command('FLUSHALL');
+    await eventually(() => expect(b.recovery.recoversForMs).toBeGreaterThan(0));
+    // What the server published when it let this waiter in, just before it was flushed.
+    await server.command('PUBLISH', keys.channel('b'), `g b.1 ${fence} 1 w ${grantedAt + 1_500} 1500 0 k`);
+    await eventually(() => expect(wakes).toContainEqual(expect.objectContaining({ kind: 'granted', id: 'b.1' })));
+    const { grant } = wakes.find(({ kind }) => kind === 'granted') as Extract<Wake, { kind: 'granted' }>;
+    const lease = { isHeld: true, isReleased: false, mode: grant.mode, firstFence: fence, fences: 1, owner: undefined, permits: undefined, label: undefined, minHoldUntil: 0 };
+    const { trustedUntil, memory } = grant;
+    expect(await b.renew([{ ...waiting, held: { ...lease, trustedUntil, memory } }])).toMatchObject([{ kind: 'renewed' }]);
+    expect((await a.inspect('k')).holders).toMatchObject([{ id: 'b.1', fence }]);
   });
 });

@@ -1,11 +1,13 @@
 /** Releases of one Redis, without a server: what they say to it, and what becomes of the places of their ids. */
 import { describe, expect, it } from '@jest/globals';
 import type { ReleaseRequest } from '../../../lib/core/port/lock-store.js';
+import { Place } from '../../../lib/stores/redis/acquiring.js';
 import { type BundledRelease, Releases } from '../../../lib/stores/redis/releases.js';
-import type { Place } from '../../../lib/stores/redis/acquiring.js';
-import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { type ServerView, Trust } from '../../../lib/stores/redis/server-view.js';
 import { release } from '../../../lib/stores/wire/lua.generated.js';
+import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
+import type { PushedGrant } from '../../../lib/stores/wire/wake-channel.js';
+import { acquireRequest } from '../../support/acquire-request.js';
 
 const keys = new RedisKeys('lock', () => 9);
 const spot = keys.spotOf('k');
@@ -63,5 +65,20 @@ describe('A release', () => {
     expect(look()).toBe(1);
     releases.runBy.clear();
     expect(look()).toBe(1);
+  });
+});
+
+const request = acquireRequest({ key: 'k', id: 'p.1' });
+const message: PushedGrant = { key: 'k', id: 'p.1', fence: 7, fences: 1, mode: 'write', end: 1, lengthMs: 1_000, contended: false };
+
+describe('A place that is asked for again', () => {
+  it('keeps the floor of the first time: whatever was granted since must be above it', () => {
+    expect(new Place(request, 0, 5).askedAgain(request).floor).toBe(5);
+  });
+
+  it('forgets the message that came before: it was for the place of then, and would be believed again at every answer', () => {
+    const place = new Place(request, 0, 5).askedAgain(request);
+    place.messageCame(message);
+    expect(place.askedAgain(request).answerCame()).toBeUndefined();
   });
 });

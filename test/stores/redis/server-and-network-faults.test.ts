@@ -1,13 +1,15 @@
 /** The Redis store on a server, a network and a script cache that fail: what is told, and that service resumes. */
-import { beforeEach, describe, expect, it } from '@jest/globals';
-import type { AcquireOutcome, AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
+import { afterAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import type { Redis } from 'ioredis';
 import { systemClock } from '../../../lib/core/port/clock.js';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
+import type { AcquireOutcome, AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
 import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
+import type { Connections } from '../../../lib/stores/wire/connections.js';
 import { acquireRequest, newId } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
-import { within } from '../../support/in-time.js';
 import { startFlakyProxy } from '../../support/flaky-proxy.js';
+import { within } from '../../support/in-time.js';
 import { startRedis } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
 import { forAll, forEachTest } from '../../support/started.js';
@@ -193,5 +195,61 @@ describe('a push connection that fails', () => {
     expect((await store.acquire(ask)).kind).toBe('waiting');
     proxy.resetConnections();
     await eventually(() => expect(wakes).toContainEqual({ kind: 'ask', key: ask.key, id: ask.id }));
+  });
+});
+
+describe('A server that has become read-only', () => {
+  /**
+   * How often the server was left. Each time that it is told to leave, ioredis also adds a listener to the socket; Node warns of a leak
+   * from the eleventh.
+   */
+  function countLeavings(store: RedisStore): () => number {
+    const { connections } = store as unknown as { connections: Connections & { client?: Redis } };
+    if (connections.client !== undefined) {
+      const end = jest.spyOn(connections.client.stream, 'end');
+      return () => end.mock.calls.length;
+    }
+    let ends = 0;
+    connections.commands.onEnd(() => ends++);
+    return () => ends;
+  }
+
+  afterAll(() => closeStores());
+  const redis = forAll(startRedis);
+
+  it('is left once, not once for each of a hundred answers, and served from again when it can write', async () => {
+    const store = await openRedisStore(redis.url, 'p1');
+    const ask = () => acquireRequest({ queue: false, notAfter: performance.now() + 5_000 });
+    const leavings = countLeavings(store);
+    await redis.command('REPLICAOF', '127.0.0.1', 1);
+    const answers = await Promise.allSettled(Array.from({ length: 100 }, () => store.acquire(ask())));
+    expect(answers.every(({ status }) => status === 'rejected')).toBe(true);
+    await redis.command('REPLICAOF', 'NO', 'ONE');
+    let outcome;
+    for (const until = performance.now() + 2_000; outcome === undefined && performance.now() < until; ) {
+      outcome = await store.acquire(ask()).catch(() => new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), 20)));
+    }
+    expect(outcome).toMatchObject({ kind: 'granted' });
+    expect(leavings()).toBe(1);
+  });
+
+  it.each(['acquire', 'heartbeat', 'renew', 'release'] as const)('is left also when it refuses the %s of one key, which is no error of the whole script', async (verb) => {
+    const store = await openRedisStore(redis.url, verb);
+    const request = (key: string) => acquireRequest({ key, permits: 1, notAfter: performance.now() + 5_000 });
+    const [holder, waiter] = [request(verb), request(verb)];
+    expect(await store.acquire(holder)).toMatchObject({ kind: 'granted' });
+    expect(await store.acquire(waiter)).toMatchObject({ kind: 'waiting' });
+    const leavings = countLeavings(store);
+    await redis.command('REPLICAOF', '127.0.0.1', 1);
+    const asked = {
+      acquire: () => store.acquire(request('another')),
+      heartbeat: () => store.heartbeat([waiter]),
+      renew: () => store.renew([holder]),
+      release: () => store.release(holder),
+    };
+    await asked[verb]().catch(() => undefined);
+    const left = leavings();
+    await redis.command('REPLICAOF', 'NO', 'ONE');
+    expect(left).toBe(1);
   });
 });
