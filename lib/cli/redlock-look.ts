@@ -24,7 +24,7 @@ export class RedlockLook {
 
   async inspect(key: string): Promise<LockState> {
     await this.connect();
-    return (await viewOf(key, this.nodes)).state;
+    return viewOf(key, this.nodes);
   }
 
   list(options?: ListOptions): AsyncIterable<LockState> {

@@ -185,7 +185,6 @@ const list = [
   // lib/stores/redlock
   ['lib/stores/redlock/ballot.ts', 'const leftMs = Math.max(0, ...votes', 'No pause is as short as 1 ms.', '0', '1'],
   ['lib/stores/redlock/ballot.ts', "return vote.kind === 'busy' ||", 'Only a grant can be shared; the first half is for the compiler.', undefined, 'vote.shared'],
-  ['lib/stores/redlock/quorum-view.ts', 'return lefts.length < quorum', 'Where just a quorum knows it, the least of all is the last of the quorum.', undefined, 'lefts.length <= quorum'],
   ['lib/stores/redlock/waiters.ts', 'called: new Set(), calledAt: -Infinity', 'No node has called yet, so that there is no earlier turn to forget.'],
   // lib/stores/redis
   ['lib/stores/redis/server-view.ts', 'connection = 0;', 'Any number will do that each connection has alone.'],

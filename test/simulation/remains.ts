@@ -27,7 +27,6 @@ type InsideStore =
   | InsideNode
   | {
       readonly ballots: Counted;
-      readonly asking: Counted;
       readonly waiters: { readonly lines: Counted };
       readonly schedule: Counted;
       readonly nodes: readonly { readonly store: InsideNode }[];
@@ -89,7 +88,6 @@ function inStore(store: InsideStore): Record<string, number> {
   if ('parts' in store) return { places: store.parts.places.size, requests: store.parts.runner.awaited.out.length };
   return {
     ballots: store.ballots.size,
-    questions: store.asking.size,
     'waiters of a Redlock': store.waiters.lines.size,
     withdrawals: store.schedule.size,
     requests: store.nodes.reduce((sum, { store: { parts: { runner } } }) => sum + runner.awaited.out.length, 0),

@@ -48,6 +48,8 @@ export class Ballot implements HeldLease {
   readonly timeoutMs: number;
   /** The local instant after which no node must vote any more. */
   limit = 0;
+  /** What comes of it, once it was cast: a request that is made twice is one ballot. */
+  outcome: Promise<AcquireOutcome> | undefined;
   /** How long the nodes took to answer, in ms. */
   tookMs = 0;
   /** Once it is over: what its releases say. */
@@ -108,7 +110,7 @@ export class Ballot implements HeldLease {
     this.lasts(this.limit - now + Math.max(leaseMs, minHoldMs) + graceMs);
     // A silent node is not asked while the others are a quorum, so that nobody waits for it.
     const isSpared = nodes.filter((node) => node.isListening).length >= quorum;
-    return poll<Standing, VoteReply, AcquireOutcome>(
+    this.outcome = poll<Standing, VoteReply, AcquireOutcome>(
       standings,
       (standing, hear) => {
         const { node } = standing;
@@ -122,6 +124,7 @@ export class Ballot implements HeldLease {
         return this.decided(replies, result);
       },
     );
+    return this.outcome;
   }
 
   /** The grant, as its holder may trust it now. */
@@ -200,12 +203,12 @@ export class Ballot implements HeldLease {
   private refused(replies: Replies<VoteReply>, result: Exclude<Word, 'granted' | number> | 'split'): AcquireOutcome {
     if (result === 'upgrade' || result === 'full') return { kind: result };
     const { nodes, quorum } = this.redlock;
-    const votes = answersOf(replies).map(([vote]) => vote);
+    const votes = answersOf(replies);
     const against = votes.filter(isAgainst);
     // Without answers from a quorum nobody knows whether the lock is busy.
     const failed = replies.filter((reply) => reply instanceof LockStoreError).length;
     if (failed > nodes.length - quorum || against.length === 0) {
-      throw noQuorum('a grant', this.key, nodes, replies, (vote, node) => (vote.kind === 'closed' && node.closedText) || textOfVote(vote));
+      throw noQuorum('a grant', this.key, nodes, replies, textOfVote);
     }
     return this.busy(against);
   }
@@ -228,7 +231,7 @@ type Granted = Extract<VoteReply, { kind: 'granted' }>;
 
 /** A ballot on one node: the request for the node's vote, and what is known of the ballot there. */
 class Standing extends ScriptRequest {
-  /** Whether the node may have the ballot: it was asked for it, and did not say that it does not have it. */
+  /** Whether the node may have the ballot: it was asked for it, has not said that it does not have it, and no release was sent behind. */
   mayHave = false;
   /** Where the node did not answer: the local instant until which what it was asked may still act. */
   lateUntil: number | undefined;
@@ -239,8 +242,6 @@ class Standing extends ScriptRequest {
   vote: Granted | undefined;
   /** Whether the node refused it, for others come first there. */
   isMarked = false;
-  /** Whether a release was sent behind its vote. */
-  private hasLeft = false;
   /** Whether the node said that a forced release took the lock away there. */
   isTaken = false;
   declare askedAt: number;
@@ -295,7 +296,7 @@ class Standing extends ScriptRequest {
   failed(error: LockStoreError): void {
     this.node.muteSince = this.askedAt;
     this.lateUntil = this.ballot.limit;
-    if (this.ballot.state === 'over') this.takeBack();
+    if (this.ballot.state === 'over') this.withdraw();
     this.hear(error);
   }
 
@@ -307,7 +308,7 @@ class Standing extends ScriptRequest {
       if (leaving.mark !== undefined) redlock.mark(node, this.key, leaving.mark);
       return hear('lost');
     }
-    this.hasLeft = true;
+    this.mayHave = false;
     const told = (reply: Reply<'released' | 'lost'>): void => {
       if (reply instanceof LockStoreError || this.lateUntil !== undefined) this.withdraw();
       hear(reply);
@@ -337,19 +338,24 @@ class Standing extends ScriptRequest {
 
   /** Notes that the node has the ballot. */
   keeps(end: number, memory: string | undefined): void {
-    this.mayHave = true;
     this.end = end;
     this.memory = memory;
   }
 
   /** Renews the ballot on the node. */
-  async renew(leaseMs: number): Promise<RenewOutcome> {
-    const { node, key } = this;
+  async renew(leaseMs: number): Promise<Renewal> {
+    const { node, key, ballot, end } = this;
     const outcome = await this.renewal(leaseMs);
-    // On a connection on which the node has not said yet what it remembers, a lease that is not there may be forgotten, or taken away.
-    if (outcome.kind === 'lost' && node.store.memoryOf(key) === undefined) return { kind: 'unknown', cause: node.refusal(key, 'not known to remember') };
     if (outcome.kind === 'renewed') this.keeps(outcome.trustedUntil, outcome.memory);
-    return outcome;
+    if (outcome.kind !== 'lost') return outcome;
+    // On a connection on which the node has not said yet what it remembers, a lease that is not there may be forgotten, or taken away.
+    const memory = node.store.memoryOf(key);
+    if (memory === undefined) return { kind: 'unknown', cause: node.refusal(key, 'not known to remember') };
+    // A node that has forgotten nothing since would keep it until its end. One that did not answer may have granted it.
+    const now = ballot.redlock.clock.now();
+    const mayBeTaken = end === undefined ? this.mayHave && now < ballot.endsAt : this.memory === memory && now < end;
+    if (end === undefined && this.lateUntil !== undefined && now > this.lateUntil) this.mayHave = false;
+    return mayBeTaken ? { kind: 'taken' } : outcome;
   }
 
   /** Gives the ballot to the node, with its fence, unless the node has granted the lock to somebody else. Never rejects. */
@@ -363,19 +369,6 @@ class Standing extends ScriptRequest {
     else this.lateUntil = ballot.trustedUntil;
     if (ballot.state === 'over') this.withdraw();
     return outcome;
-  }
-
-  /**
-   * Whether a node that says at `now` that it does not have the ballot has let it be taken away: it had it, has forgotten nothing, and
-   * would keep it until later.
-   */
-  wasTaken(now: number): boolean {
-    return this.end !== undefined && now < this.end && this.memory === this.node.store.memoryOf(this.key);
-  }
-
-  /** The same, or it cannot be excluded: the node may have granted it, but has not answered since. */
-  mayBeTaken(now: number): boolean {
-    return this.wasTaken(now) || (this.mayHave && this.end === undefined && now < this.ballot.endsAt);
   }
 
   private async renewal(leaseMs: number, held?: HeldLease): Promise<RenewOutcome> {
@@ -396,7 +389,8 @@ class Standing extends ScriptRequest {
     const { ballot } = this;
     if (ballot.state === 'over') {
       // A vote may come after the release: a script that the server did not know is sent again, behind it.
-      if (!this.hasLeft || sentAt >= ballot.leaving!.askedAt || this.lateUntil !== undefined) this.takeBack();
+      this.mayHave ||= sentAt >= ballot.leaving!.askedAt || this.lateUntil !== undefined;
+      this.takeBack();
     } else {
       this.lateUntil = undefined;
       if (ballot.firstFence === 0) this.vote = vote;
@@ -447,13 +441,16 @@ function wordOf(reply: Reply<VoteReply> | undefined): Vote<Word> {
 /** How an answer is described in messages. */
 function textOfVote({ kind }: VoteReply): string {
   const texts: Partial<Record<VoteReply['kind'], string>> = {
-    closed: 'restarted or flushed, and stays out until it was told the last fences',
+    closed: 'restarted or flushed, and stays out until what it may have forgotten has ended and the others have told it the last fences',
     late: 'received the request after its deadline',
     upgrade: 'the owner reads',
     full: 'the owner has as many holds as can be',
   };
   return texts[kind] ?? kind;
 }
+
+/** What a node says of a ballot that it should renew. `taken`: it had it, or may have had it, and a forced release took the lock away there. */
+type Renewal = RenewOutcome | { readonly kind: 'taken' };
 
 /**
  * Renews a lease by quorum. A node that does not have it is given it while the lease can be trusted, so that a lease outlives the nodes it
@@ -470,31 +467,25 @@ function textOfVote({ kind }: VoteReply): string {
 export async function renewByQuorum(ballot: Ballot, leaseMs: number): Promise<RenewOutcome> {
   const { key, standings, request, redlock: { nodes, quorum, clock } } = ballot;
   ballot.lasts(leaseMs + request.leaseMs + (request.graceMs ?? 0));
-  const sentAt = clock.now();
-  /** Whether a node has let it be taken away, or may have; and whether a quorum has it. */
-  let [isTaken, isKept] = [false, false];
-  const ask = async (_: RedlockNode, at: number): Promise<RenewOutcome> => {
-    const outcome = await standings[at]!.renew(leaseMs);
-    isTaken ||= outcome.kind === 'lost' && standings[at]!.mayBeTaken(sentAt);
-    return outcome;
+  let isKept = false;
+  const giveBack = (reply: Reply<Renewal> | undefined, at: number): void => {
+    if (isKept && isOf(reply, 'lost')) void standings[at]!.give(leaseMs);
   };
-  const giveBack = (reply: Reply<RenewOutcome> | undefined, at: number): void => {
-    if (isKept && isLost(reply) && !standings[at]!.wasTaken(sentAt)) void standings[at]!.give(leaseMs);
-  };
-  const replies = await poll<RedlockNode, RenewOutcome, Replies<RenewOutcome>>(
+  const replies = await poll<RedlockNode, Renewal, Replies<Renewal>>(
     nodes,
-    asking(key, ask),
-    (all, count) => (count === nodes.length || all.filter(isRenewed).length >= quorum ? all : undefined),
+    asking(key, (_, at) => standings[at]!.renew(leaseMs)),
+    (all, count) => (count === nodes.length || all.filter((reply) => isOf(reply, 'renewed')).length >= quorum ? all : undefined),
     giveBack,
   );
-  const kept = replies.filter(isRenewed);
-  const missing = standings.filter((_, at) => isLost(replies[at]));
-  const mayGoOn = !isTaken && ballot.takenOn === 0 && clock.now() < ballot.trustedUntil;
+  const kept = replies.filter((reply) => isOf(reply, 'renewed'));
+  const missing = standings.filter((_, at) => isOf(replies[at], 'lost'));
+  const without = missing.length + replies.filter((reply) => isOf(reply, 'taken')).length;
+  const mayGoOn = without === missing.length && ballot.takenOn === 0 && clock.now() < ballot.trustedUntil;
   isKept = kept.length >= quorum;
   replies.forEach(giveBack);
   // Where no quorum has it, the nodes that do not have it can be given it, while one has it or they are too few for a loss.
-  if (!isKept && mayGoOn && (kept.length > 0 || missing.length < quorum)) {
-    kept.push(...(await Promise.all(missing.map((standing) => standing.give(leaseMs)))).filter(isRenewed));
+  if (!isKept && mayGoOn && (kept.length > 0 || without < quorum)) {
+    kept.push(...(await Promise.all(missing.map((standing) => standing.give(leaseMs)))).filter((outcome) => isOf(outcome, 'renewed')));
   }
   // A ballot that was taken back meanwhile is not held any more, though the nodes renewed it before.
   if (ballot.state !== 'held') return { kind: 'lost' };
@@ -503,21 +494,15 @@ export async function renewByQuorum(ballot: Ballot, leaseMs: number): Promise<Re
     // It is enough that one node says that somebody waits.
     return { kind: 'renewed', trustedUntil, contended: kept.some(({ contended }) => contended) };
   }
-  if (missing.length >= quorum && !(kept.length > 0 && mayGoOn)) return { kind: 'lost' };
+  if (without >= quorum && !(kept.length > 0 && mayGoOn)) return { kind: 'lost' };
   return { kind: 'unknown', cause: noQuorum('a renewal', key, nodes, replies, textOfRenewal) };
 }
 
-type Renewal = Reply<RenewOutcome> | undefined;
-
-function isRenewed(reply: Renewal): reply is Extract<RenewOutcome, { kind: 'renewed' }> {
-  return reply !== undefined && 'kind' in reply && reply.kind === 'renewed';
-}
-
-function isLost(reply: Renewal): boolean {
-  return reply !== undefined && 'kind' in reply && reply.kind === 'lost';
+function isOf<K extends Renewal['kind']>(reply: Reply<Renewal> | undefined, kind: K): reply is Extract<Renewal, { kind: K }> {
+  return reply !== undefined && 'kind' in reply && reply.kind === kind;
 }
 
 /** What a node said; with the words in which it refused the key of this lock. */
-function textOfRenewal(outcome: RenewOutcome): string {
+function textOfRenewal(outcome: Renewal): string {
   return outcome.kind === 'unknown' && outcome.cause instanceof LockStoreError ? reasonOf(outcome.cause) : outcome.kind;
 }

@@ -1,24 +1,17 @@
 /**
- * The log lines about nodes of a Redlock: that they stop and resume serving, and that they do not remember what they granted. Nodes
- * that forgot at about the same time share a line: at a first boot all of them do.
+ * The log lines about nodes of a Redlock: that they stop and resume serving, and that they do not remember what they granted.
  */
-import type { Clock, Timer } from '../../core/port/clock.js';
+import type { Clock } from '../../core/port/clock.js';
 import type { Report } from '../../core/port/lock-events.js';
 import { lasted } from '../wire/outage.js';
 import { quorumOf } from './quorum.js';
-
-/** Nodes that forgot within this time, in ms, become one line. */
-const GATHER_MS = 500;
 
 export class NodeLog {
   private readonly away = new Set<string>();
   /** The local instant at which the quorum was lost; undefined while there is one. */
   private lostAt: number | undefined;
-  /** The nodes that do not vote, with the local instant until which each grants nothing at least. */
-  private readonly out = new Map<string, number>();
-  /** How many nodes had forgotten at a time when they were no minority; 0 when that did not happen. */
-  private forgottenByQuorum = 0;
-  private timer: Timer | undefined;
+  /** The nodes that do not vote, because they may have forgotten something. */
+  private readonly out = new Set<string>();
 
   constructor(
     private readonly nodes: number,
@@ -53,30 +46,29 @@ export class NodeLog {
 
   /** A node may have forgotten what it granted, and grants nothing for `leftMs` at least. */
   forgot(name: string, leftMs: number): void {
-    this.out.set(name, this.clock.now() + leftMs);
-    this.timer ??= this.clock.setTimer(() => this.tellForgetful(), GATHER_MS);
+    const { clock, nodes, out } = this;
+    out.add(name);
+    const at = new Date(clock.wallNow() + leftMs).toISOString();
+    const until = leftMs > 0 ? `until ${at} (for ${lasted(leftMs)}), when all leases that it may have forgotten have ended` : 'until the last fences are told to it';
+    const rest =
+      nodes - out.size >= quorumOf(nodes)
+        ? 'The other nodes are a quorum and go on.'
+        : 'With it there is no quorum left, and no lock can be granted until then. If all nodes are new, and nothing was ever locked there, `npx holdfast redlock init` ends this at once.';
+    this.report({ kind: `forgot ${name}`, level: 'warning', message: `Locks: the Redlock node ${name} is new, was restarted or flushed. It grants nothing ${until}. ${rest}` });
+  }
+
+  /** So many nodes may have forgotten that no quorum of others could tell the last fences to this one. */
+  quorumForgot(name: string, forgetful: number): void {
+    const message =
+      `Locks: ${forgetful} of ${this.nodes} Redlock nodes do not remember what they granted, as after a first installation: ` +
+      `the fences of ${name} start from the clock and from what the other nodes and the running processes have seen.`;
+    this.report({ kind: 'fences from clocks', level: 'warning', message });
   }
 
   /** Notes that a node votes again which the log had named. */
   votes(name: string): void {
-    const { out, nodes, forgottenByQuorum: forgetful } = this;
-    out.delete(name);
-    if (out.size === 0) this.forgottenByQuorum = 0;
-    const news = `Locks: ${name} votes again.`;
-    if (forgetful === 0) return this.report({ kind: 'nodes vote', level: 'info', message: news });
-    const message =
-      `${news} ${forgetful} of ${nodes} Redlock nodes do not remember what they granted, as after a first installation: ` +
-      'fences start from the clock and from what the other nodes and the running processes have seen.';
-    this.report({ kind: 'nodes vote', level: 'warning', message });
-  }
-
-  /** So many nodes may have forgotten that no quorum of others remembers the fences. */
-  quorumForgot(forgetful: number): void {
-    this.forgottenByQuorum = Math.max(this.forgottenByQuorum, forgetful);
-  }
-
-  close(): void {
-    if (this.timer !== undefined) this.clock.clearTimer(this.timer);
+    this.out.delete(name);
+    this.report({ kind: `votes ${name}`, level: 'info', message: `Locks: ${name} votes again.` });
   }
 
   private get isQuorum(): boolean {
@@ -85,20 +77,5 @@ export class NodeLog {
 
   private served(): string {
     return `${this.nodes - this.away.size} of ${this.nodes} nodes serve`;
-  }
-
-  private tellForgetful(): void {
-    const { clock, nodes, out } = this;
-    this.timer = undefined;
-    if (out.size === 0) return;
-    const longestMs = Math.max(...out.values()) - clock.now();
-    const at = new Date(clock.wallNow() + longestMs).toISOString();
-    const until = longestMs > 0 ? `until ${at} (for ${lasted(longestMs)}), when all leases that may have been forgotten have ended` : 'until the last fences are told to them';
-    const rest =
-      nodes - out.size >= quorumOf(nodes)
-        ? 'The other nodes are a quorum and go on.'
-        : 'No lock can be granted until then. If all nodes are new, and nothing was ever locked there, `npx holdfast redlock init` ends this at once.';
-    const who = `${out.size} of ${nodes} Redlock nodes (${[...out.keys()].join(', ')})`;
-    this.report({ kind: 'nodes forgot', level: 'warning', message: `Locks: ${who} are new, were restarted or flushed. They grant nothing ${until}. ${rest}` });
   }
 }

@@ -9,14 +9,8 @@ import type { RedlockNode } from './redlock-node.js';
 type Nodes = readonly Pick<RedlockNode, 'name' | 'inspect' | 'store' | 'isUsable' | 'isListening' | 'refusal'>[];
 type One = Nodes[number];
 
-interface QuorumView {
-  readonly state: LockState;
-  /** The nodes that know any holder, whether the holder counts or not. */
-  readonly knownBy: ReadonlySet<One>;
-}
-
 /** Rejects with LockStoreError when fewer than a quorum of nodes answered. */
-export async function viewOf(key: string, nodes: Nodes): Promise<QuorumView> {
+export async function viewOf(key: string, nodes: Nodes): Promise<LockState> {
   const quorum = quorumOf(nodes.length);
   const replies = await poll<One, LockState, Replies<LockState>>(
     nodes,
@@ -25,58 +19,49 @@ export async function viewOf(key: string, nodes: Nodes): Promise<QuorumView> {
   );
   const views = answersOf(replies);
   if (views.length < quorum) throw noQuorum('an inspection', key, nodes, replies, () => 'answered');
-  return merge(key, views.map(([view, at]) => [nodes[at]!, view]), nodes.length - views.length, quorum);
+  return merge(key, views, nodes.length - views.length, quorum);
 }
 
-/** Scans so many nodes that every quorum contains one of them. A lock is listed when the first of them that knows it is scanned. */
+/** Scans so many nodes that every quorum contains one of them. The names of the locks that were told are kept until the end of the list. */
 export async function* listByQuorum(options: ListOptions | undefined, all: Nodes): AsyncGenerator<LockState, void, undefined> {
   const nodes = [...all].sort((one, other) => Number(other.isListening) - Number(one.isListening)).slice(0, all.length - quorumOf(all.length) + 1);
-  for (const [place, node] of nodes.entries()) {
+  const found = new Set<string>();
+  for (const node of nodes) {
     for await (const { key } of node.store.list(options)) {
-      const { state, knownBy } = await viewOf(key, all);
-      if (state.mode !== null && !nodes.slice(0, place).some((earlier) => knownBy.has(earlier))) yield state;
+      if (found.has(key)) continue;
+      found.add(key);
+      const state = await viewOf(key, all);
+      if (state.mode !== null) yield state;
     }
   }
-}
-
-/** What the nodes say of one ballot. */
-interface Told {
-  readonly holders: HolderState[];
-  writers: number;
 }
 
 /** `mute`: how many nodes gave no answer. */
-function merge(key: string, views: readonly [One, LockState][], mute: number, quorum: number): QuorumView {
-  const known = new Map<string, Told>();
-  for (const [, { mode, holders }] of views) {
+function merge(key: string, views: readonly LockState[], mute: number, quorum: number): LockState {
+  /** What the nodes say of each ballot, and how many of them that it writes. */
+  const known = new Map<string, { readonly told: HolderState[]; writers: number }>();
+  for (const { mode, holders } of views) {
     for (const holder of holders) {
-      const told = known.get(holder.id) ?? { holders: [], writers: 0 };
-      known.set(holder.id, told);
-      told.holders.push(holder);
-      if (mode === 'write') told.writers++;
+      const ballot = known.get(holder.id) ?? { told: [], writers: 0 };
+      known.set(holder.id, ballot);
+      ballot.told.push(holder);
+      if (mode === 'write') ballot.writers++;
     }
   }
   // A node that gave no answer may know the ballot: it is safer to show a free lock as held than a held lock as free.
-  const counted = [...known].filter(([, { holders }]) => holders.length + mute >= quorum);
-  const holders = counted.map(([id, told]) => holderState(id, told.holders, quorum)).sort((one, other) => one.fence - other.fence);
-  const writes = counted.some(([, { holders, writers }]) => 2 * writers >= holders.length);
-  return {
-    state: { key, mode: holders.length === 0 ? null : writes ? 'write' : 'read', holders, waiters: [] },
-    knownBy: new Set(views.filter(([, { holders }]) => holders.length > 0).map(([node]) => node)),
-  };
+  const counted = [...known.values()].filter(({ told }) => told.length + mute >= quorum);
+  const holders = counted.map(({ told }) => holderState(told, quorum)).sort((one, other) => one.fence - other.fence);
+  const writes = counted.some(({ told, writers }) => 2 * writers >= told.length);
+  return { key, mode: holders.length === 0 ? null : writes ? 'write' : 'read', holders, waiters: [] };
 }
 
-/** One holder as most nodes describe it, without the number of its ballot. Its end is the instant at which it loses its quorum. */
-function holderState(id: string, told: readonly HolderState[], quorum: number): HolderState {
+/** One holder as most nodes describe it, without the number of its ballot. Its end is the instant at which it loses its quorum, or the first node where fewer know it. */
+function holderState(told: readonly HolderState[], quorum: number): HolderState {
   const fences = told.map(({ fence }) => fence).sort((one, other) => one - other);
-  const { owner, label } = told[0]!;
-  const remainingMs = quorumOrLeast(told.map(({ remainingMs }) => remainingMs), quorum);
+  const { id, owner, label } = told[0]!;
+  const enough = Math.min(quorum, told.length);
+  const remainingMs = quorumEnd(told.map(({ remainingMs }) => remainingMs), enough);
   const graces = told.map(({ graceMs = 0 }) => graceMs);
-  const grace = Math.max(...graces) === 0 ? {} : { graceMs: remainingMs > 0 ? Math.max(...graces) : quorumOrLeast(graces, quorum) };
+  const grace = Math.max(...graces) === 0 ? {} : { graceMs: remainingMs > 0 ? Math.max(...graces) : quorumEnd(graces, enough) };
   return { id: id.replace(/\/[^/]*$/, ''), fence: fences[fences.length >> 1]!, owner, label, remainingMs, ...grace };
-}
-
-/** For how long a quorum knows it; for as long as all who answered do, where they are fewer. */
-function quorumOrLeast(lefts: readonly number[], quorum: number): number {
-  return lefts.length < quorum ? Math.min(...lefts) : quorumEnd(lefts, quorum);
 }

@@ -114,9 +114,9 @@ export function agree<N extends Pick<Node, 'name'>, A extends string>(
   });
 }
 
-/** The answers among the replies, each with the position of its node. */
-export function answersOf<A>(replies: Replies<A>): [A, number][] {
-  return replies.flatMap((reply, at): [A, number][] => (reply === undefined || reply instanceof LockStoreError ? [] : [[reply, at]]));
+/** The answers among the replies. */
+export function answersOf<A>(replies: Replies<A>): A[] {
+  return replies.flatMap((reply) => (reply === undefined || reply instanceof LockStoreError ? [] : [reply]));
 }
 
 /**
@@ -128,13 +128,13 @@ export function noQuorum<N extends Pick<Node, 'name'>, A>(
   key: string | undefined,
   all: readonly N[],
   replies: Replies<A>,
-  textOf: (answer: A, node: N) => string,
+  textOf: (answer: A) => string,
   namesNobody = false,
 ): LockStoreError {
   const nodes = all.map((node, at): NodeFailure => {
     const reply = replies[at];
     if (reply === undefined) return { node: node.name, reason: 'had not answered when the others had decided' };
-    if (!(reply instanceof LockStoreError)) return { node: node.name, reason: textOf(reply, node) };
+    if (!(reply instanceof LockStoreError)) return { node: node.name, reason: textOf(reply) };
     return { node: node.name, reason: reasonOf(reply) };
   });
   const failures = replies.filter((reply) => reply instanceof LockStoreError);

@@ -105,8 +105,6 @@ export class RedlockNode {
   private goOn: (isOver: boolean) => void = () => {};
   /** The memory for which the log says that the node is out; undefined while it votes. */
   private outSince: string | undefined;
-  /** The local instant until which it waits for what it may have forgotten to end. */
-  private closedUntil = -Infinity;
   /** While the node is out, the nodes that were out at some time since then. */
   private outWith = new Set<RedlockNode>();
 
@@ -139,14 +137,6 @@ export class RedlockNode {
 
   get isListening(): boolean {
     return this.isUsable && !this.isSilent;
-  }
-
-  /** Why it does not vote although it may be asked, as messages say it; undefined when it votes, as far as this process knows. */
-  get closedText(): string | undefined {
-    if (this.outSince === undefined) return undefined;
-    const leftMs = Math.ceil(this.closedUntil - this.redlock.clock.now());
-    if (leftMs <= 0) return 'lost its memory, and waits to be told the last fences by a quorum of other nodes';
-    return `restarted or flushed, and stays out until what it may have forgotten has ended, in ${leftMs} ms`;
   }
 
   /** Why it must not be asked. */
@@ -254,20 +244,15 @@ export class RedlockNode {
     }
     const twin = nodes.find((other) => other !== this && other.isUsable && other.server === found.server);
     this.server = twin === undefined ? found.server : undefined;
-    if (twin !== this.twin && (this.isOpen || startedAt !== undefined)) {
-      const news =
-        twin === undefined
-          ? ({ kind: `no twin ${this.name}`, level: 'info', message: `Locks: ${this.name} leads to a server of its own now.` } as const)
-          : ({ kind: `twin ${this.name}`, level: 'error', message: twinText(twin, this) } as const);
-      log.report(news);
-    }
+    const isNews = twin !== undefined && twin !== this.twin && (this.isOpen || startedAt !== undefined);
+    if (isNews) log.report({ kind: `twin ${this.name}`, level: 'error', message: sameServer(twin, this).message });
     this.twin = twin;
     return found;
   }
 
   /** Returns in how many ms the node should be looked at again; Infinity when it votes. */
   private async bringBack({ server, closed, since, now }: Survey): Promise<number> {
-    const { store, redlock: { clock, log } } = this;
+    const { store, redlock: { log } } = this;
     if (this.twin !== undefined) return LOOKS_AGAIN_AFTER_MS;
     if (!closed) {
       if (this.outSince !== undefined) log.votes(this.name);
@@ -276,7 +261,6 @@ export class RedlockNode {
     }
     const maxLeaseMs = await this.longestLease();
     const leftMs = Math.max(0, since + maxLeaseMs + 1 - now);
-    this.closedUntil = clock.now() + leftMs;
     if (this.outSince !== `${server}${since}`) this.isOut(`${server}${since}`, leftMs);
     if (leftMs > 0) return Math.min(leftMs, LOOKED_AT_EVERY_MS) + SPREAD_MS * Math.random();
     const fences = await this.fencesOfOthers();
@@ -303,7 +287,7 @@ export class RedlockNode {
     const forgetful = new Set([this, ...out, ...this.outWith]).size;
     const quorum = quorumOf(nodes.length);
     if (whole < quorum && nodes.length - forgetful >= quorum) return undefined;
-    if (whole < quorum) log.quorumForgot(forgetful);
+    if (whole < quorum) log.quorumForgot(this.name, forgetful);
     return eachGroup((group) => Math.max(floors.of(group), ...answers.map(({ fences }) => fences[group]!)));
   }
 
@@ -345,13 +329,8 @@ async function teachVotes({ parts: { runner, keys } }: RedisStore): Promise<void
   await runner.run(voteCall(keys.spotOf(''), { ...terms, notAfter: LONG_AGO, known: UNKNOWN_MEMORY, owner: undefined, label: undefined }), () => undefined);
 }
 
-function twinText(one: RedlockNode, other: RedlockNode): string {
-  const next = 'its vote does not count until it leads to a server of its own. Check where this address leads.';
-  return `Locks: the Redlock nodes ${one.name} and ${other.name} are one server. ${other.name} joined later: ${next}`;
-}
-
 function sameServer(one: RedlockNode, other: RedlockNode): LockStoreError {
-  const next = 'Give each node a server of its own: two votes of one server are no quorum.';
+  const next = `${other.name} has no vote until it leads to a server of its own, for two votes of one server are no quorum. Check where this address leads.`;
   const message = `Locks: the Redlock nodes ${one.name} and ${other.name} are one server. ${next}`;
   return new LockStoreError(message, { nodes: [{ node: other.name, reason: `the same server as ${one.name}` }], retryable: false });
 }

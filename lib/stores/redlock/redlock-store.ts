@@ -54,8 +54,6 @@ export class RedlockStore implements LockStore {
   private readonly waiters: Waiters;
   /** By holder id: one for each request that is out and each lease that is held, until it is released or a renewal says that it is lost. */
   private readonly ballots = new Map<string, Ballot>();
-  /** Unanswered requests by holder id, so that a request that is made twice is one attempt. */
-  private readonly asking = new Map<string, Promise<AcquireOutcome>>();
   private attempts = 0;
   /** How long the nodes took to answer the last ballot, in ms. */
   private tookMs = 0;
@@ -93,15 +91,33 @@ export class RedlockStore implements LockStore {
     this.listener = listener;
   }
 
-  acquire(request: AcquireRequest): Promise<AcquireOutcome> {
-    const { key, id, minReplicas } = request;
-    const present = this.asking.get(id);
-    if (present !== undefined) return present;
-    if (this.isClosed) return Promise.reject(refusal(key, 'it was asked for after the store was closed.'));
-    if (minReplicas > 0) return Promise.reject(refusal(key, NO_REPLICAS));
-    const outcome = this.attempt(request); // The attempt removes this entry when it was answered, which is after it was set.
-    this.asking.set(id, outcome);
-    return outcome;
+  async acquire(request: AcquireRequest): Promise<AcquireOutcome> {
+    const { key, id, queue, replaces, minReplicas } = request;
+    if (this.isClosed) throw refusal(key, 'it was asked for after the store was closed.');
+    if (minReplicas > 0) throw refusal(key, NO_REPLICAS);
+    const present = this.ballots.get(id);
+    const known = present && (present.state === 'open' ? present.outcome : await this.grantedBefore(present));
+    if (known !== undefined) return known;
+    const now = this.clock.now();
+    const waitedMs = queue ? this.waiters.ask(id, key, now) : DOES_NOT_WAIT;
+    const before = replaces === undefined ? undefined : this.ballots.get(replaces);
+    // Others have waited longer, so that the nodes would refuse a vote. The release says that this process waits as well, and they call it.
+    if (before?.state === 'held' && before.isWanted && queue) return this.standBehind(before, request, waitedMs);
+    // Each node runs requests in order: the replaced lease is released before the vote. A release that fails is repeated in the background.
+    const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined);
+    const ballot = new Ballot(this, request, `${id}/${(++this.attempts).toString(36)}`, waitedMs, this.tookMs);
+    this.ballots.set(id, ballot);
+    let outcome: AcquireOutcome;
+    try {
+      outcome = await ballot.cast();
+    } finally {
+      this.tookMs = ballot.tookMs;
+      if (ballot.state === 'open') this.drop(ballot);
+    }
+    if (outcome.kind === 'granted') this.waiters.served(key, this.clock.now());
+    // A request that is refused, or fails, goes on waiting until it is released.
+    if (outcome.kind !== 'busy') this.waiters.leave(id, key);
+    return replaced === undefined ? outcome : { ...outcome, replacedLost: (await replaced) === 'lost' };
   }
 
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
@@ -137,8 +153,8 @@ export class RedlockStore implements LockStore {
     return result;
   }
 
-  async inspect(key: string): Promise<LockState> {
-    return (await viewOf(key, this.nodes)).state;
+  inspect(key: string): Promise<LockState> {
+    return viewOf(key, this.nodes);
   }
 
   list(options?: ListOptions): AsyncIterable<LockState> {
@@ -156,7 +172,6 @@ export class RedlockStore implements LockStore {
 
   async close(): Promise<void> {
     this.isClosed = true;
-    this.log.close();
     this.ballots.clear();
     this.waiters.clear();
     await Promise.all(this.nodes.map((node) => node.close()));
@@ -227,38 +242,15 @@ export class RedlockStore implements LockStore {
     return outcome;
   }
 
-  private async attempt(request: AcquireRequest): Promise<AcquireOutcome> {
-    const { key, id, queue, replaces } = request;
-    const held = this.ballots.get(id);
-    let ballot: Ballot | undefined;
-    try {
-      if (held !== undefined) {
-        const { state } = await viewOf(key, this.nodes);
-        // The holder was released meanwhile, and nobody would release a new grant.
-        if (held.state !== 'held') return { kind: 'busy', retryInMs: 0 };
-        if (state.holders.some((holder) => holder.id === id)) return { kind: 'granted', grant: held.grant() };
-        this.drop(held);
-      }
-      const now = this.clock.now();
-      const waitedMs = queue ? this.waiters.ask(id, key, now) : DOES_NOT_WAIT;
-      const before = replaces === undefined ? undefined : this.ballots.get(replaces);
-      // Others have waited longer, so that the nodes would refuse a vote. The release says that this process waits as well, and they call it.
-      if (before?.state === 'held' && before.isWanted && queue) return await this.standBehind(before, request, waitedMs);
-      // Each node runs requests in order: the replaced lease is released before the vote. A release that fails is repeated in the background.
-      const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined);
-      ballot = new Ballot(this, request, `${id}/${(++this.attempts).toString(36)}`, waitedMs, this.tookMs);
-      this.ballots.set(id, ballot);
-      const outcome = await ballot.cast();
-      this.tookMs = ballot.tookMs;
-      if (ballot.state === 'held') this.waiters.served(key, this.clock.now());
-      else if (ballot.state === 'open') this.drop(ballot);
-      // A request that is refused, or fails, goes on waiting until it is released.
-      if (outcome.kind !== 'busy') this.waiters.leave(id, key);
-      return replaced === undefined ? outcome : { ...outcome, replacedLost: (await replaced) === 'lost' };
-    } finally {
-      this.asking.delete(id);
-      if (ballot?.state === 'open') this.drop(ballot);
-    }
+  /** What a request is answered whose id has the lock: its lease, renewed for what is left of it; undefined when no quorum knows that any more. */
+  private async grantedBefore(ballot: Ballot): Promise<AcquireOutcome | undefined> {
+    const outcome = await renewByQuorum(ballot, Math.max(1, ballot.trustedUntil - this.clock.now()));
+    if (outcome.kind === 'renewed') return { kind: 'granted', grant: ballot.grant() };
+    if (outcome.kind === 'unknown') throw outcome.cause;
+    // It was released meanwhile, and nobody would release a new grant.
+    if (ballot.state !== 'held') return { kind: 'busy', retryInMs: 0 };
+    this.drop(ballot);
+    return undefined;
   }
 
   /** Releases a lease for others, and has the request that replaces it wait behind them. A release that fails is repeated in the background. */

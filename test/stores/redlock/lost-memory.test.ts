@@ -134,7 +134,7 @@ describe('Fences of a Redlock', () => {
     const notYet = async (): Promise<void> => {
       const error = await ask(store, 'order:1', 300).catch((error: unknown) => error);
       expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: true });
-      expect(JSON.stringify(error)).toMatch(/waits to be told the last fences.*waits to be told the last fences/);
+      expect(JSON.stringify(error)).toMatch(/the others have told it the last fences.*the others have told it the last fences/);
     };
     await eventually(notYet);
     await delay(systemClock, 1_500);

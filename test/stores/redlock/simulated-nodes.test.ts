@@ -57,7 +57,7 @@ describe('A Redlock that boots', () => {
     const { store, ways } = redlock.member('p');
     ways[2] = redlock.wayTo(redlock.servers[0]!);
     const error = await failure(redlock.runUntil(store.open()));
-    expect(error.message).toMatch(/^Locks: the Redlock nodes redis[13]:6379 and redis[13]:6379 are one server\. Give each node a server of its own/);
+    expect(error.message).toMatch(/^Locks: the Redlock nodes redis[13]:6379 and redis[13]:6379 are one server\. .* has no vote until it leads to a server of its own/);
     expect(error).toMatchObject({ retryable: false, nodes: [{ reason: expect.stringMatching(/^the same server as redis[13]:6379$/) }] });
   });
 
@@ -89,13 +89,13 @@ describe('A Redlock that boots', () => {
 });
 
 describe('A node whose address leads to the server of another one', () => {
-  it('has no vote until it leads to a server of its own, and both are told once', async () => {
+  it('has no vote until it leads to a server of its own, and that is told once', async () => {
     const member = await redlock.opened('p');
     const own = member.ways[2]!;
     member.ways[2] = redlock.wayTo(redlock.servers[0]!);
     own.cut();
     await redlock.pass(5_000);
-    expect(member.told.filter(({ message }) => message.includes('are one server. redis3:6379 joined later'))).toHaveLength(1);
+    expect(member.told.filter(({ message }) => message.includes('are one server. redis3:6379 has no vote'))).toHaveLength(1);
     redlock.servers[1]!.stop();
     await redlock.pass(500);
     const reasons: (string | undefined)[] = [];
@@ -108,7 +108,6 @@ describe('A node whose address leads to the server of another one', () => {
     await redlock.pass(3_000);
     member.ways[2] = redlock.wayTo(redlock.servers[2]!);
     await redlock.pass(5_000);
-    expect(member.told.filter(({ message }) => message === 'Locks: redis3:6379 leads to a server of its own now.')).toHaveLength(1);
     expect((await ask(member.store)).kind).toBe('granted');
     expect(requests.standing()).toEqual(['redis1', 'redis3']);
   });
@@ -120,15 +119,15 @@ describe('Nodes that remember nothing', () => {
     const member = await redlock.opened('p', { maxLeaseMs: 4_000 });
     const error = await failure(ask(member.store));
     expect(error.nodes).toHaveLength(3);
-    expect(error.nodes[0]!.reason).toMatch(/^restarted or flushed, and stays out until what it may have forgotten has ended, in \d+ ms$/);
+    expect(error.nodes[0]!.reason).toMatch(/^restarted or flushed, and stays out until what it may have forgotten has ended and/);
     await redlock.pass(3_500);
     await failure(ask(member.store));
     await redlock.pass(2_000);
     expect((await ask(member.store)).kind).toBe('granted');
     await redlock.pass(1_000);
-    expect(member.told.map(({ kind, level }) => `${kind}, ${level}`)).toEqual(['nodes forgot, warning', ...Array(3).fill('nodes vote, warning')]);
-    expect(member.told[0]!.message).toMatch(/^Locks: 3 of 3 Redlock nodes .* No lock can be granted until then\./);
-    expect(member.told[1]!.message).toMatch(/3 of 3 Redlock nodes do not remember what they granted/);
+    expect(member.told.map(({ kind, level }) => `${kind.split(' ')[0]}, ${level}`).sort()).toEqual(['fences, warning', 'fences, warning', ...Array(3).fill('forgot, warning'), ...Array(3).fill('votes, info')]);
+    expect(messages(member)).toMatch(/It grants nothing until .*The other nodes are a quorum and go on\..*With it there is no quorum left, and no lock can be granted until then\./s);
+    expect(messages(member)).toContain('Locks: 3 of 3 Redlock nodes do not remember what they granted');
   });
 
   it('go on with higher fences when the others are a quorum, and vote again after that time', async () => {
@@ -147,7 +146,7 @@ describe('Nodes that remember nothing', () => {
     expect(requests.standing()).toEqual(['redis1', 'redis2', 'redis3']);
     const fences = [before, after, third].map((outcome) => (outcome.kind === 'granted' ? outcome.grant.fence : NaN));
     expect(fences).toEqual([...fences].sort((one, other) => one - other));
-    expect(messages(member)).toContain('1 of 3 Redlock nodes (redis1:6379) are new, were restarted or flushed.');
+    expect(messages(member)).toContain('the Redlock node redis1:6379 is new, was restarted or flushed.');
     expect(messages(member)).toContain('Locks: redis1:6379 votes again.');
   });
 });
