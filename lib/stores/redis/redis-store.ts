@@ -237,15 +237,16 @@ export class RedisStore implements LockStore {
   /** Forgets what the server said when a connection ends or begins, because another server may answer now, and asks it anew. */
   private followConnections(): void {
     const { connections, releases, recovery, outage, parts: { trust, memories, keys } } = this;
-    connections.onChange((isConcerned) => {
+    const { commands } = connections;
+    commands.events.on('change', (isConcerned) => {
       trust.clock.reset();
       memories.reset();
       releases.runBy.clear();
       // Of a Cluster one node has changed, and the others serve on.
-      if (connections.commands.state.isOpen) recovery.doubt((group) => isConcerned(keys.fence(group)));
+      if (commands.state.isOpen) recovery.doubt((group) => isConcerned(keys.fence(group)));
     });
-    connections.commands.onEnd(() => outage.closed(connections.lastError));
-    connections.commands.onOpen(() => {
+    commands.events.on('end', () => outage.closed(connections.lastError));
+    commands.events.on('open', () => {
       // What is held comes before everything else.
       recovery.doubt(() => true, true);
       // The server's time is read at once, because requests on a new connection need it to say until when they may act.

@@ -215,7 +215,7 @@ export class RedlockNode {
       const found = await this.survey();
       const { startedAt } = redlock;
       if (this.twin !== undefined && startedAt === undefined) throw sameServer(this.twin, this);
-      store.parts.connections.commands.onOpen(() => {
+      store.parts.connections.commands.events.on('open', () => {
         this.server = undefined;
         this.doubt();
       });

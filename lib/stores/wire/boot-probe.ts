@@ -3,6 +3,7 @@
  * every command and channel that will be needed. Each script runs once, on a lock that nobody else can name, so that a missing
  * right shows at boot and not at the first use. The health check takes such a lock, too.
  */
+import { once } from 'node:events';
 import { delay, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/lock-events.js';
@@ -84,14 +85,12 @@ async function becomesFit(store: Booting, deadline: number): Promise<ServerFacts
 /** Resolves when the server has answered on the connection. Rejects when it says what waiting does not mend. */
 async function connected(connections: Connections): Promise<void> {
   const { commands } = connections;
-  let stopHearing = (): void => {};
-  const mistaken = new Promise<never>((_, reject) => {
-    stopHearing = commands.onError((error) => {
-      const mistake = mistakeIn(error, reasonOf(error), connections);
-      if (mistake?.retryable === false) reject(mistake);
-    });
-  });
-  await Promise.race([commands.opened(), mistaken]).finally(stopHearing);
+  while (!commands.state.isOpen) {
+    await Promise.race([commands.opened(), once(commands.events, 'problem')]);
+    const { lastError } = connections;
+    const mistake = lastError && mistakeIn(lastError, reasonOf(lastError), connections);
+    if (mistake?.retryable === false) throw mistake;
+  }
 }
 
 async function check(store: Booting): Promise<ServerFacts | undefined> {

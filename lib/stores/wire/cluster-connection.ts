@@ -10,7 +10,7 @@
  * answering; that of ioredis cannot use nodes that do not name their hosts, and does not say which of its nodes was away.
  */
 import { delay } from '../../core/port/clock.js';
-import { Listened, LiveConnection, nameOf, sentAndRead, ServerConnection, type Address, type Locate, type Needs, type Sender, type Source, type Target } from './server-connection.js';
+import { answerWithin, askOnce, Connecting, nameOf, ServerConnection, type Address, type Needs, type Sender, type Source, type Target } from './server-connection.js';
 import { NOT_CONNECTED } from './store-failure.js';
 
 export interface ClusterEntry {
@@ -38,7 +38,7 @@ interface Range {
   readonly master: Address;
 }
 
-export class ClusterConnection extends Listened {
+export class ClusterConnection extends Connecting {
   /** Which master has which slots, as a node said last. */
   private ranges: readonly Range[] = [];
   /** The node that said so. */
@@ -62,17 +62,12 @@ export class ClusterConnection extends Listened {
     return (this.starting ??= this.refresh());
   }
 
-  /** Calls `listener` when a node is connected, when a connection to one ended, and when slots have other masters than before. */
-  onChange(listener: (isConcerned: (redisKey: string) => boolean) => void): void {
-    this.events.on('change', listener);
-  }
-
   masters(): readonly ServerConnection[] {
     return [...this.masterNames()].flatMap((name) => this.nodes.get(name) ?? []);
   }
 
-  /** Leads to a node that is connected. */
-  here(): Locate {
+  /** A node that is connected. */
+  async here(): Promise<Source> {
     const node = this.serving();
     if (node === undefined) throw new Error('no node of the Cluster is connected');
     return node.here();
@@ -139,24 +134,22 @@ export class ClusterConnection extends Listened {
     const present = this.nodes.get(name);
     if (present !== undefined) return present;
     const source = { ...this.entry.ofNodes, address: this.entry.map(address) };
-    const node = new ServerConnection(() => Promise.resolve(source), this.needs, this.patienceMs);
+    const node = new ServerConnection(() => Promise.resolve(source), this.needs, { patienceMs: this.patienceMs });
     this.nodes.set(name, node);
     const isOfNode = (redisKey: string): boolean => masterOf(this.ranges, slotOf(redisKey)) === name;
-    node.onOpen(() => this.changed(isOfNode));
-    node.onEnd((wasOpen) => {
-      // It may have been taken off the map meanwhile, or its master may have changed.
-      if (this.nodes.get(name) === node && !this.closed) void this.refresh();
-      this.changed(wasOpen ? isOfNode : undefined);
-    });
-    node.onError((error) => this.events.emit('problem', error));
+    node.events.on('open', () => this.changed(isOfNode));
+    node.events.on('change', () => this.changed(isOfNode));
+    // It may have been taken off the map meanwhile, or its master may have changed.
+    node.events.on('end', () => this.nodes.get(name) === node && !this.closed && void this.refresh());
+    node.events.on('problem', (error) => this.events.emit('problem', error));
     return node;
   }
 
-  /** `isConcerned`: for which keys another server may answer from now on. A further try to connect that fails is no news. */
+  /** `isConcerned`: for which keys another server may answer from now on: those of a node that came or went, and of slots with another master. */
   private changed(isConcerned?: (redisKey: string) => boolean): void {
     const wasOpen = this.state.isOpen;
     this.state.isOpen = this.ranges.length > 0 && this.serving() !== undefined && !this.closed;
-    if (wasOpen && !this.state.isOpen) this.events.emit('end', wasOpen);
+    if (wasOpen && !this.state.isOpen) this.events.emit('end');
     if (isConcerned) this.events.emit('change', isConcerned);
     if (!wasOpen && this.state.isOpen) this.events.emit('open');
   }
@@ -174,9 +167,9 @@ export class ClusterConnection extends Listened {
         if (!this.closed) await this.follow(ranges);
         return;
       } catch (error) {
-        this.events.emit('problem', error);
+        this.events.emit('problem', error as Error);
         // While a node serves, nothing has ended: only the slots may be others by now.
-        if (!this.state.isOpen) this.events.emit('end', false);
+        if (!this.state.isOpen) this.events.emit('end');
         await delay(this.needs.clock, REFRESH_AGAIN_MS);
       }
     }
@@ -191,7 +184,9 @@ export class ClusterConnection extends Listened {
     const connected = this.open().sort((a, b) => Number(a === this.told) - Number(b === this.told));
     for (const node of [...connected, ...this.entry.roots]) {
       try {
-        const ranges = node instanceof ServerConnection ? await this.ask(node.source!, node.sender) : await this.askRoot(node);
+        const ranges = node instanceof ServerConnection
+          ? await answerWithin(slotsOf(node.source!, node.sender), NAMES_SLOTS_WITHIN_MS, this.needs.clock)
+          : await askOnce(node, this.needs, (sender) => slotsOf(node, sender), NAMES_SLOTS_WITHIN_MS);
         if (ranges.length === 0) throw new Error('CLUSTERDOWN no node has slots');
         if (node instanceof ServerConnection) this.told = node;
         return ranges;
@@ -200,24 +195,6 @@ export class ClusterConnection extends Listened {
       }
     }
     throw last;
-  }
-
-  private async askRoot(root: Source): Promise<readonly Range[]> {
-    const live = new LiveConnection(root, this.needs);
-    try {
-      return await this.ask(root, (await live.open()).sender);
-    } finally {
-      live.end();
-    }
-  }
-
-  private async ask(source: Source, sender: Sender): Promise<readonly Range[]> {
-    const { clock } = this.needs;
-    const late = delay(clock, NAMES_SLOTS_WITHIN_MS).then(() => sentAndRead(clock)).then(() => Promise.reject(new Error('connect ETIMEDOUT')));
-    // It rejects also after the answer has come, when nobody waits for it any more.
-    late.catch(() => {});
-    const reply = await Promise.race([sender.call('cluster', 'SLOTS'), late]);
-    return Array.isArray(reply) ? reply.map((range: unknown) => rangeOf(range, source.address.host ?? 'localhost')) : [];
   }
 
   private async follow(ranges: readonly Range[]): Promise<void> {
@@ -241,6 +218,12 @@ export class ClusterConnection extends Listened {
 function masterOf(ranges: readonly Range[], slot: number): string | undefined {
   const range = ranges.find(({ from, to }) => from <= slot && slot <= to);
   return range && nameOf(range.master);
+}
+
+/** What the server of this source says of the slots. */
+async function slotsOf(source: Source, sender: Sender): Promise<readonly Range[]> {
+  const reply = await sender.call('cluster', 'SLOTS');
+  return Array.isArray(reply) ? reply.map((range: unknown) => rangeOf(range, source.address.host ?? 'localhost')) : [];
 }
 
 /** A node that does not know its own address names none; then it is that at which it was asked. */

@@ -32,12 +32,12 @@ export interface Route {
   /** Its name in messages. */
   readonly node: string;
   /** `moved` is called with the address of the server that takes the place of the present one. */
-  begin(needs: Needs, moved: (to: Address) => void): Making;
+  begin(needs: Needs, moved: (to: Address) => void): Master | ClusterEntry;
 }
 
-interface Making {
-  /** The connection is given up when it owes an answer and nothing comes from it for `patienceMs`. */
-  connect(patienceMs: number): Connection;
+/** A server that is located anew for each connection. */
+interface Master {
+  readonly locate: Locate;
   close?(): void;
 }
 
@@ -50,7 +50,7 @@ export class Connections {
   readonly node: string;
   /** The last error of the connection for commands; undefined once it is open. */
   lastError: Error | undefined;
-  private readonly making: Making;
+  private readonly to: Master | ClusterEntry;
   /** By number of replicas: while some wait for theirs, the others have a connection of their own. */
   private readonly replicating = new Map<number, Connection>();
 
@@ -60,12 +60,12 @@ export class Connections {
     readonly writesNextTurn: boolean,
   ) {
     this.node = route.node;
-    this.making = route.begin(needs, (to) => this.all().forEach((connection) => connection instanceof ServerConnection && connection.leaveFor(to)));
+    this.to = route.begin(needs, (to) => this.all().forEach((connection) => connection instanceof ServerConnection && connection.leaveFor(to)));
     const { timeoutMs } = needs;
-    this.commands = this.making.connect(Math.min(timeoutMs, Math.max(SHORTEST_PATIENCE_MS, 0.75 * timeoutMs)));
+    this.commands = this.connect(Math.min(timeoutMs, Math.max(SHORTEST_PATIENCE_MS, 0.75 * timeoutMs)));
     this.isCluster = this.commands instanceof ClusterConnection;
-    this.commands.onError((error) => (this.lastError = error));
-    this.commands.onOpen(() => {
+    this.commands.events.on('problem', (error) => (this.lastError = error));
+    this.commands.events.on('open', () => {
       this.lastError = undefined;
       // The others are made anew, so that they lead where the commands go. An idle one outlives a failover when the former master was only frozen.
       for (const connection of this.replicating.values()) if (connection instanceof ServerConnection) connection.drop();
@@ -75,19 +75,13 @@ export class Connections {
   /** The connection for renewals that so many replicas must acknowledge. It has as much patience as a command has time, because it is silent while it waits for them. */
   replicated(replicas: number): Connection {
     let connection = this.replicating.get(replicas);
-    if (connection === undefined) this.replicating.set(replicas, (connection = this.making.connect(this.needs.timeoutMs)));
+    if (connection === undefined) this.replicating.set(replicas, (connection = this.connect(this.needs.timeoutMs)));
     return connection;
-  }
-
-  /** Calls `listener` whenever another server may answer from now on, for the Redis keys for which `isConcerned` is true. */
-  onChange(listener: (isConcerned: (redisKey: string) => boolean) => void): void {
-    this.commands.onEnd((wasOpen) => wasOpen && listener(() => true));
-    if (this.commands instanceof ClusterConnection) this.commands.onChange(listener);
   }
 
   /** Makes a connection for messages, which its maker closes; in a Cluster to any node, because messages reach all of them. */
   subscribe(listening: Listening): ServerConnection {
-    return new ServerConnection(async () => this.commands.here()(), this.needs, undefined, listening);
+    return new ServerConnection(() => this.commands.here(), this.needs, { listening });
   }
 
   /** The masters, on each of which SCAN has to run. */
@@ -97,7 +91,13 @@ export class Connections {
 
   close(): void {
     for (const connection of this.all()) connection.close();
-    this.making.close?.();
+    if ('close' in this.to) this.to.close?.();
+  }
+
+  /** Makes a connection that is given up when it owes an answer and nothing comes from it for `patienceMs`. */
+  private connect(patienceMs: number): Connection {
+    const { to, needs } = this;
+    return 'roots' in to ? new ClusterConnection(to, needs, patienceMs) : new ServerConnection(to.locate, needs, { patienceMs });
   }
 
   private all(): readonly Connection[] {
@@ -139,11 +139,7 @@ export function routeToServer(read: () => ServerOptions, sourceOf: SourceOf, log
 }
 
 export function routeTo(node: string, source: Source): Route {
-  return { node, begin: (needs) => connectingTo(() => Promise.resolve(source), needs) };
-}
-
-export function connectingTo(locate: Locate, needs: Needs): Making {
-  return { connect: (patienceMs) => new ServerConnection(locate, needs, patienceMs) };
+  return { node, begin: () => ({ locate: () => Promise.resolve(source) }) };
 }
 
 /** `redisOptions` gives the options of all nodes. */
@@ -159,7 +155,7 @@ export function routeToCluster({ cluster, options: { natMap, useSRVRecords } = {
 }
 
 export function routeByNodes(entry: ClusterEntry): Route {
-  return { node: 'the Cluster', begin: (needs) => ({ connect: (patienceMs) => new ClusterConnection(entry, needs, patienceMs) }) };
+  return { node: 'the Cluster', begin: () => entry };
 }
 
 export function mapped(map: AddressMap): (address: Address) => Address {
@@ -169,9 +165,6 @@ export function mapped(map: AddressMap): (address: Address) => Address {
 export function routeBySentinels(name: string, sentinels: readonly Address[], ofSentinels: Source, ofMaster: Source, natMap: AddressMap): Route {
   return {
     node: `the master '${name}' of Sentinel`,
-    begin: (needs, moved) => {
-      const master = new SentinelMaster(name, sentinels, ofSentinels, ofMaster, mapped(natMap), needs, moved);
-      return { ...connectingTo(master.locate, needs), close: () => master.close() };
-    },
+    begin: (needs, moved) => new SentinelMaster(name, sentinels, ofSentinels, ofMaster, mapped(natMap), needs, moved),
   };
 }

@@ -3,7 +3,7 @@
  * client is only asked what it was made with.
  */
 import { LockUsageError } from '../../core/port/errors.js';
-import { connectingBy, connectingTo, mapped, routeByNodes, routeBySentinels, routeOf, routeTo, type AddressMap, type Connect, type Route } from './connections.js';
+import { connectingBy, mapped, routeByNodes, routeBySentinels, routeOf, routeTo, type AddressMap, type Connect, type Route } from './connections.js';
 import { type ClusterTarget, type ServerOptions, serverOfUrl } from './redis-target.js';
 import { CLIENT_CONNECTS_WITHIN_MS, senderOf, type Address, type Client, type Making, type Sender, type Source } from './server-connection.js';
 
@@ -230,9 +230,9 @@ function followed(client: GivenClient): Route {
   };
   return {
     node: 'the master of Sentinel',
-    begin: (needs, moved) => {
+    begin: (_, moved) => {
       client.on?.('topology-change', ({ type, node }) => type === 'MASTER_CHANGE' && moved(node));
-      return connectingTo(locate, needs);
+      return { locate };
     },
   };
 }

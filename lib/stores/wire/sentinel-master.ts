@@ -4,9 +4,8 @@
  * what failed. Besides, each Sentinel is listened to: a master that was frozen or cut off while another took its place goes on granting
  * locks when it is back, for as long as Sentinel takes to make a replica of it, which is 8 s and more. So it is left at once.
  */
-import type { Timer } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
-import { LiveConnection, nameOf, sentAndRead, ServerConnection, type Address, type Needs, type Source } from './server-connection.js';
+import { askOnce, nameOf, ServerConnection, type Address, type Needs, type Source } from './server-connection.js';
 
 /** How long a Sentinel may take to answer, in ms. It is short, because a Sentinel has little to do, and others can be asked. */
 const ANSWERS_WITHIN_MS = 500;
@@ -60,23 +59,15 @@ export class SentinelMaster {
     this.sentinels = [...new Map([sentinel, ...this.sentinels, ...others].map((address) => [nameOf(address), address])).values()];
   }
 
-  private async ask(sentinel: Address): Promise<{ master: Address; others: readonly Address[] }> {
-    const { clock } = this.needs;
-    const live = new LiveConnection(this.source(sentinel), this.needs, undefined, ANSWERS_WITHIN_MS);
-    let timer: Timer | undefined;
-    try {
-      const { sender } = await live.open();
-      timer = clock.setTimer(() => void sentAndRead(clock).then(() => live.end()), ANSWERS_WITHIN_MS);
+  private ask(sentinel: Address): Promise<{ master: Address; others: readonly Address[] }> {
+    return askOnce(this.source(sentinel), this.needs, async (sender) => {
       const asked = sender.call('sentinel', 'SENTINELS', this.name).catch(() => []);
       // This comes last, so that no news of another master comes between the answer and the connection to it.
       const found = await sender.call('sentinel', 'GET-MASTER-ADDR-BY-NAME', this.name);
       const others = await asked;
       if (!Array.isArray(found)) throw new Error(`the Sentinel ${nameOf(sentinel)} does not know it`);
       return { master: { host: String(found[0]), port: Number(found[1]) }, others: addressesIn(others) };
-    } finally {
-      if (timer !== undefined) clock.clearTimer(timer);
-      live.end();
-    }
+    }, ANSWERS_WITHIN_MS, ANSWERS_WITHIN_MS);
   }
 
   private listen(sentinel: Address): void {
@@ -84,7 +75,7 @@ export class SentinelMaster {
     if (this.closed || this.listening.has(name)) return;
     const hear = (message: string): void => void (message.split(' ').includes(this.name) && this.hear(sentinel));
     const pauseMs = LISTENS_AGAIN_MS * (0.5 + Math.random());
-    const connection = new ServerConnection(() => Promise.resolve(this.source(sentinel)), this.needs, undefined, { channels: SWITCHES, hear, pauseMs });
+    const connection = new ServerConnection(() => Promise.resolve(this.source(sentinel)), this.needs, { listening: { channels: SWITCHES, hear, pauseMs } });
     this.listening.set(name, connection);
     connection.start().catch(() => {});
   }

@@ -7,7 +7,7 @@
  *                               └────────(refused, or too late)────────────────▲
  */
 import { EventEmitter, once } from 'node:events';
-import type { Clock, Timer } from '../../core/port/clock.js';
+import { delay, type Clock, type Timer } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
 import type { AskLogin, Login } from './redis-target.js';
 import { isReply, NOT_CONNECTED } from './store-failure.js';
@@ -79,7 +79,7 @@ export interface Needs {
 export const CONNECTION_NAME = 'nestjs-holdfast';
 
 const CONNECTS_WITHIN_MS = 1_000;
-/** The limit that clients have of their own, in ms. It counts while this process is busy too, so it is far behind that of {@link LiveConnection}. */
+/** The limit that clients have of their own, in ms. It counts while this process is busy too, so it is far behind that of {@link ServerConnection}. */
 export const CLIENT_CONNECTS_WITHIN_MS = 10_000;
 const LEAST_TO_CONNECT_MS = 500;
 
@@ -107,99 +107,8 @@ const REFUSED_LOGIN = /\b(WRONGPASS|NOAUTH|ERR AUTH|ERR invalid password)\b/;
 const LOGIN_OF_FUNCTION_REFUSED = 'the server refused the login that the function gave';
 
 /** Resolves in two turns of the event loop: node-redis sends in the next turn what it is told to, and answers are read in the one after. */
-export function sentAndRead(clock: Clock): Promise<void> {
+function sentAndRead(clock: Clock): Promise<void> {
   return new Promise((resolve) => clock.nextTurn(() => clock.nextTurn(resolve)));
-}
-
-/** One client, from connecting to its end. */
-export class LiveConnection {
-  private client: Client | undefined;
-  private isOpen = false;
-  private hasEnded = false;
-  /** The timer of the present step of connecting. */
-  private step: Timer | undefined;
-  /** The last error of the connection, or what ended it while it was connecting. */
-  private reason: Error | undefined;
-
-  constructor(
-    private readonly source: Source,
-    private readonly needs: Needs,
-    /** Called once, when the connection has ended after it was open. */
-    private readonly ended: (error: Error) => void = () => {},
-    /** How long the server may take for each step of connecting, in ms. */
-    private readonly stepMs = connectingMs(needs.timeoutMs),
-    /** What is heard on it, if anything. */
-    private readonly listening?: Listening,
-  ) {}
-
-  /** Rejects with what the client or the server says. A server that accepts connections and answers nothing is given up. */
-  async open(): Promise<Client> {
-    const { source, stepMs, needs: { clock, timeoutMs } } = this;
-    try {
-      const login = await source.login?.(clock, timeoutMs);
-      if (this.hasEnded) throw new Error('the connection was closed');
-      const silence = `the server takes connections, but gave no answer within ${stepMs} ms`;
-      this.beginStep('connect ETIMEDOUT');
-      const client = (this.client = source.make({
-        address: source.address,
-        login,
-        connected: () => this.beginStep(silence),
-        // What a client says of a connection that was ended here hides why.
-        failed: (error) => (this.reason = this.hasEnded ? (this.reason ?? error) : error),
-        ended: () => this.isOpen && this.finish(this.reason ?? new Error('Connection is closed.')),
-      }));
-      await client.connect();
-      this.beginStep(silence);
-      // Operators find the connection in CLIENT LIST by its name. Some versions of ioredis are connected before the server has answered
-      // to the password and the database; answers come in order, so both are known with this one. An error reply is an answer too.
-      await client.sender.call('client', 'SETNAME', CONNECTION_NAME).catch((error: unknown) => {
-        if (!isReply(error)) throw error;
-      });
-      this.beginStep(silence);
-      if (this.listening !== undefined) await subscribe(client, this.listening);
-      // ioredis goes on in database 0, where the locks are not, when a server refuses another one.
-      if (this.reason !== undefined || this.hasEnded) throw new Error('the connection was closed');
-      this.isOpen = true;
-      return client;
-    } catch (error) {
-      const reason = this.reason ?? error;
-      this.end();
-      if (source.login !== undefined && REFUSED_LOGIN.test(messageOf(reason))) throw new Error(LOGIN_OF_FUNCTION_REFUSED);
-      throw TIMEOUT.test(messageOf(reason)) ? new Error('connect ETIMEDOUT') : reason;
-    } finally {
-      this.endStep();
-    }
-  }
-
-  /**
-   * Begins a step of connecting, for which the server has {@link stepMs}. A process that is late does not take a server for a silent one:
-   * when the time is over, what waits to be sent is sent, and what has come is read before the step ends.
-   */
-  private beginStep(problem: string): void {
-    const { needs: { clock }, stepMs } = this;
-    this.endStep();
-    const timer = clock.setTimer(() => void sentAndRead(clock).then(() => this.step === timer && this.end(new Error(problem))), stepMs);
-    this.step = timer;
-  }
-
-  private endStep(): void {
-    if (this.step !== undefined) this.needs.clock.clearTimer(this.step);
-    this.step = undefined;
-  }
-
-  /** Ends the connection. `reason` is what {@link open} rejects with, if it has not resolved. */
-  end(reason?: Error): void {
-    this.reason ??= reason;
-    this.finish(reason ?? new Error('Connection is closed.'));
-  }
-
-  private finish(error: Error): void {
-    if (this.hasEnded) return;
-    this.hasEnded = true;
-    // The owner is told before the commands on the way fail, so that no command follows them into this connection.
-    if (this.isOpen) this.ended(error);
-    this.client?.destroy();
-  }
 }
 
 /** Sends each command as the list of its words, for a client that has no methods of the same names. */
@@ -214,11 +123,22 @@ export function senderOf(send: (words: string[]) => Promise<unknown>): Sender {
 
 const UNCONNECTED = senderOf(() => Promise.reject(new Error(NOT_CONNECTED)));
 
-/** Who listens to a connection, and what is read of it for every command. */
-export abstract class Listened {
+/** What is told of a connection. */
+interface ConnectionEvents {
+  open: [];
+  /** It has ended, or a further try failed when it was not open before. It is not open then. */
+  end: [];
+  /** An error of it. */
+  problem: [Error];
+  /** From now on another server may answer for the Redis keys for which `isConcerned` is true. */
+  change: [isConcerned: (redisKey: string) => boolean];
+}
+
+/** What the connection to one server and that to a Cluster have in common. */
+export abstract class Connecting {
   /** Whether commands can be sent: a client is connected, and the server has answered on the connection. It is the same object for ever. */
   readonly state = { isOpen: false };
-  protected readonly events = new EventEmitter().setMaxListeners(0);
+  readonly events = new EventEmitter<ConnectionEvents>().setMaxListeners(0);
 
   /** Begins to connect, unless that has begun. Rejects when the first try fails; further tries follow. */
   abstract start(): Promise<void>;
@@ -229,26 +149,26 @@ export abstract class Listened {
     this.start().catch(() => {});
     await once(this.events, 'open');
   }
-
-  /** Calls `listener` whenever the connection becomes open, until the returned function is called. */
-  onOpen(listener: () => void): () => void {
-    this.events.on('open', listener);
-    return () => void this.events.off('open', listener);
-  }
-
-  /** Calls `listener` when the connection has ended, and at each further try that fails, when it was not open before. It is not open then. */
-  onEnd(listener: (wasOpen: boolean) => unknown): void {
-    this.events.on('end', listener);
-  }
-
-  /** Calls `listener` with every error of the connection, until the returned function is called. */
-  onError(listener: (error: Error) => void): () => void {
-    this.events.on('problem', listener);
-    return () => void this.events.off('problem', listener);
-  }
 }
 
-export class ServerConnection extends Listened {
+/** A client, from connecting to its end. */
+interface Live {
+  client?: Client;
+  /** The last error of the client, or what ended it while it was connecting. */
+  reason?: Error;
+}
+
+/** How a connection differs from one for commands to a server that may be silent for as long as it likes. */
+interface Usage {
+  /** It is given up when it owes an answer and nothing comes from it for so long, in ms. */
+  readonly patienceMs?: number | undefined;
+  /** How long the server may take for each step of connecting, in ms. */
+  readonly stepMs?: number | undefined;
+  /** What is heard on it, if it is one for messages: it is open when it has subscribed. */
+  readonly listening?: Listening | undefined;
+}
+
+export class ServerConnection extends Connecting {
   sender = UNCONNECTED;
   /** The source of the server that the present connection leads to. */
   source: Source | undefined;
@@ -256,10 +176,14 @@ export class ServerConnection extends Listened {
   owesSince: number | undefined;
   /** How many of its answers are awaited. Only AwaitedAnswers writes it. */
   out = 0;
-  private live: LiveConnection | undefined;
-  private client: Client | undefined;
+  readonly patienceMs: number;
+  private readonly stepMs: number;
+  private readonly listening: Listening | undefined;
+  /** What is connected, or connecting; nothing once that has ended. */
+  private live: Live | undefined;
   private starting: Promise<void> | undefined;
-  private pause: Timer | undefined;
+  /** The timer of the present step of connecting, or of the pause before the next try. */
+  private timer: Timer | undefined;
   /** Lets the process end, which is kept alive without a connection as it is by the socket of one. */
   private letGo: (() => void) | undefined;
   private closed = false;
@@ -267,12 +191,12 @@ export class ServerConnection extends Listened {
   constructor(
     private readonly locate: Locate,
     private readonly needs: Needs,
-    /** It is given up when it owes an answer and nothing comes from it for so long, in ms. */
-    readonly patienceMs = Infinity,
-    /** What is heard on it, if it is one for messages: it is open when it has subscribed. */
-    private readonly listening?: Listening,
+    { patienceMs = Infinity, listening, stepMs = listening ? Math.max(needs.timeoutMs, SUBSCRIBES_WITHIN_MS) : connectingMs(needs.timeoutMs) }: Usage = {},
   ) {
     super();
+    this.patienceMs = patienceMs;
+    this.stepMs = stepMs;
+    this.listening = listening;
   }
 
   start(): Promise<void> {
@@ -294,29 +218,34 @@ export class ServerConnection extends Listened {
   /** Where a command is sent again that the server refused: nowhere. */
   elsewhere(): undefined {}
 
-  /** Leads to the server of the present connection, which a Sentinel might name differently by now. */
-  here(): Locate {
-    const { source } = this;
-    return this.state.isOpen && source !== undefined ? () => Promise.resolve(source) : this.locate;
+  /** The server of the present connection, which a Sentinel might name differently by now. */
+  async here(): Promise<Source> {
+    return this.state.isOpen ? this.source! : this.locate();
   }
 
   /** What is sent until {@link uncork} is one write: a write costs more than what is in it. */
   cork(): void {
-    this.client?.cork?.();
+    this.live?.client?.cork?.();
   }
 
   uncork(): void {
-    this.client?.uncork?.();
+    this.live?.client?.uncork?.();
   }
 
   /** Ends a connection that has stopped answering, or for this reason, so that a new one is made. */
   drop(reason?: Error): void {
-    if (this.state.isOpen) this.live?.end(reason);
+    if (this.state.isOpen) this.leave(reason);
   }
 
   /** Leaves the server that it leads to, or begins to lead to. */
-  leave(reason: Error): void {
-    this.live?.end(reason);
+  leave(reason = new Error('Connection is closed.')): void {
+    const { live } = this;
+    if (live === undefined) return;
+    this.live = undefined;
+    live.reason ??= reason;
+    // The owner is told before the commands on the way fail, so that no command follows them into this connection.
+    if (this.state.isOpen) this.lost(reason, reconnectPause(true));
+    live.client?.destroy();
   }
 
   /** The same, unless that is the one at `to`. */
@@ -327,8 +256,8 @@ export class ServerConnection extends Listened {
 
   close(): void {
     this.closed = true;
-    if (this.pause !== undefined) this.needs.clock.clearTimer(this.pause);
-    this.live?.end();
+    this.endTimer();
+    this.leave();
     this.needsNoProcess();
   }
 
@@ -339,41 +268,111 @@ export class ServerConnection extends Listened {
 
   private async connect(): Promise<void> {
     if (this.closed) return;
-    const { needs, listening } = this;
-    this.letGo ??= needs.clock.keepAlive();
+    this.letGo ??= this.needs.clock.keepAlive();
     try {
       const source = await this.locate();
       if (this.closed) return;
-      const stepMs = listening && Math.max(needs.timeoutMs, SUBSCRIBES_WITHIN_MS);
-      const live = new LiveConnection(source, needs, (error) => this.live === live && this.lost(error, reconnectPause(true)), stepMs, listening);
-      this.live = live;
       this.source = source;
-      this.client = await live.open();
-      this.sender = this.client.sender;
-      this.state.isOpen = true;
-      this.needsNoProcess();
-      this.events.emit('open');
+      await this.open(source, (this.live = {}));
     } catch (error) {
       this.lost(error as Error, reconnectPause(false));
       throw error;
     }
   }
 
+  /** Rejects with what the client or the server says. A server that accepts connections and answers nothing is given up. */
+  private async open(source: Source, live: Live): Promise<void> {
+    const { stepMs, listening, needs: { clock, timeoutMs } } = this;
+    const silence = `the server takes connections, but gave no answer within ${stepMs} ms`;
+    try {
+      const login = await source.login?.(clock, timeoutMs);
+      if (this.live !== live) throw new Error('the connection was closed');
+      this.beginStep('connect ETIMEDOUT');
+      const client = (live.client = source.make({
+        address: source.address,
+        login,
+        connected: () => this.live === live && this.beginStep(silence),
+        // What a client says of a connection that was ended here hides why.
+        failed: (error) => (live.reason = this.live === live ? error : live.reason),
+        ended: () => this.live === live && this.state.isOpen && this.leave(live.reason),
+      }));
+      await client.connect();
+      this.beginStep(silence);
+      // Operators find the connection in CLIENT LIST by its name. Some versions of ioredis are connected before the server has answered
+      // to the password and the database; answers come in order, so both are known with this one. An error reply is an answer too.
+      await client.sender.call('client', 'SETNAME', CONNECTION_NAME).catch((error: unknown) => {
+        if (!isReply(error)) throw error;
+      });
+      this.beginStep(silence);
+      if (listening !== undefined) await subscribe(client, listening);
+      // ioredis goes on in database 0, where the locks are not, when a server refuses another one.
+      if (live.reason !== undefined || this.live !== live) throw new Error('the connection was closed');
+      this.endTimer();
+      this.sender = client.sender;
+      this.state.isOpen = true;
+      this.needsNoProcess();
+      this.events.emit('open');
+    } catch (error) {
+      const reason = live.reason ?? error;
+      this.leave();
+      if (source.login !== undefined && REFUSED_LOGIN.test(messageOf(reason))) throw new Error(LOGIN_OF_FUNCTION_REFUSED);
+      throw TIMEOUT.test(messageOf(reason)) ? new Error('connect ETIMEDOUT') : reason;
+    }
+  }
+
+  /**
+   * Begins a step of connecting, for which the server has so long. A process that is late does not take a server for a silent one:
+   * when the time is over, what waits to be sent is sent, and what has come is read before the step ends.
+   */
+  private beginStep(problem: string): void {
+    const { clock } = this.needs;
+    this.endTimer();
+    const timer = clock.setTimer(() => void sentAndRead(clock).then(() => this.timer === timer && this.leave(new Error(problem))), this.stepMs);
+    this.timer = timer;
+  }
+
+  private endTimer(): void {
+    if (this.timer !== undefined) this.needs.clock.clearTimer(this.timer);
+    this.timer = undefined;
+  }
+
   private lost(error: Error, retryMs: number): void {
     const { clock } = this.needs;
     const wasOpen = this.state.isOpen;
-    this.live = this.client = undefined;
     this.sender = UNCONNECTED;
     this.state.isOpen = false;
+    this.endTimer();
     if (!this.closed) {
       this.events.emit('problem', error);
-      if (this.pause !== undefined) clock.clearTimer(this.pause);
       this.letGo ??= clock.keepAlive();
       // connect() tells its error to those who listen.
-      this.pause = clock.setTimer(() => void this.connect().catch(() => {}), this.listening?.pauseMs ?? retryMs);
+      this.timer = clock.setTimer(() => void this.connect().catch(() => {}), this.listening?.pauseMs ?? retryMs);
     }
-    this.events.emit('end', wasOpen);
+    if (wasOpen) this.events.emit('change', () => true);
+    this.events.emit('end');
   }
+}
+
+/**
+ * Asks a server over a connection of its own, which ends with the answer, or when it has not come within `withinMs`. `stepMs`: how long
+ * each step of connecting may take, if not as long as for any connection.
+ */
+export async function askOnce<T>(source: Source, needs: Needs, ask: (sender: Sender) => Promise<T>, withinMs: number, stepMs?: number): Promise<T> {
+  const connection = new ServerConnection(() => Promise.resolve(source), needs, { stepMs });
+  try {
+    await connection.start();
+    return await answerWithin(ask(connection.sender), withinMs, needs.clock);
+  } finally {
+    connection.close();
+  }
+}
+
+/** Rejects when the answer has not come in time, and been read by a process that may be late. */
+export async function answerWithin<T>(answer: Promise<T>, withinMs: number, clock: Clock): Promise<T> {
+  const late = delay(clock, withinMs).then(() => sentAndRead(clock)).then(() => Promise.reject<T>(new Error('connect ETIMEDOUT')));
+  // It rejects also after the answer has come, when nobody waits for it any more.
+  late.catch(() => {});
+  return Promise.race([answer, late]);
 }
 
 /** Where a command is sent. */

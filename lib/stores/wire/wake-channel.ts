@@ -59,7 +59,7 @@ export class WakeChannel {
     // An earlier try of this boot may have subscribed already.
     this.connection?.close();
     const connection = (this.connection = this.connect({ channels, hear: (message) => this.hear(message), flushed: listener.flushed }));
-    connection.onOpen(() => {
+    connection.events.on('open', () => {
       this.openedAt = clock.now();
       this.overdue.clear();
       listener.listening();

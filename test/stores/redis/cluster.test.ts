@@ -128,7 +128,7 @@ describe('list', () => {
     const held = Array.from({ length: 30 }, (_, i) => request(`listed:${i}`));
     for (const each of held) await store.acquire(each);
     const { connections } = store as unknown as { connections: Connections };
-    const forgotten = new Promise<void>((resolve) => connections.onChange(() => resolve()));
+    const forgotten = new Promise<void>((resolve) => connections.commands.events.on('change', () => resolve()));
     await cluster.masters[0]!.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await forgotten;
     await eventually(async () => {

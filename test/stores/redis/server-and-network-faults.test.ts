@@ -210,7 +210,7 @@ describe('A server that has become read-only', () => {
       return () => end.mock.calls.length;
     }
     let ends = 0;
-    connections.commands.onEnd(() => ends++);
+    connections.commands.events.on('end', () => ends++);
     return () => ends;
   }
 

@@ -117,10 +117,10 @@ function onStage(play: (stage: Stage) => Promise<void>): () => Promise<void> {
   const node = new OneNode();
   const { connections, connection, get } = connectTo({ roots: [node.source], ofNodes: node.source, map: (address) => address }, clock);
   const told: string[] = [];
-  connection.onOpen(() => told.push('open'));
-  connection.onEnd(() => told.push('end'));
-  connection.onError(({ message }) => told.push(message));
-  connections.onChange(() => told.push('change'));
+  connection.events.on('open', () => told.push('open'));
+  connection.events.on('end', () => told.push('end'));
+  connection.events.on('problem', ({ message }) => told.push(message));
+  connections.commands.events.on('change', () => told.push('change'));
   return () => clock.runUntil(play({ node, connection, told, clock, get }).finally(() => connections.close()));
 }
 

@@ -112,7 +112,7 @@ const KEEPING = {
 
 async function madeWith(connections: Connections): Promise<unknown> {
   const error = await new Promise((resolve) => {
-    connections.commands.onError(resolve);
+    connections.commands.events.on('problem', resolve);
     connections.commands.start().catch(() => {});
   });
   connections.close();
@@ -201,13 +201,13 @@ describe.each(PACKAGES)('A connection by %s', (client) => {
     const connections = connectBy(server.url, client)(2_000, clock);
     await connections.commands.start();
     const cut = async (): Promise<void> => {
-      const ended = new Promise((resolve) => connections.commands.onEnd(resolve));
+      const ended = new Promise<void>((resolve) => connections.commands.events.on('end', () => resolve()));
       await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
       await ended;
     };
     await cut();
     expect(clock.pendingTimers).toBe(1);
-    const open = new Promise<void>((resolve) => connections.commands.onOpen(resolve));
+    const open = new Promise<void>((resolve) => connections.commands.events.on('open', resolve));
     await clock.advance(1_000);
     await open;
     expect(await connections.masters()[0]!.sender.call('ping')).toBe('PONG');
@@ -226,7 +226,7 @@ describe.each(PACKAGES)('A connection by %s', (client) => {
     await eventually(() => expect(answer.length).toBe(1));
     connections.close();
     answer({ password: 'p' });
-    await expect(connecting).rejects.toThrow('the connection was closed');
+    await expect(connecting).rejects.toThrow('Connection is closed');
     expect(String(await server.command('CLIENT', 'LIST'))).not.toContain('nestjs-holdfast');
     await server.stop();
   });

@@ -32,7 +32,7 @@ describe.each<ClientPackage>(['ioredis', 'redis'])('A process that is late at ev
   ])(`connects with ${client} to %s at the first try`, async (_, lateMs, target) => {
     const connections = (await connectTo(target(), client))(500, systemClock);
     const problems: string[] = [];
-    connections.commands.onError(({ message }) => {
+    connections.commands.events.on('problem', ({ message }) => {
       problems.push(message);
       connections.close();
     });

@@ -24,7 +24,7 @@ beforeEach(async () => {
     connects++;
     const connection = connections.subscribe(listening);
     // Another try follows the end of one.
-    connection.onEnd(() => connects++);
+    connection.events.on('end', () => connects++);
     return connection;
   };
   channel = new WakeChannel(connect, ['c'], systemClock, {
