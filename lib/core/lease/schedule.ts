@@ -2,27 +2,20 @@
  * The appointments of a process (renewals, ends of trust, heartbeats, deadlines), with a single timer for all of them.
  *
  * Most appointments are cancelled long before they are due, because a lock is mostly released milliseconds after its renewal was
- * planned. So a new appointment is only noted in a list. The timer fires {@link SORT_AFTER_MS} later, and what is still in the
- * list then is sorted into a binary heap. A call that ends before that sets no timer of its own, clears none and moves nothing in the heap.
- *
- *     noted ──(SORT_AFTER_MS)──▶ sorted ──(its time has come)──▶ due
- *       └──────────┴──(cancelled)──▶ off
- *
- * When the last noted appointment is cancelled, the timer fires once more, at most SORT_AFTER_MS later, and is not set again.
+ * planned. So a timer is set for the first appointment when there is none, but for {@link SHORT_MS} at most, and not moved while it is early
+ * enough. When it fires it is set for what is due first then, and not set again when nothing is left.
  */
 import type { Clock, Timer } from '../port/clock.js';
 
 /**
  * An object that has one appointment at a time. Most are the leases, calls and requests themselves, so that none needs an object of its
- * own. Only the schedule and its heap write its fields.
+ * own. Only the schedule writes its fields.
  */
 export abstract class Appointment {
   /** When it is due, in clock.now() time; Infinity without an appointment. */
   at = Infinity;
   /** Its position in the heap; -1 when it is not there. */
-  heapIndex = -1;
-  /** Its position in the list of noted appointments; -1 when it is not there. */
-  notedIndex = -1;
+  index = -1;
 
   constructor(
     /**
@@ -43,70 +36,18 @@ export class Alarm extends Appointment {
   }
 }
 
-/** A binary heap of appointments: the one that is due first stands at the top, and any of them is moved or removed in logarithmic time. */
-class AppointmentHeap {
-  /** Only the heap itself changes it. */
-  readonly items: Appointment[] = [];
-  /** When each appointment is due. Numbers in one array are compared faster than fields of objects scattered in memory. */
-  private readonly times: number[] = [];
-
-  add(item: Appointment, at: number): void {
-    item.at = at;
-    item.heapIndex = this.items.length;
-    this.items.push(item);
-    this.times.push(at);
-    this.moved(item);
-  }
-
-  /** Removes an appointment that is in the heap. */
-  remove(item: Appointment): void {
-    const last = this.items.pop()!;
-    this.times.pop();
-    if (last !== item) {
-      last.heapIndex = item.heapIndex;
-      this.moved(last);
-    }
-    item.heapIndex = -1;
-  }
-
-  /** Moves an item whose time has changed to its right position. */
-  moved(item: Appointment): void {
-    const { items: heap, times } = this;
-    const { at } = item;
-    let index = item.heapIndex;
-    for (let parent = (index - 1) >> 1; index > 0 && times[parent]! > at; parent = (index - 1) >> 1) {
-      this.put(heap[parent]!, times[parent]!, index);
-      index = parent;
-    }
-    for (;;) {
-      let child = 2 * index + 1;
-      if (child >= heap.length) break;
-      const sibling = child + 1;
-      if (sibling < heap.length && times[sibling]! < times[child]!) child = sibling;
-      if (times[child]! >= at) break;
-      this.put(heap[child]!, times[child]!, index);
-      index = child;
-    }
-    this.put(item, at, index);
-  }
-
-  private put(item: Appointment, at: number, index: number): void {
-    this.items[index] = item;
-    this.times[index] = at;
-    item.heapIndex = index;
-  }
-}
-
-/** How long new appointments stay unsorted, in ms. An appointment that is due sooner is sorted into the heap at once. */
-const SORT_AFTER_MS = 20;
+/** So long, in ms, the timer stays set that was set when there was none: a call that is over by then sets no timer of its own, and clears none. */
+const SHORT_MS = 20;
 
 export class Schedule {
-  private readonly noted: Appointment[] = [];
-  private readonly heap = new AppointmentHeap();
-  /** When the noted appointments will be sorted. None of them is due before that. */
-  private sortAt = Infinity;
+  /** The heap: each appointment is due no later than the two below it, those at twice its position plus 1 and plus 2. */
+  private readonly items: Appointment[] = [];
+  /** When each of them is due. Numbers in one array are compared faster than fields of objects scattered in memory. */
+  private readonly times: number[] = [];
   private timer: Timer | undefined;
   private timerAt = Infinity;
+  /** Whether the timer is one that was set when there was none, and fires within {@link SHORT_MS}. */
+  private isShort = false;
   /** How many appointments keep the process alive, and what lets it end that is kept alive for them. */
   private waits = 0;
   private letGo: (() => void) | undefined;
@@ -118,7 +59,7 @@ export class Schedule {
   ) {}
 
   get size(): number {
-    return this.noted.length + this.heap.items.length;
+    return this.items.length;
   }
 
   /** Resolves with what `begin` passes to its callback, or with `otherwise` when that takes longer than `forMs`. */
@@ -135,93 +76,98 @@ export class Schedule {
 
   /** Makes the appointment, or moves it to another time; `Infinity` cancels it, but for one that keeps the process alive. */
   set(item: Appointment, at: number): void {
-    const { keepsAlive } = item;
-    if (at === Infinity && !keepsAlive) return this.cancel(item);
+    const { items, times } = this;
+    if (at === Infinity && !item.keepsAlive) return this.cancel(item);
+    const isNew = item.index < 0;
     item.at = at;
-    if (item.heapIndex >= 0) return this.moveInHeap(item);
-    if (this.sortAt === Infinity) this.startNoting();
-    if (at >= this.sortAt) {
-      if (item.notedIndex >= 0) return;
-      item.notedIndex = this.noted.length;
-      this.noted.push(item);
-    } else {
-      this.cancel(item);
-      this.heap.add(item, at);
-      this.arm(at);
+    if (isNew) {
+      item.index = items.length;
+      items.push(item);
+      times.push(at);
+      if (item.keepsAlive) {
+        this.waits += 1;
+        this.letGo ??= this.clock.keepAlive();
+      }
     }
-    if (!keepsAlive) return;
-    this.waits += 1;
-    this.letGo ??= this.clock.keepAlive();
+    // A new one stands at the end, and is mostly due later than the one above it.
+    if (!isNew || times[(item.index - 1) >> 1]! > at) this.moved(item);
+    if (isNew && this.timer === undefined) this.arm(Math.min(at, this.clock.now() + SHORT_MS), true);
+    // A timer that fires too early is set again then. That is cheaper than moving it whenever the first appointment changes.
+    else if (at < this.timerAt) this.arm(at, this.isShort);
   }
 
-  /** While appointments are noted, the process is let go only when they are sorted, so that short waits do not start and stop an interval each. */
+  /** When none is left, a timer that is short stays set, and what keeps the process alive with it, so that short calls do not start and stop them each. */
   cancel(item: Appointment): void {
+    const { items, times, isShort } = this;
     item.at = Infinity;
-    const { notedIndex } = item;
-    if (notedIndex < 0) return this.takeFromHeap(item);
-    // The last one takes its position.
-    const last = this.noted.pop()!;
+    if (item.index < 0) return;
+    const last = items.pop()!;
+    times.pop();
     if (last !== item) {
-      last.notedIndex = notedIndex;
-      this.noted[notedIndex] = last;
+      last.index = item.index;
+      this.moved(last);
     }
-    item.notedIndex = -1;
+    item.index = -1;
     if (item.keepsAlive) this.waits -= 1;
+    if (isShort) return;
+    if (item.keepsAlive) this.letGoIfIdle();
+    if (items.length === 0) this.disarm();
   }
 
   /** Whether the object has an appointment. */
   has(item: Appointment): boolean {
-    return item.notedIndex >= 0 || item.heapIndex >= 0;
+    return item.index >= 0;
   }
 
   /** Clears the timer at shutdown when there are no appointments, so that it does not fire once more. */
   close(): void {
     if (this.size > 0) return;
     this.disarm();
-    this.sortAt = Infinity;
     this.letGoIfIdle();
   }
 
-  /** The sorted appointment that is due first. It is not removed. Noted appointments are not considered. */
+  /** The appointment that is due first. It is not removed. */
   peek(): Appointment | undefined {
-    return this.heap.items[0];
+    return this.items[0];
   }
 
   /** All objects that have an appointment, in no particular order. */
   all(): readonly Appointment[] {
-    return [...this.noted, ...this.heap.items];
+    return [...this.items];
   }
 
-  private startNoting(): void {
-    this.sortAt = this.clock.now() + SORT_AFTER_MS;
-    this.arm(this.sortAt);
-  }
-
-  private moveInHeap(item: Appointment): void {
-    this.heap.moved(item);
-    if (item.heapIndex === 0) this.arm(item.at);
-  }
-
-  private takeFromHeap(item: Appointment): void {
-    if (item.heapIndex < 0) return;
-    this.heap.remove(item);
-    if (item.keepsAlive) this.waits -= 1;
-    if (this.sortAt === Infinity) this.letGoIfIdle();
-    // The timer is set for this appointment, which may have been far away, and nothing else needs it.
-    if (this.size === 0 && this.sortAt === Infinity) this.disarm();
+  /** Moves an appointment whose time or position has changed to where it belongs: up past those that are due later, or else down. */
+  private moved(item: Appointment): void {
+    const { items, times } = this;
+    const { at } = item;
+    let { index } = item;
+    for (;;) {
+      const parent = (index - 1) >> 1;
+      const left = 2 * index + 1;
+      let next = left + 1 < items.length && times[left + 1]! < times[left]! ? left + 1 : left;
+      if (index > 0 && times[parent]! > at) next = parent;
+      else if (next >= items.length || times[next]! >= at) break;
+      const other = (items[index] = items[next]!);
+      times[index] = times[next]!;
+      other.index = index;
+      index = next;
+    }
+    items[index] = item;
+    times[index] = at;
+    item.index = index;
   }
 
   private fire(): void {
-    this.timer = undefined;
-    this.timerAt = Infinity;
+    this.disarm();
     this.beforeDue(this.clock.now());
     const now = this.clock.now();
-    if (now >= this.sortAt) this.sortNoted();
     for (let item = this.peek(); item && item.at <= now; item = this.peek()) {
       this.cancel(item);
       item.due(now);
     }
-    this.arm(Math.min(this.peek()?.at ?? Infinity, this.sortAt));
+    this.letGoIfIdle();
+    const next = this.peek()?.at ?? Infinity;
+    if (next < this.timerAt) this.arm(next, this.isShort);
   }
 
   private letGoIfIdle(): void {
@@ -230,20 +176,9 @@ export class Schedule {
     this.letGo = undefined;
   }
 
-  private sortNoted(): void {
-    this.sortAt = Infinity;
-    this.letGoIfIdle();
-    const { noted } = this;
-    for (let item = noted.pop(); item; item = noted.pop()) {
-      item.notedIndex = -1;
-      this.heap.add(item, item.at);
-    }
-  }
-
-  private arm(at: number): void {
-    // A timer that fires too early is set again then. That is cheaper than moving it whenever the first appointment changes.
-    if (at >= this.timerAt) return;
+  private arm(at: number, isShort: boolean): void {
     this.disarm();
+    this.isShort = isShort;
     this.timerAt = at;
     this.timer = this.clock.setTimer(() => this.fire(), at - this.clock.now());
   }
@@ -252,5 +187,6 @@ export class Schedule {
     if (this.timer) this.clock.clearTimer(this.timer);
     this.timer = undefined;
     this.timerAt = Infinity;
+    this.isShort = false;
   }
 }

@@ -9,12 +9,11 @@
 import type { Clock } from '../port/clock.js';
 import type { LockStoreError } from '../port/errors.js';
 import { type Doubt, likeLength, type LockStore, type RenewOutcome } from '../port/lock-store.js';
+import { DueBatches } from './due-batches.js';
 import { MachineSleep } from './machine-sleep.js';
 import { Schedule } from './schedule.js';
 import { StoreLease, type LeaseGuard } from './store-lease.js';
 
-/** How many leases are handed to the store at a time. The store splits them into commands. */
-const LARGEST_BATCH = 250;
 /** A lease that is due within this part of its length is renewed together with those that are due now, so that batches fill up. */
 const MAX_EARLY_PART = 1 / 24;
 /**
@@ -37,14 +36,10 @@ export class Watchdog implements LeaseGuard {
   readonly sleep: MachineSleep;
   /** How often the store went back to an earlier state of its data. An answer sent before that looks valid and is not, so the count is compared. */
   replacements = 0;
-  private readonly dueLeases = new DueLeases();
+  /** The leases that are due, by length: those of one batch wait for the same answer, so only leases that can wait about equally long for it share one. */
+  private readonly renewals: DueBatches<StoreLease>;
   /** Undefined where all leases can share a command, so that each is renewed at its own time. */
   private readonly times: RenewalTimes | undefined;
-  private sending = false;
-  /** Those who wait until no lease is due any more. */
-  private readonly whenAllAreSent: (() => void)[] = [];
-  /** The batches that are not answered yet. */
-  private readonly batches = new Set<Promise<void>>();
 
   constructor(
     private readonly store: LockStore,
@@ -53,6 +48,7 @@ export class Watchdog implements LeaseGuard {
   ) {
     const { groupOf } = store.capabilities;
     this.times = groupOf && new RenewalTimes(groupOf);
+    this.renewals = new DueBatches(clock, (due) => this.renewBatch(due), () => this.joinEarly());
     this.sleep = new MachineSleep(clock, {
       slept: (forMs, now) => this.machineSlept(forMs, now),
       wallClockJumped: () => void this.eachLease((lease, now) => this.due(lease, now)),
@@ -117,11 +113,10 @@ export class Watchdog implements LeaseGuard {
   private async reviewAll(doubt: Doubt): Promise<void> {
     if (doubt === 'replaced') this.replacements += 1;
     await this.eachLease((lease, now) => (doubt !== 'where it says so' || this.mayBeForgotten(lease)) && this.review(lease, now, doubt === 'replaced'));
-    if (this.sending) await new Promise<void>((resolve) => this.whenAllAreSent.push(resolve));
-    await Promise.all(this.batches);
+    await this.renewals.settled();
   }
 
-  /** Looks at everything that is held, in as many turns of the event loop as it takes; resolves after the last. */
+  /** Looks at everything that is held, in as many turns of the event loop as it takes, and mostly first at what is due first; resolves after the last. */
   private eachLease(look: (lease: StoreLease, now: number) => unknown): Promise<void> {
     const leases = this.leases();
     const { groupOf } = this.store.capabilities;
@@ -129,8 +124,8 @@ export class Watchdog implements LeaseGuard {
     return new Promise((resolve) => {
       const lookAtSome = (): void => {
         const now = this.clock.now();
-        if (sorted.length === 0) sorted = inGroups(leases.splice(-SORTED_TOGETHER), groupOf);
-        for (const lease of sorted.splice(-LOOKED_AT_TOGETHER)) look(lease, now);
+        if (sorted.length === 0) sorted = inGroups(leases.splice(0, SORTED_TOGETHER), groupOf);
+        for (const lease of sorted.splice(0, LOOKED_AT_TOGETHER)) look(lease, now);
         if (sorted.length > 0 || leases.length > 0) this.clock.nextTurn(lookAtSome);
         else resolve();
       };
@@ -150,8 +145,7 @@ export class Watchdog implements LeaseGuard {
   }
 
   private renewSoon(lease: StoreLease, now: number): void {
-    this.dueLeases.add(lease, lease.renewal(now).leaseMs);
-    this.sendSoon();
+    this.renewals.add(lease, likeLength(lease.renewal(now).leaseMs));
   }
 
   private machineSlept(forMs: number, now: number): void {
@@ -160,27 +154,11 @@ export class Watchdog implements LeaseGuard {
     for (const lease of leases) this.due(lease, now);
   }
 
-  /** Sends one batch of each length in a turn of the event loop, so that even 100,000 leases do not block the loop. */
-  private sendSoon(): void {
-    if (this.sending) return;
-    this.sending = true;
-    this.clock.nextTurn(() => {
-      this.sending = false;
-      this.joinEarly();
-      for (const due of this.dueLeases.take(LARGEST_BATCH)) {
-        const batch = this.renewBatch(due).finally(() => this.batches.delete(batch));
-        this.batches.add(batch);
-      }
-      if (!this.dueLeases.isEmpty) this.sendSoon();
-      else for (const allAreSent of this.whenAllAreSent.splice(0)) allAreSent();
-    });
-  }
-
   /** Adds leases that are due soon, until a batch is full. In a Cluster that could cost commands, so it is not done there. */
   private joinEarly(): void {
-    if (this.dueLeases.isEmpty || this.times) return;
+    if (this.times) return;
     const now = this.clock.now();
-    for (let next = this.schedule.peek(); next instanceof StoreLease && !this.dueLeases.hasBatchOf(LARGEST_BATCH); next = this.schedule.peek()) {
+    for (let next = this.schedule.peek(); next instanceof StoreLease && !this.renewals.areFull; next = this.schedule.peek()) {
       if (next.isRenewing || next.at > now + next.lengthMs * MAX_EARLY_PART) return;
       this.due(next, now);
       if (!next.isRenewing) return;
@@ -244,41 +222,6 @@ function inGroups(leases: StoreLease[], groupOf: ((key: string) => number) | und
     else groups.set(group, [lease]);
   }
   return [...groups.values()].flat();
-}
-
-/**
- * The leases that are due for renewal, sorted by length. The leases of one batch wait for the same answer, so only leases that can
- * wait about equally long for it are put into one batch.
- */
-class DueLeases {
-  private readonly alike = new Map<number, StoreLease[]>();
-
-  /** Adds a lease that will be renewed to `leaseMs`. */
-  add(lease: StoreLease, leaseMs: number): void {
-    const length = likeLength(leaseMs);
-    const others = this.alike.get(length);
-    if (others) others.push(lease);
-    else this.alike.set(length, [lease]);
-  }
-
-  get isEmpty(): boolean {
-    return this.alike.size === 0;
-  }
-
-  /** Whether so many leases of one length are due. */
-  hasBatchOf(size: number): boolean {
-    for (const leases of this.alike.values()) if (leases.length >= size) return true;
-    return false;
-  }
-
-  /** Removes and returns one batch of each length, with at most `largest` leases: leases of one length do not wait for those of another. */
-  take(largest: number): readonly StoreLease[][] {
-    return [...this.alike].map(([length, leases]) => {
-      if (leases.length > largest) return leases.splice(0, largest);
-      this.alike.delete(length);
-      return leases;
-    });
-  }
 }
 
 /** A number above every result of likeLength, to make one number of a group and a length. */

@@ -3,7 +3,7 @@
  * as long as a call wants or has its lock.
  */
 import { BackgroundRelease } from '../lease/background-release.js';
-import { Heartbeats } from '../lease/heartbeats.js';
+import { type DueBatches, heartbeats, type Waiter } from '../lease/due-batches.js';
 import { askTheSame, type StoreLease } from '../lease/store-lease.js';
 import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
@@ -23,7 +23,7 @@ export class LocalQueue {
    * other wishes there, would keep out of their phase of reading, and calls that want a permit.
    */
   private readonly aside = new Map<string, Set<KeyQueue>>();
-  readonly heartbeats: Heartbeats;
+  readonly heartbeats: DueBatches<Waiter>;
   readonly commandTimeoutMs: number;
   readonly handOn: number;
   readonly traffic = new Traffic(MAX_IN_FLIGHT);
@@ -41,7 +41,7 @@ export class LocalQueue {
   ) {
     this.groupOf = store.capabilities.groupOf;
     this.background = new BackgroundRelease(store, clock, watchdog.schedule);
-    this.heartbeats = new Heartbeats(store, clock);
+    this.heartbeats = heartbeats(store, clock);
     this.commandTimeoutMs = commandTimeoutMs;
     this.handOn = handOn;
     store.onWake((wake) => this.wake(wake));

@@ -12,7 +12,7 @@
  * has ended is asked for again under the same id, or given back if the call does not wait.
  */
 import { type EndingLease, requestPauses, type Backoff } from '../lease/background-release.js';
-import { HEARTBEAT_MS, type Waiter } from '../lease/heartbeats.js';
+import { HEARTBEAT_MS, type Waiter } from '../lease/due-batches.js';
 import { Alarm } from '../lease/schedule.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError, slownessError } from '../port/hold-errors.js';
@@ -336,7 +336,7 @@ export class StoreRequest implements AcquireRequest, Waiter {
   private due(now: number): void {
     if (now >= this.beatAt) {
       this.beatAt = now + HEARTBEAT_MS;
-      this.host.heartbeats.send(this);
+      this.host.heartbeats.add(this);
     }
     const asks = now >= this.askAt;
     if (asks) this.askAt = Infinity;

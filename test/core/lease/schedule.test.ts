@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Heartbeats, type Waiter } from '../../../lib/core/lease/heartbeats.js';
+import { type DueBatches, heartbeats, type Waiter } from '../../../lib/core/lease/due-batches.js';
 import { Alarm, Appointment, Schedule } from '../../../lib/core/lease/schedule.js';
 import type { HeartbeatOutcome, HolderRef } from '../../../lib/core/port/lock-store.js';
 import { MemoryStore } from '../../../lib/stores/memory/memory-store.js';
@@ -133,12 +133,12 @@ class Places extends StoreAround {
   }
 }
 
-function setUp(): { clock: FakeClock; places: Places; beats: Heartbeats; heard: string[]; waiter: (id: string) => Waiter & { hasPlace: boolean } } {
+function setUp(): { clock: FakeClock; places: Places; beats: DueBatches<Waiter>; heard: string[]; waiter: (id: string) => Waiter & { hasPlace: boolean } } {
   const clock = new FakeClock({ now: 0 });
   const places = new Places(clock);
   const heard: string[] = [];
   const waiter = (id: string): Waiter & { hasPlace: boolean } => ({ key: 'k', id, hasPlace: true, heartbeatAnswered: ({ kind }) => void heard.push(`${id} ${kind}`) });
-  return { clock, places, beats: new Heartbeats(places, clock), heard, waiter };
+  return { clock, places, beats: heartbeats(places, clock), heard, waiter };
 }
 
 describe('The heartbeats of waiters', () => {
@@ -147,7 +147,7 @@ describe('The heartbeats of waiters', () => {
     const [kept, given, lost] = [waiter('kept'), waiter('given up before'), waiter('given up meanwhile')];
     const answers = gate();
     places.answers = answers.promise;
-    for (const each of [kept, given, lost]) beats.send(each);
+    for (const each of [kept, given, lost]) beats.add(each);
     given.hasPlace = false;
     await clock.settle();
     lost.hasPlace = false;
@@ -162,7 +162,7 @@ describe('The heartbeats of waiters', () => {
     const turns: number[] = [];
     const nextTurn = clock.nextTurn.bind(clock);
     clock.nextTurn = (callback) => (turns.push(places.batches.length), nextTurn(callback));
-    for (let n = 0; n < 501; n++) beats.send(waiter(`${n}`));
+    for (let n = 0; n < 501; n++) beats.add(waiter(`${n}`));
     await clock.settle();
     expect(places.batches.map(({ ids }) => ids.length)).toEqual([250, 250, 1]);
     expect(new Set(places.batches.flatMap(({ ids }) => ids)).size).toBe(501);
