@@ -6,7 +6,9 @@
  * its `notAfter`. So only a release that was sent later than that, and was answered, is the last one.
  */
 import type { Clock } from '../port/clock.js';
-import type { HolderRef, LockStore, ReleaseRequest } from '../port/lock-store.js';
+import { LockStoreError } from '../port/errors.js';
+import { asStoreError } from '../port/hold-errors.js';
+import type { HolderRef, LockStore, ReleaseRequest, Reply } from '../port/lock-store.js';
 import { Alarm, type Schedule } from './schedule.js';
 import type { LeaseUser } from './store-lease.js';
 
@@ -78,16 +80,13 @@ export class BackgroundRelease {
 
   /** Releases a lease and tells its last user the outcome. When it is unknown, the release is repeated in the background. */
   releaseAndTell(lease: EndingLease, user: Pick<LeaseUser, 'left'>): void {
-    this.store.release(lease).then(
-      (outcome) => {
-        this.released(lease);
-        user.left(outcome);
-      },
-      () => {
-        this.release(lease, lease.storeLengthMs);
-        user.left('unknown');
-      },
-    );
+    const told = (outcome: Reply<'released' | 'lost'>): void => {
+      const isUnknown = outcome instanceof LockStoreError;
+      if (isUnknown) this.release(lease, lease.storeLengthMs);
+      else this.released(lease);
+      user.left(isUnknown ? 'unknown' : outcome);
+    };
+    this.store.release(lease, told)?.then(told, (error: unknown) => told(asStoreError(error, lease.key)));
   }
 
   /** Notes that the store has answered the release of a lease. */

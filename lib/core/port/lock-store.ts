@@ -114,6 +114,21 @@ export interface AcquireRequest extends HolderRef {
   readonly notAfter: number;
 }
 
+/** What becomes of a request: the answer of the store, or why there was none. */
+export type Reply<A> = A | LockStoreError;
+
+/** Called with the reply. It stands in place of a promise where one for each request would be a cost. */
+export type Hear<A> = (reply: Reply<A>) => void;
+
+/**
+ * A verb that every call needs. A store may call `told` later, once, and return nothing: then no promise is made. Else it returns the promise of the
+ * answer, as it does without `told`.
+ */
+export interface Verb<R, A> {
+  (request: R): Promise<A>;
+  (request: R, told: Hear<A>): Promise<A> | undefined;
+}
+
 /** The lock as the store granted it. */
 export interface Grant {
   /** The first of the reserved fences. */
@@ -267,13 +282,13 @@ export interface LockStore {
    * P1–P3, P7, P13, P14. Asks for a lock. Rejects with LockStoreError when the outcome is unknown: then the caller must ask again
    * with the same id, or release it, together with the id that it replaces.
    */
-  acquire(request: AcquireRequest): Promise<AcquireOutcome>;
+  readonly acquire: Verb<AcquireRequest, AcquireOutcome>;
   /** P5, P9. Renews leases. The outcomes are in the order of the requests; never rejects. */
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]>;
   /** P8, P10. Keeps places in the queue, and returns grants whose wake may have been lost. Never rejects. */
   heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]>;
   /** P4, P6. Releases a lock, or leaves its queue. `lost`: the store no longer knew the id. Rejects with LockStoreError when unknown. */
-  release(request: ReleaseRequest): Promise<'released' | 'lost'>;
+  readonly release: Verb<ReleaseRequest, 'released' | 'lost'>;
   /**
    * P19. Calls `done` when all releases of these locks that were asked for have left the process: they act, and before whatever it asks next
    * for these locks, even if the process ends now. Never calls it when it cannot vouch for that before they are answered. A store whose

@@ -18,7 +18,7 @@ import { LockStoreError } from '../port/errors.js';
 import { asStoreError, slownessError } from '../port/hold-errors.js';
 import type { LeaseUser } from '../lease/store-lease.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
-import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type HeartbeatOutcome, type TakenHold } from '../port/lock-store.js';
+import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type HeartbeatOutcome, type Reply, type TakenHold } from '../port/lock-store.js';
 import type { Call } from './call.js';
 import type { LocalQueue } from './local-queue.js';
 
@@ -203,14 +203,12 @@ export class StoreRequest implements AcquireRequest, Waiter {
     this.askedAt = now;
     this.notAfter = now + commandTimeoutMs;
     this.replacements = watchdog.replacements;
-    store.acquire(this).then(
-      (outcome) => this.storeAnswered(outcome),
-      (error: unknown) => this.storeAnswered(asStoreError(error, this.key)),
-    );
+    const told = (reply: Reply<AcquireOutcome>): void => this.storeAnswered(reply);
+    store.acquire(this, told)?.then(told, (error: unknown) => told(asStoreError(error, this.key)));
     return true;
   }
 
-  private storeAnswered(outcome: AcquireOutcome | LockStoreError): void {
+  private storeAnswered(outcome: Reply<AcquireOutcome>): void {
     this.traffic.left();
     this.asking = false;
     const isUnknown = outcome instanceof LockStoreError;

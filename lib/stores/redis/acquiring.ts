@@ -16,8 +16,8 @@
  */
 import { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
-import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, HolderRef, TakenHold, Wake } from '../../core/port/lock-store.js';
-import { ScriptRequest } from '../wire/bundles.js';
+import type { AcquireOutcome, AcquireRequest, Grant, Hear, HeartbeatOutcome, HolderRef, TakenHold, Verb, Wake } from '../../core/port/lock-store.js';
+import { promised, ScriptRequest } from '../wire/bundles.js';
 import { listOf, recoveringError, sharing } from '../wire/lock-reply.js';
 import {
   acquire, type AcquireReply, addAcquire, addHeartbeat, heartbeat, heartbeatHeadSize, type HeartbeatReply, heartbeatSize, readAcquire, readHeartbeat,
@@ -87,15 +87,14 @@ export class Acquiring {
   ) {}
 
   /** Asks for a lock. Rejects with LockStoreError when the outcome is not known. The store has this function as its own, as that of Releases. */
-  readonly acquire = (request: AcquireRequest): Promise<AcquireOutcome> => {
+  readonly acquire = ((request: AcquireRequest, told?: Hear<AcquireOutcome>) => {
     const { bundles, keys, places } = this.server;
+    if (told === undefined) return promised((hear) => this.acquire(request, hear));
     const spot = keys.spotOf(request.key);
     const known = places.size > 0 ? places.get(request.id)?.askedAgain(request) : undefined;
     if (known) places.set(request.id, known);
-    return new Promise((resolve, reject) => {
-      bundles.add(new BundledAcquire(this, request, spot, known, resolve, reject));
-    });
-  };
+    return bundles.add(new BundledAcquire(this, request, spot, known, told));
+  }) as Verb<AcquireRequest, AcquireOutcome>;
 
   /** Removes a place, unless a later try of its id has replaced it. */
   forget(place: Place): void {
@@ -219,13 +218,11 @@ const REPLACED_LOST = 10;
  * One try to get a lock from one Redis. It writes the request into a call of acquire.lua, which it may share with others, and makes
  * of its part of the reply a grant with its trust, a place in the queue, or a refusal.
  */
-class BundledAcquire extends ScriptRequest {
+class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   /** The message of its grant, if that came before the answer that gives the first place. */
   private early: PushedGrant | undefined;
-  /** Whether its caller got an error, so that a later answer is ignored. */
-  private hasFailed = false;
-  declare readonly askedAt: number;
-  private readonly limit: number;
+  declare askedAt: number;
+  private limit: number;
   /** The server's memory that the request was sent for, on which connection, and the highest fence that was known then. */
   private memory = UNKNOWN_MEMORY;
   private connectionNumber = 0;
@@ -237,11 +234,10 @@ class BundledAcquire extends ScriptRequest {
     spot: Spot,
     /** The place that the request has in the queue already, if it asks again. */
     private readonly place: Place | undefined,
-    private readonly resolve: (outcome: AcquireOutcome | Promise<AcquireOutcome>) => void,
-    private readonly reject: (error: LockStoreError) => void,
+    told: Hear<AcquireOutcome>,
   ) {
     const { clock, trust } = acquiring.server;
-    super(acquire, spot, request.askedAt ?? clock.now(), request.replaces !== undefined);
+    super(acquire, spot, request.askedAt ?? clock.now(), told, request.replaces !== undefined);
     this.limit = trust.clock.before(spot.source, request.notAfter, this.askedAt);
   }
 
@@ -271,7 +267,8 @@ class BundledAcquire extends ScriptRequest {
   }
 
   answered(reply: ScriptReply): void {
-    if (this.hasFailed) return;
+    // Its caller got an error.
+    if (this.hear === undefined) return;
     if (typeof reply === 'string') return this.grantedAsAsked(reply);
     const { sentAt } = this;
     const { clock, trust } = this.acquiring.server;
@@ -288,9 +285,8 @@ class BundledAcquire extends ScriptRequest {
   }
 
   failed(error: LockStoreError): void {
-    this.hasFailed = true;
     if (this.place) this.acquiring.forget(this.place);
-    this.reject(error);
+    this.tell(error);
   }
 
   /** Reads the commonest answer, which is only a fence: it is the server's time in µs as well, from which the rest follows. */
@@ -302,8 +298,7 @@ class BundledAcquire extends ScriptRequest {
     if (!trust.clock.isFresh(source, sentAt)) trust.clock.observe(source, { sentAt, receivedAt: clock.now(), serverNow: Math.floor(fence / 1000) });
     trust.floors.saw(group, fence);
     const outcome = this.granted({ fence, fences: 1, mode, trustedUntil: trustOf(Math.floor(leaseMs), sentAt), contended: false, memory });
-    if (this.place) this.settle(outcome);
-    else this.resolve(outcome);
+    this.settle(outcome);
   }
 
   /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
@@ -367,13 +362,15 @@ class BundledAcquire extends ScriptRequest {
   private settle(outcome: AcquireOutcome | Promise<AcquireOutcome>): void {
     const { place } = this;
     if (place && (outcome instanceof Promise || outcome.kind !== 'waiting')) this.acquiring.forget(place);
-    this.resolve(outcome);
+    if (outcome instanceof Promise) outcome.then((later) => this.tell(later), (error: LockStoreError) => this.tell(error));
+    else this.tell(outcome);
   }
 
   private askOnceMore(): void {
-    const { acquiring, request, spot, place, resolve, reject } = this;
-    const { bundles, clock } = acquiring.server;
-    bundles.add(new BundledAcquire(acquiring, { ...request, askedAt: clock.now() }, spot, place, resolve, reject));
+    const { bundles, clock, trust } = this.acquiring.server;
+    this.askedAt = clock.now();
+    this.limit = trust.clock.before(this.spot.source, this.request.notAfter, this.askedAt);
+    bundles.add(this);
   }
 }
 

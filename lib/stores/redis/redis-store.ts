@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
-import type { AcquireOutcome, AcquireRequest, Doubt, HeartbeatOutcome, HeldLease, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
+import type { Doubt, HeartbeatOutcome, HeldLease, HolderRef, LockStore, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import { canTellWhoListens, probe, redisSummary, takeTrialLock, warnOfBlindness, type ServerFacts } from '../wire/boot-probe.js';
 import type { TurnEnd } from '../wire/bundles.js';
@@ -60,8 +60,8 @@ const ANY_MASTER = -1;
 export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   readonly ticketHome: string;
-  readonly acquire: (request: AcquireRequest) => Promise<AcquireOutcome>;
-  readonly release: (request: ReleaseRequest) => Promise<'released' | 'lost'>;
+  readonly acquire: LockStore['acquire'];
+  readonly release: LockStore['release'];
   readonly forceRelease: (key: string, fence?: number) => Promise<boolean>;
   summary: StoreSummary | undefined;
   /** What the server said of its set-up when the store was opened; undefined when the user may not ask. */

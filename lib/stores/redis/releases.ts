@@ -1,8 +1,8 @@
 /** Releases on one Redis: of an id, which holds or waits; and by force, of a lock from its holders. */
 import type { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
-import type { ReleaseRequest } from '../../core/port/lock-store.js';
-import { ScriptRequest } from '../wire/bundles.js';
+import type { Hear, ReleaseRequest, Verb } from '../../core/port/lock-store.js';
+import { promised, ScriptRequest } from '../wire/bundles.js';
 import { listOf, releaseOutcome } from '../wire/lock-reply.js';
 import { addRelease, forceReleaseCall, readForceRelease, release, type ReleaseArgs, type ScriptArgument } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY, type Spot } from '../wire/redis-keys.js';
@@ -17,15 +17,12 @@ export class Releases {
   constructor(readonly server: ServerView) {}
 
   /** Rejects with LockStoreError when the outcome is not known. The store has this function as its own, which spares every release a call. */
-  readonly release = (request: ReleaseRequest): Promise<'released' | 'lost'> => {
-    const { keys, places } = this.server;
+  readonly release = ((request: ReleaseRequest, told?: Hear<'released' | 'lost'>) => {
+    const { bundles, keys, places } = this.server;
+    if (told === undefined) return promised((hear) => this.release(request, hear));
     if (places.size > 0) places.delete(request.id);
-    return new Promise((resolve, reject) => this.send(request, keys.spotOf(request.key), resolve, reject));
-  };
-
-  send(request: ReleaseRequest & { readonly mark?: string | undefined }, spot: Spot, resolve: (outcome: 'released' | 'lost') => void, reject: (error: LockStoreError) => void): void {
-    this.server.bundles.add(new BundledRelease(this, request, spot, resolve, reject));
-  }
+    return bundles.add(new BundledRelease(this, request, keys.spotOf(request.key), told));
+  }) as Verb<ReleaseRequest, 'released' | 'lost'>;
 
   /**
    * Calls `done` when the releases of these locks have been written to the network. A server that may not know release.lua runs a release
@@ -38,7 +35,7 @@ export class Releases {
 }
 
 /** One release: its part of a call of release.lua, which takes an id out of the lock, whether it holds or waits, and its outcome. */
-export class BundledRelease extends ScriptRequest implements ReleaseArgs {
+export class BundledRelease extends ScriptRequest<'released' | 'lost'> implements ReleaseArgs {
   readonly id: string;
   readonly abandoned: boolean;
   readonly mayBeOver: boolean;
@@ -52,10 +49,9 @@ export class BundledRelease extends ScriptRequest implements ReleaseArgs {
     private readonly releases: Releases,
     { id, abandoned = false, askedAt, trustedUntil = -Infinity, mark }: ReleaseRequest & { readonly mark?: string | undefined },
     spot: Spot,
-    private readonly resolve: (outcome: 'released' | 'lost') => void,
-    readonly failed: (error: LockStoreError) => void,
+    told?: Hear<'released' | 'lost'>,
   ) {
-    super(release, spot, askedAt);
+    super(release, spot, askedAt, told);
     this.recoveryMs = releases.server.recoveryMs;
     this.id = id;
     this.abandoned = abandoned;
@@ -72,7 +68,11 @@ export class BundledRelease extends ScriptRequest implements ReleaseArgs {
 
   answered(reply: ScriptReply): void {
     this.releases.runBy.add(this.spot.source);
-    this.resolve(reply === 1 ? 'released' : releaseOutcome(reply));
+    this.tell(reply === 1 ? 'released' : releaseOutcome(reply));
+  }
+
+  failed(error: LockStoreError): void {
+    this.tell(error);
   }
 }
 

@@ -6,8 +6,9 @@
  *       └──(refused, failed, cancelled)────────────────────────▶ over   and taken back wherever it may stand
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type HeldLease, type ReleaseRequest, type RenewOutcome } from '../../core/port/lock-store.js';
+import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type Hear, type HeldLease, type ReleaseRequest, type RenewOutcome, type Reply } from '../../core/port/lock-store.js';
 import type { LockMode } from '../../core/port/lock-options.js';
+import { BundledRelease } from '../redis/releases.js';
 import { ScriptRequest } from '../wire/bundles.js';
 import { listOf } from '../wire/lock-reply.js';
 import { addVote, readVote, vote, type ScriptArgument, type VoteArgs, type VoteReply } from '../wire/lua.generated.js';
@@ -15,7 +16,7 @@ import { USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO, marginOf, trustOf } from '../wire/server-clock.js';
 import { unexpected } from '../wire/store-failure.js';
-import { agree, answersOf, asking, noQuorum, poll, quorumEnd, reasonOf, verdict, type Hear, type Replies, type Reply, type Vote } from './quorum.js';
+import { agree, answersOf, asking, noQuorum, poll, quorumEnd, reasonOf, verdict, type Replies, type Vote } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 import type { RedlockStore } from './redlock-store.js';
 import { patienceMs, retryPause } from './waiters.js';
@@ -229,8 +230,8 @@ type VoteTerms = { -readonly [Name in keyof VoteArgs]: VoteArgs[Name] };
 
 type Granted = Extract<VoteReply, { kind: 'granted' }>;
 
-/** A ballot on one node: the request for the node's vote, and what is known of the ballot there. */
-class Standing extends ScriptRequest {
+/** A ballot on one node: the request for the node's vote, which is told also when it comes after a failure, and what is known of the ballot there. */
+class Standing extends ScriptRequest<VoteReply> {
   /** Whether the node may have the ballot: it was asked for it, has not said that it does not have it, and no release was sent behind. */
   mayHave = false;
   /** Where the node did not answer: the local instant until which what it was asked may still act. */
@@ -249,7 +250,6 @@ class Standing extends ScriptRequest {
   private notAfter = 0;
   private known = '';
   private connectionNumber = 0;
-  private hear: Hear<VoteReply> = () => {};
 
   constructor(
     private readonly ballot: Ballot,
@@ -259,7 +259,7 @@ class Standing extends ScriptRequest {
   }
 
   /** Asks for the node's vote. */
-  ask(now: number, hear: Hear<VoteReply>): void {
+  ask(now: number, hear = this.hear): void {
     const { bundles, trust } = this.node.store.parts;
     this.mayHave = true;
     this.askedAt = now;
@@ -297,7 +297,7 @@ class Standing extends ScriptRequest {
     this.node.muteSince = this.askedAt;
     this.lateUntil = this.ballot.limit;
     if (this.ballot.state === 'over') this.withdraw();
-    this.hear(error);
+    this.hear?.(error);
   }
 
   /** Releases the ballot, where the node may have it, and leaves its mark. */
@@ -313,7 +313,7 @@ class Standing extends ScriptRequest {
       if (reply instanceof LockStoreError || this.lateUntil !== undefined) this.withdraw();
       hear(reply);
     };
-    node.store.releases.send(leaving, spot, told, told);
+    node.store.parts.bundles.add(new BundledRelease(node.store.releases, leaving, spot, told));
   }
 
   /**
@@ -396,14 +396,14 @@ class Standing extends ScriptRequest {
       if (ballot.firstFence === 0) this.vote = vote;
       else if (vote.fence !== ballot.firstFence) void this.give(ballot.terms.leaseMs);
     }
-    this.hear(vote);
+    this.hear?.(vote);
   }
 
   private refused(told: Exclude<VoteReply, Granted>): void {
     const { ballot, node } = this;
     const now = node.store.parts.clock.now();
     // Where the time of the node was not known, the request was too late by any clock, and only learned the time.
-    if (told.kind === 'late' && this.notAfter === 0 && now < ballot.limit) return this.ask(now, this.hear);
+    if (told.kind === 'late' && this.notAfter === 0 && now < ballot.limit) return this.ask(now);
     if (told.kind === 'closed') node.doubt();
     this.mayHave = false;
     if (told.kind === 'busy' && ballot.waitedMs >= 0) {
@@ -411,7 +411,7 @@ class Standing extends ScriptRequest {
       if (ballot.state === 'held') this.unmark();
       else this.isMarked = true;
     }
-    this.hear(told);
+    this.hear?.(told);
   }
 }
 

@@ -7,6 +7,7 @@
  * therefore not both have a quorum.
  */
 import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
+import type { Hear, Reply } from '../../core/port/lock-store.js';
 import { LOOK_FIRST } from '../wire/store-failure.js';
 
 export function quorumOf(nodes: number): number {
@@ -41,13 +42,8 @@ export function quorumEnd(ends: readonly number[], quorum: number): number {
   return [...ends].sort((one, other) => other - one)[quorum - 1] ?? -Infinity;
 }
 
-/** The answer of one node, or the reason why it gave none. */
-export type Reply<A> = A | LockStoreError;
 /** In the order of the nodes; undefined where the node may still reply. */
 export type Replies<A> = readonly (Reply<A> | undefined)[];
-
-/** Called with what a node answers. It stands in place of a promise, because each lock asks five nodes twice, and ten promises are a cost. */
-export type Hear<A> = (reply: Reply<A>) => void;
 
 interface Node {
   readonly name: string;

@@ -18,6 +18,7 @@
  */
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import { BackgroundRelease } from '../../core/lease/background-release.js';
+import type { Reply } from '../../core/port/lock-store.js';
 import type { LockState } from '../../core/port/lock-state.js';
 import { RedisStore, type RedisStoreOptions } from '../redis/redis-store.js';
 import { beginningOf } from '../redis/server-view.js';
@@ -27,7 +28,7 @@ import { listOf } from '../wire/lock-reply.js';
 import { admitCall, readAdmit, readRecallGroup, readRecallHead, recallCall, recallGroupSize, recallHeadSize, voteCall } from '../wire/lua.generated.js';
 import { NO_SERVER, SLOT_GROUPS, UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { LONG_AGO } from '../wire/server-clock.js';
-import { quorumOf, type Reply } from './quorum.js';
+import { quorumOf } from './quorum.js';
 import type { RedlockStore, RedlockStoreOptions } from './redlock-store.js';
 
 /** All processes see the end of a quarantine at the same time; within this many ms each acts at a random instant. */

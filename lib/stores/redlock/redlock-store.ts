@@ -10,17 +10,18 @@
 import { Schedule } from '../../core/lease/schedule.js';
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError, type NodeFailure } from '../../core/port/errors.js';
-import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, Reply, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import { TurnEnd } from '../wire/bundles.js';
 import type { RedisStoreOptions } from '../redis/redis-store.js';
+import { BundledRelease } from '../redis/releases.js';
 import { FenceFloors } from '../redis/server-view.js';
 import type { Connect } from '../wire/connections.js';
 import { checkProcess } from '../wire/redis-keys.js';
 import { Ballot, markOf, renewByQuorum } from './ballot.js';
 import { NodeLog } from './node-log.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
-import { agree, answersOf, asking, quorumOf, reasonOf, type Reply } from './quorum.js';
+import { agree, answersOf, asking, quorumOf, reasonOf } from './quorum.js';
 import { RedlockNode } from './redlock-node.js';
 import { patienceMs, retryPause, Waiters } from './waiters.js';
 
@@ -270,8 +271,7 @@ export class RedlockStore implements LockStore {
    * `mark`. Sent once: marks also end by themselves.
    */
   mark({ isUsable, store: { parts, releases } }: RedlockNode, key: string, mark?: string): void {
-    const nobody = (): void => {};
-    if (isUsable) releases.send({ key, id: `${this.options.process}.~`, mark }, parts.keys.spotOf(key), nobody, nobody);
+    if (isUsable) parts.bundles.add(new BundledRelease(releases, { key, id: `${this.options.process}.~`, mark }, parts.keys.spotOf(key)));
   }
 
   private drop(ballot: Ballot): void {

@@ -6,6 +6,7 @@
  * A bundle that the server refuses as a whole is sent again request by request, which the scripts allow.
  */
 import { LockStoreError } from '../../core/port/errors.js';
+import type { Hear, Reply } from '../../core/port/lock-store.js';
 import type { Errand, ScriptReply, ScriptRunner } from './script-runner.js';
 import type { LuaScript, ScriptArgument } from './lua.generated.js';
 import type { Spot } from './redis-keys.js';
@@ -16,7 +17,7 @@ import { isReply } from './store-failure.js';
 const LARGEST_BUNDLE = 8;
 
 /** A request for a script that takes several requests in one call: a command of its own, or a part of one that it shares with others. */
-export abstract class ScriptRequest implements Errand {
+export abstract class ScriptRequest<A = never> implements Errand {
   sentTo: ServerConnection | undefined = undefined;
   sentAt = 0;
   deadline = 0;
@@ -30,6 +31,8 @@ export abstract class ScriptRequest implements Errand {
     /** Where its lock stands. */
     readonly spot: Spot,
     public askedAt: number | undefined,
+    /** Who waits for what becomes of it; undefined once that was told. */
+    protected hear?: Hear<A> | undefined,
     /** Whether it may be in one command with others like it for its lock: the script serves these in their order. */
     readonly sharesLock = false,
   ) {
@@ -61,6 +64,23 @@ export abstract class ScriptRequest implements Errand {
   /** Called with its reply, or its part of that. When it throws, {@link failed} is called with the error. */
   abstract answered(reply: ScriptReply): void;
   abstract failed(error: LockStoreError): void;
+
+  /** Tells who waits. What comes after that, as an answer that is too late, is told to nobody. */
+  protected tell(reply: Reply<A>): void {
+    const { hear } = this;
+    this.hear = undefined;
+    try {
+      hear?.(reply);
+    } catch (error) {
+      // An error of who was told is not one of the request.
+      void Promise.reject(error);
+    }
+  }
+}
+
+/** Makes the promise of what `ask` tells. */
+export function promised<A>(ask: (hear: Hear<A>) => void): Promise<A> {
+  return new Promise((resolve, reject) => ask((reply) => (reply instanceof LockStoreError ? reject(reply) : resolve(reply))));
 }
 
 /** Sends the bundles of several connections at the end of this turn of the event loop, with a single callback for all of them. */

@@ -124,7 +124,7 @@ export class ScriptRunner {
   /** Sends the errand, and calls its `answered` or `failed`. `corked`: to these servers all is written together, by who gave the set. */
   perform(errand: Errand, corked?: Set<ServerConnection>): void {
     const { connection = this.connection, askedAt = this.clock.now(), timeoutMs = this.timeoutMs, isPatient, redisKey } = errand;
-    if (this.closed) return errand.failed(closedError({ what: errand.what, key: errand.key, node: this.connections.node }));
+    if (this.closed) return void Promise.resolve(closedError({ what: errand.what, key: errand.key, node: this.connections.node })).then((error) => errand.failed(error));
     errand.sentAt = askedAt;
     errand.deadline = askedAt + timeoutMs;
     const to = connection.serving(redisKey);

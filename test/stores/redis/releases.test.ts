@@ -1,8 +1,9 @@
 /** Releases of one Redis, without a server: what they say to it, and what becomes of the places of their ids. */
 import { describe, expect, it } from '@jest/globals';
+import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { ReleaseRequest } from '../../../lib/core/port/lock-store.js';
 import { Place } from '../../../lib/stores/redis/acquiring.js';
-import { type BundledRelease, Releases } from '../../../lib/stores/redis/releases.js';
+import { BundledRelease, Releases } from '../../../lib/stores/redis/releases.js';
 import { type ServerView, Trust } from '../../../lib/stores/redis/server-view.js';
 import { release } from '../../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
@@ -50,9 +51,8 @@ describe('A release', () => {
   });
 
   it('that leaves a mark is looked at closely, though its lease cannot have ended', () => {
-    const { sent, releases } = stage();
-    releases.send({ key: 'k', id: 'p.1', askedAt: 55, trustedUntil: 56, mark: 'w,0,50' }, { ...spot, source: 9 }, () => undefined, () => undefined);
-    expect(said(sent[0]!)).toEqual([expect.anything(), [`10 p.1 0 400 memory ${spot.group} w,0,50`]]);
+    const { releases } = stage();
+    expect(said(new BundledRelease(releases, { key: 'k', id: 'p.1', askedAt: 55, trustedUntil: 56, mark: 'w,0,50' }, spot))).toEqual([expect.anything(), [`10 p.1 0 400 memory ${spot.group} w,0,50`]]);
   });
 
   it('is vouched for only where the server has run the script on the present connection: another one runs it when it comes again as source', () => {
@@ -65,6 +65,17 @@ describe('A release', () => {
     expect(look()).toBe(1);
     releases.runBy.clear();
     expect(look()).toBe(1);
+  });
+
+  it('is told once to whoever asked; an answer that comes after a failure counts for what else it says', () => {
+    const { sent, releases } = stage();
+    const told: unknown[] = [];
+    void releases.release({ key: 'k', id: 'p.1' }, (reply) => told.push(reply));
+    const failure = new LockStoreError('no answer');
+    sent[0]!.failed(failure);
+    sent[0]!.answered(1);
+    expect(told).toEqual([failure]);
+    expect([...releases.runBy]).toEqual([9]);
   });
 });
 

@@ -1,6 +1,7 @@
 /** `awaitRelease: false` on real servers, by both clients: a release was sent when its call is over. */
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../../lib/core/port/clock.js';
+import type { ReleaseRequest } from '../../../lib/core/port/lock-store.js';
 import { LockService } from '../../../lib/lock.service.js';
 import type { LockModuleOptions } from '../../../lib/nest/lock-module-options.js';
 import type { ClientPackage } from '../../../lib/stores/wire/redis-target.js';
@@ -74,9 +75,9 @@ describe.each(CLIENTS)('A call that does not wait for its release, by %s', (clie
     let [out, most] = [0, 0];
     const { release } = store;
     Object.assign(store, {
-      release: (...given: Parameters<typeof release>) => {
+      release: (request: ReleaseRequest) => {
         most = Math.max(most, (out += 1));
-        return release(...given).finally(() => (out -= 1));
+        return release(request).finally(() => (out -= 1));
       },
     });
     const loop = async (_: unknown, one: number): Promise<void> => {

@@ -1,7 +1,8 @@
 /** A vote is decided exactly when no vote that is still out can change it: tried on every course of every vote. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import { agree, type Hear, quorumEnd, quorumOf, verdict, type Vote } from '../../../lib/stores/redlock/quorum.js';
+import type { Hear } from '../../../lib/core/port/lock-store.js';
+import { agree, quorumEnd, quorumOf, verdict, type Vote } from '../../../lib/stores/redlock/quorum.js';
 
 const WORDS = ['yes', 'no', null] as const;
 type Word = (typeof WORDS)[number];
