@@ -63,15 +63,15 @@ interface Waiter {
   end: number;
 }
 
-/** What is stored of a lock. The two queues are Maps, which keep the order of arrival. */
+/** What is stored of a lock. Its Maps keep the order of arrival. */
 interface LockRecord {
   readonly key: string;
   /** The phase: how the present holders hold the lock, or the last ones held it. */
   mode: LockMode;
   /** How many may hold it at a time; undefined for a lock without permits. */
   readonly permits: number | undefined;
-  readonly holders: Map<string, Holder>;
-  readonly waiting: { readonly read: Map<string, Waiter>; readonly write: Map<string, Waiter> };
+  holders: Map<string, Holder>;
+  readonly waiting: Map<string, Waiter>;
 }
 
 /** What both an acquire and a heartbeat may answer. */
@@ -99,10 +99,10 @@ export class LockMachine {
     const present = this.present(lock, request.id, at);
     if (present !== undefined) return present;
     if (lock.permits !== request.permits) return { kind: 'permits', permits: lock.permits };
-    const kin = holderOwnedBy(lock, request.owner);
-    if (kin !== undefined) {
+    const kin = holdersOwnedBy(lock, request.owner);
+    if (kin.length > 0) {
       if (lock.mode === 'read' && request.mode === 'write') return { kind: 'upgrade' };
-      return isFullFor(lock, request.owner) ? { kind: 'full' } : this.grantNow(request, lock, at, kin.fence);
+      return kin.length >= MAX_HOLDS_OF_OWNER ? { kind: 'full' } : this.grantNow(request, lock, at, kin);
     }
     if (mayJoin(lock, request.mode)) return this.grantNow(request, lock, at);
     return request.queue ? this.enqueue(request, lock, at) : { kind: 'busy', retryInMs: BUSY_RETRY_MS };
@@ -117,8 +117,8 @@ export class LockMachine {
     if (!holder || (takesOver === 'ticket' && Math.min(ticketUntil, leaseEnd(holder)) < at.ms)) return { kind: 'gone', now: at.ms, memory: undefined };
     const end = Math.max(at.ms + leaseMs, holder.minEnd);
     if (takesOver !== 'ticket') return takenOver(lock, putIn(lock, { ...holder, id, end, graceMs: end - at.ms - leaseMs }, takesOver === 'hold' ? holder : undefined), at);
-    const kin = [...lock.holders.values()].find((other) => other !== holder && other.owner === holder.owner && !other.released);
-    const fence = (holder.owner === undefined ? undefined : kin?.fence) ?? this.reserveFences(1, at);
+    const kin = holdersOwnedBy(lock, holder.owner).find((other) => other !== holder);
+    const fence = kin?.fence ?? this.reserveFences(1, at);
     return takenOver(lock, putIn(lock, { ...holder, id, fence, fences: 1, end: end + graceMs, graceMs, label }, holder), at);
   }
 
@@ -143,7 +143,7 @@ export class LockMachine {
   private present(lock: LockRecord, id: string, at: Instant): GrantOrPlace | undefined {
     const held = holderOf(lock, id);
     if (held !== undefined) return { kind: 'granted', grant: grantOf(lock, held) };
-    const place = waiterOf(lock, id);
+    const place = lock.waiting.get(id);
     return place && (this.besideOwner(lock, place, at) ?? keepPlace(lock, place, at));
   }
 
@@ -159,10 +159,7 @@ export class LockMachine {
     prune(lock, at.ms);
     const inherits = heir !== undefined && lock.permits === heir.permits && holderOf(lock, id) !== undefined && holderOf(lock, heir.id) === undefined;
     const there = leave(lock, id, at.ms, abandoned);
-    if (inherits && lock.holders.size < (lock.permits ?? 0)) {
-      lock.waiting.write.delete(heir.id);
-      this.grantNow(heir, lock, at);
-    }
+    if (inherits && lock.holders.size < (lock.permits ?? 0)) this.grantNow(heir, lock, at);
     this.settle(key, at);
     return there;
   }
@@ -173,7 +170,7 @@ export class LockMachine {
     // With other holds of the same owner, which may still write, the lock stays a write lock, which is stricter than needed.
     if (lock.mode === 'write' && lock.permits === undefined && lock.holders.size === 1) {
       lock.mode = 'read';
-      this.push(lock, [...lock.waiting.read.values()], at);
+      this.push(lock, waiters(lock, 'read'), at);
     }
     return 'downgraded';
   }
@@ -231,20 +228,20 @@ export class LockMachine {
   }
 
   private open({ key, mode, permits }: AcquireRequest): LockRecord {
-    const lock: LockRecord = { key, mode, permits, holders: new Map(), waiting: { read: new Map(), write: new Map() } };
+    const lock: LockRecord = { key, mode, permits, holders: new Map(), waiting: new Map() };
     this.locks.set(key, lock);
     return lock;
   }
 
-  private grantNow(request: AcquireRequest, lock: LockRecord, at: Instant, sharedFence?: number): GrantOrPlace {
-    return { kind: 'granted', grant: grantOf(lock, this.enter(lock, request, Math.max(request.leaseMs, request.minHoldMs), at, sharedFence)) };
+  private grantNow(request: AcquireRequest, lock: LockRecord, at: Instant, kin: readonly Holder[] = []): GrantOrPlace {
+    return { kind: 'granted', grant: grantOf(lock, this.enter(lock, request, Math.max(request.leaseMs, request.minHoldMs), at, kin)) };
   }
 
   /** Grants the lock to waiters and wakes them. Their leases are short until the first renewal, because a waiter may have died. */
   private push(lock: LockRecord, waiters: readonly Waiter[], at: Instant): void {
     const entered = waiters.map((waiter) => {
       lock.mode = waiter.request.mode;
-      return this.enterFromQueue(lock, waiter, at);
+      return this.enterFromQueue(lock, waiter, at, []);
     });
     // The wakes are made after all have entered, because `contended` says whether others still wait then.
     for (const holder of entered) this.wake({ kind: 'granted', key: lock.key, id: holder.id, grant: grantOf(lock, holder) });
@@ -253,21 +250,22 @@ export class LockMachine {
   /** Grants to a waiter whose owner was granted the lock after it had queued, but no write beside readers, and no hold above the limit. */
   private besideOwner(lock: LockRecord, place: Waiter, at: Instant): GrantOrPlace | undefined {
     const { mode, owner } = place.request;
-    const kin = holderOwnedBy(lock, owner);
-    if (kin === undefined || (lock.mode === 'read' && mode === 'write') || isFullFor(lock, owner)) return undefined;
-    return { kind: 'granted', grant: grantOf(lock, this.enterFromQueue(lock, place, at, kin.fence)) };
+    const kin = holdersOwnedBy(lock, owner);
+    if (kin.length === 0 || (lock.mode === 'read' && mode === 'write') || kin.length >= MAX_HOLDS_OF_OWNER) return undefined;
+    return { kind: 'granted', grant: grantOf(lock, this.enterFromQueue(lock, place, at, kin)) };
   }
 
-  private enterFromQueue(lock: LockRecord, { request }: Waiter, at: Instant, sharedFence?: number): Holder {
-    lock.waiting[request.mode].delete(request.id);
-    return this.enter(lock, request, Math.min(request.leaseMs, FIRST_LEASE_MS), at, sharedFence);
+  private enterFromQueue(lock: LockRecord, { request }: Waiter, at: Instant, kin: readonly Holder[]): Holder {
+    return this.enter(lock, request, Math.min(request.leaseMs, FIRST_LEASE_MS), at, kin);
   }
 
-  private enter(lock: LockRecord, request: AcquireRequest, lengthMs: number, at: Instant, sharedFence?: number): Holder {
+  /** `kin`: the other holders of its owner, with whom it shares their fence. */
+  private enter(lock: LockRecord, request: AcquireRequest, lengthMs: number, at: Instant, [kin]: readonly Holder[]): Holder {
     const { id, minHoldMs, graceMs = 0, owner, label } = request;
-    const fences = sharedFence === undefined ? request.fences : 1;
-    const fence = sharedFence ?? this.reserveFences(fences, at);
+    const fences = kin ? 1 : request.fences;
+    const fence = kin ? kin.fence : this.reserveFences(fences, at);
     const holder = { id, fence, fences, end: at.ms + lengthMs + graceMs, minEnd: at.ms + minHoldMs, graceMs, released: false, owner, label };
+    lock.waiting.delete(id);
     lock.holders.set(id, holder);
     return holder;
   }
@@ -281,7 +279,7 @@ export class LockMachine {
   private enqueue(request: AcquireRequest, lock: LockRecord, at: Instant): GrantOrPlace {
     const wasContended = isContended(lock);
     const place = { request, end: 0 };
-    lock.waiting[request.mode].set(request.id, place);
+    lock.waiting.set(request.id, place);
     if (!wasContended) {
       for (const holder of lock.holders.values()) if (!holder.released) this.wake({ kind: 'contended', key: lock.key, id: holder.id });
     }
@@ -292,15 +290,14 @@ export class LockMachine {
 /** Keeps the waiter's place. Only the first in line learns when to ask again, so one question is asked for each lease that ends. */
 function keepPlace(lock: LockRecord, place: Waiter, at: Instant): GrantOrPlace {
   place.end = at.ms + WAITER_LEASE_MS;
-  return firstInLine(lock) === place ? { kind: 'waiting', askAgainInMs: nextEnd(lock) - at.ms + 1 } : { kind: 'waiting' };
+  return line(lock)[0] === place ? { kind: 'waiting', askAgainInMs: nextEnd(lock) - at.ms + 1 } : { kind: 'waiting' };
 }
 
-/** Adds a holder, in the place of another one: the order of the holders stays. */
-function putIn({ holders }: LockRecord, holder: Holder, replaced: Holder | undefined): Holder {
-  const all = [...holders.values()];
-  holders.clear();
-  for (const one of all) holders.set(...(one === replaced ? ([holder.id, holder] as const) : ([one.id, one] as const)));
-  return holders.get(holder.id) ?? holders.set(holder.id, holder).get(holder.id)!;
+/** Adds a holder, in the place of another one if there is one: the order of the holders stays. */
+function putIn(lock: LockRecord, holder: Holder, replaced: Holder | undefined): Holder {
+  const others = [...lock.holders.values()].map((one) => (one === replaced ? holder : one));
+  lock.holders = new Map([...others, holder].map((one) => [one.id, one]));
+  return holder;
 }
 
 function takenOver(lock: LockRecord, holder: Holder, at: Instant): AcquireAnswer {
@@ -311,8 +308,7 @@ function takenOver(lock: LockRecord, holder: Holder, at: Instant): AcquireAnswer
 /** Drops holders and waiters whose time is over. An `end` is the last instant at which they still count. */
 function prune(lock: LockRecord, now: number): void {
   dropEnded(lock.holders, now);
-  dropEnded(lock.waiting.read, now);
-  dropEnded(lock.waiting.write, now);
+  dropEnded(lock.waiting, now);
 }
 
 function dropEnded(records: Map<string, { readonly end: number }>, now: number): void {
@@ -325,26 +321,13 @@ function holderOf(lock: LockRecord, id: string): Holder | undefined {
   return holder?.released === true ? undefined : holder;
 }
 
-function waiterOf(lock: LockRecord, id: string): Waiter | undefined {
-  return lock.waiting.read.get(id) ?? lock.waiting.write.get(id);
-}
-
-/** A holder of this owner, whose hold its next request may join. */
-function holderOwnedBy(lock: LockRecord, owner: string | undefined): Holder | undefined {
-  if (owner === undefined) return undefined;
-  for (const holder of lock.holders.values()) if (holder.owner === owner && !holder.released) return holder;
-  return undefined;
-}
-
-/** Whether the owner has as many holds as there may be. Their number is bounded, because the scripts read all of them. */
-function isFullFor(lock: LockRecord, owner: string | undefined): boolean {
-  let holds = 0;
-  for (const holder of lock.holders.values()) if (holder.owner === owner && !holder.released) holds++;
-  return holds >= MAX_HOLDS_OF_OWNER;
+/** The holders of this owner, whose hold its next request may join. Their number is bounded, because the scripts read all of them. */
+function holdersOwnedBy(lock: LockRecord, owner: string | undefined): readonly Holder[] {
+  return owner === undefined ? [] : [...lock.holders.values()].filter((holder) => holder.owner === owner && !holder.released);
 }
 
 function isContended(lock: LockRecord): boolean {
-  return lock.waiting.read.size > 0 || lock.waiting.write.size > 0;
+  return lock.waiting.size > 0;
 }
 
 /**
@@ -353,26 +336,28 @@ function isContended(lock: LockRecord): boolean {
  */
 function mayJoin(lock: LockRecord, mode: LockMode): boolean {
   if (lock.permits !== undefined) return lock.holders.size < lock.permits;
-  return mode === 'read' && lock.mode === 'read' && lock.waiting.write.size === 0;
+  return mode === 'read' && lock.mode === 'read' && waiters(lock, 'write').length === 0;
+}
+
+function waiters(lock: LockRecord, mode: LockMode): readonly Waiter[] {
+  return [...lock.waiting.values()].filter(({ request }) => request.mode === mode);
+}
+
+/** The waiters in the order in which they will be served, if no other request comes. */
+function line(lock: LockRecord): readonly Waiter[] {
+  const [readers, writers] = [waiters(lock, 'read'), waiters(lock, 'write')];
+  return lock.mode === 'write' ? [...readers, ...writers] : [...writers.slice(0, 1), ...readers, ...writers.slice(1)];
 }
 
 /** The waiters whose turn it is now, in a pruned record: none, one writer, all readers that wait, or one for each free permit. */
 function whoseTurn(lock: LockRecord): readonly Waiter[] {
-  const { read, write } = lock.waiting;
-  if (lock.permits !== undefined) return [...write.values()].slice(0, lock.permits - lock.holders.size);
-  if (lock.holders.size > 0) {
-    // Readers wait while readers hold the lock only because a writer waits. If none does, the writer gave up, and they may enter.
-    return lock.mode === 'read' && write.size === 0 ? [...read.values()] : [];
-  }
-  if (read.size > 0 && (lock.mode === 'write' || write.size === 0)) return [...read.values()];
-  return [...write.values()].slice(0, 1);
-}
-
-/** The waiter that will be served next, if no other request comes. */
-function firstInLine(lock: LockRecord): Waiter | undefined {
-  const [reader] = lock.waiting.read.values();
-  const [writer] = lock.waiting.write.values();
-  return lock.mode === 'write' ? (reader ?? writer) : (writer ?? reader);
+  if (!isContended(lock)) return [];
+  const inLine = line(lock);
+  if (lock.permits !== undefined) return inLine.slice(0, lock.permits - lock.holders.size);
+  const isWriter = inLine[0]!.request.mode === 'write';
+  // Readers wait while readers hold the lock only because a writer waits. If none does, the writer gave up, and they may enter.
+  if (lock.holders.size > 0 && (lock.mode === 'write' || isWriter)) return [];
+  return isWriter ? inLine.slice(0, 1) : waiters(lock, 'read');
 }
 
 /** The last instant of a holder's lease, before its grace. */
@@ -407,7 +392,7 @@ function isMeantBy(lock: LockRecord, { fence: first, fences }: Holder, fence: nu
 /** Takes an id out of the lock. The lock stays taken for what is left of the holder's minHoldMs, unless its work never began. */
 function leave(lock: LockRecord, id: string, now: number, abandoned = false): boolean {
   const holder = holderOf(lock, id);
-  if (holder === undefined) return lock.waiting.read.delete(id) || lock.waiting.write.delete(id);
+  if (holder === undefined) return lock.waiting.delete(id);
   if (holder.minEnd > now && !abandoned) {
     holder.released = true;
     holder.end = holder.minEnd;
@@ -429,10 +414,8 @@ function keepLastReleased({ holders }: LockRecord): void {
 /** The state of the lock now, without holders and waiters that have ended but were not dropped yet. */
 function describe(lock: LockRecord, now: number): LockState {
   const lives = ({ end }: { readonly end: number }): boolean => end >= now;
-  const readers = [...lock.waiting.read.values()].filter(lives);
-  const writers = [...lock.waiting.write.values()].filter(lives);
-  const order = lock.mode === 'write' ? [...readers, ...writers] : [...writers.slice(0, 1), ...readers, ...writers.slice(1)];
-  const waiters = order.map(({ request: { id, mode, label } }) => ({ id, mode, label }));
+  const waiting = new Map([...lock.waiting].filter(([, waiter]) => lives(waiter)));
+  const waiters = line({ ...lock, waiting }).map(({ request: { id, mode, label } }) => ({ id, mode, label }));
   const holders = [...lock.holders.values()]
     .filter(lives)
     .map(({ id, fence, owner, label, end, graceMs }) => ({ id, fence, owner, label, ...untilFree(end - now, graceMs), ...(isTicketId(id) && { handedOff: true as const }) }));

@@ -59,36 +59,29 @@ export class MemoryStore implements LockStore {
 
   async acquire(request: AcquireRequest): Promise<AcquireOutcome> {
     this.assertCanServe(request);
-    const outcome = this.machine.acquire(request, this.instant());
-    this.watchForEnds();
+    const outcome = this.command((at) => this.machine.acquire(request, at));
     if (outcome.kind === 'late') throw lateError(request.key);
     return outcome;
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const at = this.instant();
-    return requests.map((request) => this.machine.renew(request, at));
+    return this.command((at) => requests.map((request) => this.machine.renew(request, at)));
   }
 
   async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
-    const at = this.instant();
-    const outcomes = waiters.map((waiter) => this.machine.heartbeat(waiter, at));
-    this.watchForEnds();
-    return outcomes;
+    return this.command((at) => waiters.map((waiter) => this.machine.heartbeat(waiter, at)));
   }
 
   async release(request: ReleaseRequest): Promise<'released' | 'lost'> {
-    const outcome = this.machine.release(request, this.instant());
-    this.watchForEnds();
-    return outcome;
+    return this.command((at) => this.machine.release(request, at));
   }
 
   async downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'> {
-    return this.machine.downgrade(holder, this.instant());
+    return this.command((at) => this.machine.downgrade(holder, at));
   }
 
   async inspect(key: string): Promise<LockState> {
-    return this.machine.inspect(key, this.instant());
+    return this.command((at) => this.machine.inspect(key, at));
   }
 
   async *list({ startsWith = '' }: ListOptions = {}): AsyncIterable<LockState> {
@@ -101,9 +94,7 @@ export class MemoryStore implements LockStore {
   }
 
   async forceRelease(key: string, fence?: number): Promise<boolean> {
-    const found = this.machine.forceRelease(key, fence, this.instant());
-    this.watchForEnds();
-    return found;
+    return this.command((at) => this.machine.forceRelease(key, fence, at));
   }
 
   async tryOut(): Promise<void> {
@@ -131,9 +122,12 @@ export class MemoryStore implements LockStore {
     void Promise.resolve().then(() => this.listener?.(wake));
   }
 
-  private watchForEnds(): void {
+  /** Gives a command the time. Whatever it did, leases that end without a release are looked for from now on, or no longer. */
+  private command<Answer>(act: (at: Instant) => Answer): Answer {
+    const answer = act(this.instant());
     if (this.machine.size === 0) this.stopCollecting();
     else if (!this.closed) this.collector ??= this.clock.setTimer(() => this.collect(), COLLECT_EVERY_MS);
+    return answer;
   }
 
   private collect(): void {
