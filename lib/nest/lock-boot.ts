@@ -44,25 +44,29 @@ export function refuseTwins(modules: ModulesContainer, instance: string): void {
   );
 }
 
-/** What was found at boot and should be in the log, one sentence for each finding. */
+/** What was found at boot. Each of the texts is a sentence for the log. */
 interface BootFindings {
   /** Methods that override a locked method and are not locked themselves. */
   readonly overrides: Set<string>;
   /** Keys that contain a placeholder of another notation, such as `{id}`, which is plain text in a key template. */
   readonly misread: Set<string>;
+  /** The methods whose roles this lock module keeps, by their objects. */
+  readonly candidates: Map<object, readonly Candidate[]>;
 }
 
 /**
- * Visits every provider and controller of the application, checks their locked methods, and sets missing interceptors.
- * @throws LockUsageError for a decorator whose options cannot work with those of the module
+ * Visits every provider and controller of the application, checks their locked methods and those that lead, and sets missing interceptors.
+ * @throws LockUsageError for a decorator whose options cannot work with those of the module, and for a leader that is no singleton
  */
 export function visitProviders(modules: ModulesContainer, boot: BootOfInstance): BootFindings {
   const seen = new Set<object>();
-  const findings: BootFindings = { overrides: new Set(), misread: new Set() };
-  for (const { made, chain } of objectsOf(modules)) {
+  const findings: BootFindings = { overrides: new Set(), misread: new Set(), candidates: new Map() };
+  for (const found of objectsOf(modules)) {
+    const { made, chain } = found;
     const [prototype] = chain;
     if (prototype === undefined) continue;
     handOver(made, chain, boot);
+    findings.candidates.set(made, candidatesOf(found, boot));
     if (seen.has(prototype)) continue;
     seen.add(prototype);
     visitClass(chain, boot, findings);
@@ -140,7 +144,7 @@ function checkedAt<T>(site: string, check: () => T): T {
   }
 }
 
-// Finds the methods with @Leader in an application that boots, and lets them stand for election when it has booted.
+// The methods with @Leader, which stand for election when the application has booted.
 
 /** A method of an object that stands for a role. */
 export interface Candidate extends LeaderMethod {
@@ -148,40 +152,26 @@ export interface Candidate extends LeaderMethod {
   readonly property: string | symbol;
 }
 
-/**
- * The methods of all singletons of the application whose roles this lock module keeps.
- * @throws LockUsageError for a class that is no singleton, and for options that cannot work with those of the module
- */
-export function findCandidates(modules: ModulesContainer, boot: BootOfInstance): Candidate[] {
-  const candidates = new Map<object, readonly Candidate[]>();
-  for (const { made, chain, wrapper } of objectsOf(modules)) {
-    const roles = leadersOf(chain, boot.instance);
-    if (roles.length === 0) continue;
-    if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) throw scoped(roles[0]![1], made.constructor.name);
-    candidates.set(made, roles.map(([property, method]) => candidate(made, property, method, boot)));
+/** The roles that an object leads, by its class and those that it extends. A class that decorates a method again says anew what it leads. */
+function candidatesOf({ made, chain, wrapper }: Found, boot: BootOfInstance): readonly Candidate[] {
+  const nearest = new Map<string | symbol, readonly LeaderMethod[]>();
+  for (const ancestor of chain) {
+    for (const [property, methods] of leaderMethods.of(ancestor)) if (!nearest.has(property)) nearest.set(property, methods);
   }
-  return [...candidates.values()].flat();
+  return [...nearest].flatMap(([property, methods]) =>
+    methods.filter(({ instance }) => instance === boot.instance).map((method) => {
+      if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) throw scoped(method, made.constructor.name);
+      const { request } = checkedAt(method.site, () => termOptions(method.options, roleKey(method.role), boot.limits.profiles));
+      checkRequest(request, method.site, boot);
+      return { ...method, object: made, property };
+    }),
+  );
 }
 
 /** Lets a candidate stand until the module is closed. */
 export function stand({ object, property, role, site, options }: Candidate, locks: Pick<Locks, 'lead'>, describe: boolean): void {
   const given: LeadOptions & CallSite = describe ? { ...options, label: options.label ?? shortLabel(site) } : options;
   locks.lead(role, (term) => Reflect.apply(Reflect.get(object, property), object, [term]), given);
-}
-
-function candidate(object: object, property: string | symbol, method: LeaderMethod, boot: BootOfInstance): Candidate {
-  const { request } = checkedAt(method.site, () => termOptions(method.options, roleKey(method.role), boot.limits.profiles));
-  checkRequest(request, method.site, boot);
-  return { ...method, object, property };
-}
-
-/** The roles of a class and of those that it extends. A class that decorates a method again says anew what it leads. */
-function leadersOf(chain: readonly object[], instance: string): (readonly [string | symbol, LeaderMethod])[] {
-  const nearest = new Map<string | symbol, readonly LeaderMethod[]>();
-  for (const ancestor of chain) {
-    for (const [property, methods] of leaderMethods.of(ancestor)) if (!nearest.has(property)) nearest.set(property, methods);
-  }
-  return [...nearest].flatMap(([property, methods]) => methods.filter((one) => one.instance === instance).map((one) => [property, one] as const));
 }
 
 function scoped({ site, role }: LeaderMethod, name: string): LockUsageError {

@@ -7,10 +7,10 @@ import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { LockUsageError } from '../core/port/errors.js';
 import { LONGEST_MS, resolveDefaults } from '../core/port/options.js';
 import type { LockStore } from '../core/port/lock-store.js';
-import { LockService } from '../lock.service.js';
+import type { LockService } from '../lock.service.js';
 import { checkAsyncOptions, checkShape, MODULE_DEFAULTS, ownOptions, type LockModuleOptions } from './lock-module-options.js';
-import { checkRequest, findCandidates, stand, refuseTwins, retire, visitProviders, refuseUnreached, type Candidate } from './lock-boot.js';
-import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
+import { checkRequest, stand, refuseTwins, retire, visitProviders, refuseUnreached, type Candidate } from './lock-boot.js';
+import { INSTANCE_NAME, interceptorToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
 import { lockModules, LockRouter } from './lock-router.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import { orClose, ConfigurableModuleClass, type LockModuleExtras } from './lock-providers.js';
@@ -84,8 +84,8 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     const capabilities = options.route ? undefined : store?.capabilities;
     const boot = { instance: this.instance, interceptor, limits, capabilities };
     checkRequest({}, 'LockModule', boot);
-    const { overrides, misread } = visitProviders(this.modules, boot);
-    this.candidates = findCandidates(this.modules, boot);
+    const { overrides, misread, candidates } = visitProviders(this.modules, boot);
+    this.candidates = [...candidates.values()].flat();
     if (options.strictOverrides && overrides.size > 0) throw new LockUsageError([...overrides].join(' '));
     for (const warning of [...overrides, ...misread]) this.logger.warn(warning);
   }
@@ -127,12 +127,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
 
   /** The LockService or LockRouter of this module; undefined when a test has overridden it by an object of another class. */
   private ownLocks(): LockService | LockRouter | undefined {
-    try {
-      const locks: unknown = this.moduleRef.get(locksToken(this.instance), { strict: true });
-      return locks instanceof LockService || locks instanceof LockRouter ? locks : undefined;
-    } catch {
-      return undefined;
-    }
+    return new Map(lockModules(this.modules)).get(this.instance);
   }
 }
 
