@@ -39,85 +39,57 @@ type TemplateProblem<Template extends string, Rest extends string, Args extends 
         : `'${Template}' has a '<' that is not closed; write '<<' for a literal '<'`
     : never;
 
-type PathProblem<Path extends string, Args extends Arguments> = Path extends `${infer Index}.${infer Inner}`
-  ? Index extends `${bigint}`
-    ? HasIndex<Args, Index> extends true
-      ? InnerProblem<Path, Inner, ArgumentAt<Args, Index>>
-      : NoArgument<Path>
-    : NotAnIndex<Path>
-  : Path extends `${bigint}`
-    ? HasIndex<Args, Path> extends true
-      ? ValueProblem<Path, ArgumentAt<Args, Path>>
-      : NoArgument<Path>
-    : NotAnIndex<Path>;
-
-type NoArgument<Path extends string> = `<${Path}> names an argument that this method does not have`;
-type NotAnIndex<Path extends string> = `<${Path}> does not start with the position of an argument, as in <0> or <0.id>`;
-
-/** Whether the list has this index. A tuple has the indexes that it lists; an array, or a tuple that ends in `...rest`, has any. */
-type HasIndex<List extends Arguments, Index extends string> = IsAny<List> extends true
-  ? true
-  : number extends List['length']
-    ? Index extends `-${string}`
-      ? false
-      : true
-    : Index extends keyof List
-      ? true
-      : false;
-
-type ArgumentAt<List extends Arguments, Index extends string> = Index extends `${infer Position extends number}`
-  ? List[Position]
-  : never;
+/** Checks the first part of a path, which is the position of an argument, and what follows it. */
+type PathProblem<Path extends string, Args extends Arguments> = FirstOf<Path> extends `${bigint}`
+  ? PartOf<Args, FirstOf<Path>> extends [infer Value]
+    ? InnerProblem<Path, RestOf<Path>, Value>
+    : `<${Path}> names an argument that this method does not have`
+  : `<${Path}> does not start with the position of an argument, as in <0> or <0.id>`;
 
 /** Follows a path into the type of a value. A part that may be undefined is accepted: a call in which it is undefined is refused. */
-type InnerProblem<Path extends string, Inner extends string, Value> = IsAny<Value> extends true
+type InnerProblem<Path extends string, Inner extends string | undefined, Value> = unknown extends Value
   ? never
-  : unknown extends Value
-    ? never
-    : Inner extends `${infer Segment}.${infer Deeper}`
-      ? HasSegment<NonNullable<Value>, Segment> extends true
-        ? InnerProblem<Path, Deeper, SegmentOf<NonNullable<Value>, Segment>>
-        : `<${Path}> names a property '${Segment}' that the argument does not have`
-      : HasSegment<NonNullable<Value>, Inner> extends true
-        ? ValueProblem<Path, SegmentOf<NonNullable<Value>, Inner>>
-        : `<${Path}> names a property '${Inner}' that the argument does not have`;
+  : Inner extends string
+    ? PartOf<NonNullable<Value>, FirstOf<Inner>> extends [infer Part]
+      ? InnerProblem<Path, RestOf<Inner>, Part>
+      : `<${Path}> names a property '${FirstOf<Inner>}' that the argument does not have`
+    : ValueProblem<Path, Value>;
 
-type HasSegment<Value, Segment extends string> = Value extends Arguments
-  ? Segment extends `${number}`
-    ? HasIndex<Value, Segment>
-    : Segment extends keyof Value
-      ? true
-      : false
-  : Segment extends keyof Value
+type FirstOf<Path extends string> = Path extends `${infer Part}.${string}` ? Part : Path;
+type RestOf<Path extends string> = Path extends `${string}.${infer Inner}` ? Inner : undefined;
+
+/**
+ * What a value has under this name, as a list of one; an empty list when it has no such part, or one in a union has not. A tuple has the
+ * positions that it lists; an array, or a tuple that ends in `...rest`, has any.
+ */
+type PartOf<Value, Name extends string> = IsAny<Value> extends true
+  ? [Value]
+  : Value extends Arguments
+    ? Name extends `${infer Position extends number}`
+      ? HasPosition<Value, Name> extends true
+        ? [Value[Position]]
+        : []
+      : NamedPart<Value, Name>
+    : Name extends keyof Value
+      ? [Value[Name]]
+      : Name extends `${infer Position extends number}`
+        ? NamedPart<Value, Position>
+        : [];
+
+type NamedPart<Value, Name> = Name extends keyof Value ? [Value[Name]] : [];
+
+type HasPosition<List extends Arguments, Position extends string> = number extends List['length']
+  ? Position extends `-${string}`
+    ? false
+    : true
+  : Position extends keyof List
     ? true
-    : Segment extends `${infer Position extends number}`
-      ? Position extends keyof Value
-        ? true
-        : false
-      : false;
-
-type SegmentOf<Value, Segment extends string> = Value extends Arguments
-  ? Segment extends `${infer Position extends number}`
-    ? Value[Position]
-    : Segment extends keyof Value
-      ? Value[Segment]
-      : never
-  : Segment extends keyof Value
-    ? Value[Segment]
-    : Segment extends `${infer Position extends number}`
-      ? Position extends keyof Value
-        ? Value[Position]
-        : never
-      : never;
+    : false;
 
 /** Checks that a value can stand in a key; of a union each member must. */
-type ValueProblem<Path extends string, Value> = IsAny<Value> extends true
-  ? never
-  : unknown extends Value
-    ? never
-    : [NonNullable<Value>] extends [never]
-      ? `<${Path}> is always ${Value extends null ? 'null' : 'undefined'}`
-      : MemberProblem<Path, Exclude<Value, Nothing>>;
+type ValueProblem<Path extends string, Value> = [NonNullable<Value>] extends [never]
+  ? `<${Path}> is always ${Value extends null ? 'null' : 'undefined'}`
+  : MemberProblem<Path, Exclude<Value, Nothing>>;
 
 type MemberProblem<Path extends string, Member> = Member extends Primitive
   ? never
