@@ -25,20 +25,13 @@ import { patienceMs, retryPause } from './waiters.js';
 const SHORTEST_TIMEOUT_MS = 50;
 const LONGEST_VOTE_MS = 500;
 
-export class Ballot implements HeldLease {
+export class Ballot {
   state: 'open' | 'held' | 'over' = 'open';
   /** The local instant until which a quorum is known to have the ballot. */
   trustedUntil = -Infinity;
   /** The local instant at which the ballot has ended by itself on every node. */
   endsAt = 0;
-  mode: HeldLease['mode'];
-  readonly owner: string | undefined;
-  readonly label: string | undefined;
-  readonly permits = undefined;
-  /** A node that is given the lease again does not get its minHoldMs: the others, a quorum, keep the time. */
-  readonly minHoldUntil = -Infinity;
-  /** Where it does not stand any more it was looked for before: no memory has this name. */
-  readonly memory = NO_MEMORY;
+  mode: LockMode;
   /** The first fence of the grant; 0 until a quorum has voted. */
   firstFence = 0;
   fences: number;
@@ -74,7 +67,7 @@ export class Ballot implements HeldLease {
     const { nodes, options: { commandTimeoutMs } } = redlock;
     const [leaseMs, minHoldMs] = [Math.floor(request.leaseMs), Math.floor(request.minHoldMs)];
     const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && leaseMs <= USUAL_LEASE_MS;
-    [this.mode, this.fences, this.owner, this.label] = [mode, fences, owner, label];
+    [this.mode, this.fences] = [mode, fences];
     this.timeoutMs = Math.min(commandTimeoutMs, LONGEST_VOTE_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
     this.spot = nodes[0]!.store.parts.keys.spotOf(key);
     this.terms = {
@@ -86,14 +79,6 @@ export class Ballot implements HeldLease {
 
   get key(): string {
     return this.request.key;
-  }
-
-  get isHeld(): boolean {
-    return this.state !== 'over';
-  }
-
-  get isReleased(): boolean {
-    return this.state === 'over';
   }
 
   /** How many nodes said that a forced release took the lock away there. */
@@ -358,11 +343,16 @@ class Standing extends ScriptRequest<VoteReply> {
     return mayBeTaken ? { kind: 'taken' } : outcome;
   }
 
-  /** Gives the ballot to the node, with its fence, unless the node has granted the lock to somebody else. Never rejects. */
+  /**
+   * Gives the ballot to the node, with its fence, unless the node has granted the lock to somebody else. It does not get its minHoldMs: the
+   * others, a quorum, keep the time. Never rejects.
+   */
   async give(leaseMs: number): Promise<RenewOutcome> {
-    const { ballot } = this;
+    const { ballot, ballot: { request: { owner, label }, mode, firstFence, fences, trustedUntil } } = this;
     this.mayHave = true;
-    const outcome = await this.renewal(leaseMs, ballot);
+    // Where it does not stand any more it was looked for before: no memory has this name.
+    const held = { mode, firstFence, fences, owner, label, trustedUntil, memory: NO_MEMORY, permits: undefined, minHoldUntil: -Infinity };
+    const outcome = await this.renewal(leaseMs, { ...held, isHeld: ballot.state !== 'over', isReleased: false });
     if (outcome.kind === 'renewed') this.keeps(outcome.trustedUntil, outcome.memory);
     else if (outcome.kind === 'lost') this.mayHave = false;
     // Without an answer the request may still act there until the end of the trust.

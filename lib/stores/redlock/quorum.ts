@@ -24,17 +24,11 @@ export type Vote<V extends string | number> = V | null | undefined;
 export function verdict<V extends string | number>(votes: readonly Vote<V>[]): V | 'split' | undefined {
   const quorum = quorumOf(votes.length);
   const counts = new Map<V, number>();
-  let out = 0;
-  let most = 0;
-  for (const vote of votes) {
-    if (vote === undefined) out++;
-    if (vote === undefined || vote === null) continue;
-    const count = (counts.get(vote) ?? 0) + 1;
-    if (count === quorum) return vote;
-    counts.set(vote, count);
-    most = Math.max(most, count);
-  }
-  return most + out < quorum ? 'split' : undefined;
+  let most = votes.filter((vote) => vote === undefined).length;
+  for (const vote of votes) if (vote !== undefined && vote !== null) counts.set(vote, (counts.get(vote) ?? 0) + 1);
+  for (const [vote, count] of counts) if (count >= quorum) return vote;
+  most += Math.max(0, ...counts.values());
+  return most < quorum ? 'split' : undefined;
 }
 
 /** The last instant at which a quorum of nodes still has a lease that ends on them at these instants; -Infinity if no quorum has it. */

@@ -25,9 +25,8 @@ import { beginningOf } from '../redis/server-view.js';
 import { notAllowed } from '../wire/boot-probe.js';
 import type { Connect } from '../wire/connections.js';
 import { listOf } from '../wire/lock-reply.js';
-import { admitCall, readAdmit, readRecallGroup, readRecallHead, recallCall, recallGroupSize, recallHeadSize, voteCall } from '../wire/lua.generated.js';
-import { NO_SERVER, SLOT_GROUPS, UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
-import { LONG_AGO } from '../wire/server-clock.js';
+import { admitCall, readAdmit, readRecallGroup, readRecallHead, recallCall, recallGroupSize, recallHeadSize } from '../wire/lua.generated.js';
+import { NO_SERVER, SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { quorumOf } from './quorum.js';
 import type { RedlockStore, RedlockStoreOptions } from './redlock-store.js';
 
@@ -212,7 +211,6 @@ export class RedlockNode {
     const { store, redlock, redlock: { clock, log } } = this;
     try {
       await store.open();
-      await teachVotes(store);
       const found = await this.survey();
       const { startedAt } = redlock;
       if (this.twin !== undefined && startedAt === undefined) throw sameServer(this.twin, this);
@@ -321,13 +319,6 @@ export class RedlockNode {
       };
     });
   }
-}
-
-/** Teaches a server the script of votes: sent again as text, a vote could be overtaken by the release of its ballot. */
-async function teachVotes({ parts: { runner, keys } }: RedisStore): Promise<void> {
-  const terms = { id: '-', mode: 'write', leaseMs: 1, plain: true, fences: 1, minHoldMs: 0, graceMs: 0, waitedMs: -1, patienceMs: 0, proposal: 1 } as const;
-  // It comes after its limit, and does nothing.
-  await runner.run(voteCall(keys.spotOf(''), { ...terms, notAfter: LONG_AGO, known: UNKNOWN_MEMORY, owner: undefined, label: undefined }), () => undefined);
 }
 
 function sameServer(one: RedlockNode, other: RedlockNode): LockStoreError {

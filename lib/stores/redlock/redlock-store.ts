@@ -239,7 +239,7 @@ export class RedlockStore implements LockStore {
     const ballot = this.ballots.get(id);
     if (ballot?.state !== 'held') return { kind: 'lost' };
     const outcome = await renewByQuorum(ballot, leaseMs);
-    if (outcome.kind === 'lost' && ballot.isHeld) this.drop(ballot);
+    if (outcome.kind === 'lost') this.drop(ballot);
     return outcome;
   }
 
@@ -277,7 +277,7 @@ export class RedlockStore implements LockStore {
   private drop(ballot: Ballot): void {
     const { id } = ballot.request;
     if (this.ballots.get(id) === ballot) this.ballots.delete(id);
-    ballot.takeBack();
+    if (ballot.state !== 'over') ballot.takeBack();
   }
 }
 

@@ -28,20 +28,6 @@ describe('At boot', () => {
     expect(() => makeRedlock([cluster, masters[1]!.url, masters[2]!.url] as string[], 'p')).toThrow(/not a Cluster/);
   });
 
-  it('nodes learn the scripts of votes, so that nothing overtakes the first vote', async () => {
-    const store = await openRedlock(masters, 'p');
-    const sources = async (): Promise<number> => {
-      const stats = await Promise.all(masters.map((master) => master.command('INFO', 'commandstats')));
-      return stats.reduce<number>((sum, text) => sum + Number(/cmdstat_eval:calls=(\d+)/.exec(String(text))?.[1]), 0);
-    };
-    const before = await sources();
-    const id = newId();
-    expect((await ask(store, 'order:1', id)).kind).toBe('granted');
-    expect(await store.release({ key: 'order:1', id })).toBe('released');
-    await eventually(async () => expect(await standing()).toBe(0));
-    expect(await sources()).toBe(before);
-  });
-
   it('the least access rule is enough, and a node on which the user may not ask who the server is says so', async () => {
     const rule = leastRule('lock').split(' ');
     const urls = masters.map(({ port }) => `redis://locker:secret@127.0.0.1:${port}`);
