@@ -9,7 +9,7 @@ const core = (file) => `lib/core/${file}.ts`;
 
 const list = [
   // Nest
-  ['a silent server is waited for', 'lib/stores/wire/boot-probe.ts', 'return await Promise.race([becomesFit(store, clock.now() + bootTimeoutMs), late]);', 'return await becomesFit(store, clock.now() + bootTimeoutMs);', 'bootTimeoutMs is a bound', 'test/nest/wrong-topology'],
+  ['a silent server is waited for', 'lib/stores/wire/boot-probe.ts', 'return await inTime(clock, becomesFit(store, clock.now() + bootTimeoutMs), bootTimeoutMs, () => unreachable(connections, bootTimeoutMs));', 'return await becomesFit(store, clock.now() + bootTimeoutMs);', 'bootTimeoutMs is a bound', 'test/nest/wrong-topology'],
   ['a hand-back beside its copy', 'lib/core/hold/tickets.ts', 'if (lateMs >= 0) await delay(clock, lateMs + 1);', '', 'S5: a copy of the adoption adopts the ticket for a hold that is over', 'test/core/hold/hand-off'],
   ['a ticket is late at its first end', 'lib/core/hold/tickets.ts', 'hasManyEnds ? Number.MAX_SAFE_INTEGER : until', 'until', 'SPEC 9: an attempt after the first end of the ticket is refused', 'test/core/hold/hand-off'],
   ['the profile wins', 'lib/core/port/options.ts', '[...taken, ...said]', '[...said, ...taken]', 'SPEC 9: what a call says itself is overruled', 'test/nest/profiles'],
@@ -182,7 +182,7 @@ const list = [
   ['leases before the claim', redis('recovery'), 'await claim();', 'await Promise.resolve();', 'S7: the group opens before the last lease is back', 'test/stores/redis/claims'],
   ['a late process takes all nodes for silent', wire('script-runner'), 'this.clock.nextTurn(() => this.look())', 'this.look()', 'S7: a process that was late closes healthy masters', 'test/stores/wire/cluster-connection'],
   ['a late process takes a server for silent while it connects', wire('server-connection'), 'void sentAndRead(clock).then(() => this.timer === timer', 'void Promise.resolve().then(() => this.timer === timer', 'S7: a process that is late makes no connection, and brings nothing back', 'test/stores/wire/late-event-loop'],
-  ['a late process takes a Sentinel or a node of a Cluster for silent', wire('server-connection'), '.then(() => sentAndRead(clock))', '', 'S7: the same behind a Sentinel, and of the slots of a Cluster', 'test/stores/wire/late-event-loop'],
+  ['a late process takes a Sentinel or a node of a Cluster for silent', wire('server-connection'), 'sentAndRead(clock).then(() => new Error(', 'Promise.resolve().then(() => new Error(', 'S7: the same behind a Sentinel, and of the slots of a Cluster', 'test/stores/wire/late-event-loop'],
   ['a write that does not end', wire('bundles'), 'corked?.forEach((to) => to.uncork());', '', 'what one turn sends to a Cluster is not written', 'test/stores/wire/cluster-connection'],
   ['each try to connect is news', wire('server-connection'), "if (wasOpen) this.events.emit('change'", "this.events.emit('change'", 'a master that is down costs the others thousands of commands a second', 'test/stores/wire/cluster-connection'],
   ['a release that the store forgot stays forgotten', core('lease/background-release'), "doubt === 'all' ? undefined : this.releaseForgotten(doubt === 'replaced')", 'void doubt', 'S7: a lock that was released stays taken for the whole lease after a failover', 'test/stores/redis/recovery'],
@@ -277,7 +277,7 @@ const list = [
   ['the holder is waited for', core('hold/timeouts'), '>(TELLS_WITHIN_MS, []', '>(Infinity, []', 'waitMs: a silent store keeps who waited in vain', 'test/core/hold/timeouts'],
   ['holders are asked for on hot paths', core('hold/lock-calls'), 'waitMs > 0 && !expectsBusy', 'waitMs >= 0', 'a command more for each busy tryAcquire', 'test/core/hold/timeouts'],
   ['a lease that was handed on keeps its first name', core('hold/timeouts'), 'holds.length === 0 ? label :', 'holds.length === 0 || label !== undefined ? label :', 'inspect names the call that asked the store, not the one that holds', 'test/core/hold/lock-events'],
-  ['any answer ends an outage', wire('outage'), 'answers && now - failedAt >= QUIET_MS', 'answers', 'a dead master of a Cluster is never told', 'test/stores/wire/outage'],
+  ['any answer ends an outage', wire('store-failure'), 'answers && now - failedAt >= QUIET_MS', 'answers', 'a dead master of a Cluster is never told', 'test/stores/wire/outage'],
   ['locks of another prefix', wire('redis-keys'), 'return this.lock(key) === redisKey ? key : undefined;', 'return key;', 'list: shows locks that nobody can find under this prefix', 'test/stores/wire/redis-keys'],
   ['a server is believed to be the one it was', lua('vote'), 'string.sub(last, 18) == known', 'known', 'S6: a server that was restarted with old data votes', 'test/lua/plain-votes'],
   ['a refusal is no wait', core('queue/store-request'), '    this.isKnownToWait = true;\n', '', 'L1: whoever waits does not hear that it was granted the lock', 'test/core/queue/waiting'],

@@ -54,6 +54,13 @@ export function delay(clock: Clock, delayMs: number): Promise<void> {
   return new Promise((resolve) => void clock.setTimer(resolve, delayMs));
 }
 
+/** Settles as `work` does, or rejects with what `late` gives when that takes longer than `withinMs`. */
+export function inTime<T>(clock: Clock, work: Promise<T>, withinMs: number, late: () => Error | Promise<Error>): Promise<T> {
+  let timer: Timer;
+  const tooLate = new Promise<never>((_, reject) => (timer = clock.setTimer(() => void (async () => reject(await late()))(), withinMs)));
+  return Promise.race([work, tooLate]).finally(() => clock.clearTimer(timer));
+}
+
 /** Keeps the process alive while `work` runs: a process that only waits for timers of this clock, which are unref'd, would end. */
 export async function keptAlive<T>(clock: Clock, work: () => Promise<T>): Promise<T> {
   const letGo = clock.keepAlive();

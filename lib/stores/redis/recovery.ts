@@ -17,7 +17,7 @@ import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, HeldLease, HolderRef, StoreRecovery } from '../../core/port/lock-store.js';
 import { listOf } from '../wire/lock-reply.js';
 import { readRecallGroup, readRecallHead, recallCall, recallGroupSize, recallHeadSize } from '../wire/lua.generated.js';
-import { lasted } from '../wire/outage.js';
+import { lasted } from '../wire/store-failure.js';
 import { SLOT_GROUPS } from '../wire/redis-keys.js';
 import { marginOf } from '../wire/server-clock.js';
 import { beginningOf, SERVER_LENGTH, type ServerView } from './server-view.js';

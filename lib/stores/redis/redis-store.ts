@@ -3,6 +3,7 @@
  * parts with each other and with the events of the connection, and asks the questions that need no part of their own.
  */
 import type { Clock } from '../../core/port/clock.js';
+import { messageOf } from '../../core/port/errors.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, HeartbeatOutcome, HeldLease, HolderRef, LockStore, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
@@ -11,9 +12,8 @@ import type { TurnEnd } from '../wire/bundles.js';
 import type { Connect, Connections } from '../wire/connections.js';
 import { lockState } from '../wire/lock-reply.js';
 import { downgradeCall, inspectCall, readDowngrade } from '../wire/lua.generated.js';
-import { Outage, outageNews, type OutageListener } from '../wire/outage.js';
 import { checkProcess, KEYS_PER_SCAN } from '../wire/redis-keys.js';
-import { isOfOneLock, NOT_CONNECTED, storeFailure } from '../wire/store-failure.js';
+import { isOfOneLock, NOT_CONNECTED, Outage, outageNews, type OutageListener, storeFailure } from '../wire/store-failure.js';
 import { WakeChannel, type WakeListener } from '../wire/wake-channel.js';
 import { Acquiring } from './acquiring.js';
 import { Recovery, RecoveryNews } from './recovery.js';
@@ -245,7 +245,7 @@ export class RedisStore implements LockStore {
       // Of a Cluster one node has changed, and the others serve on.
       if (commands.state.isOpen) recovery.doubt((group) => isConcerned(keys.fence(group)));
     });
-    commands.events.on('end', () => outage.closed(connections.lastError));
+    commands.events.on('end', () => outage.failed(messageOf(connections.lastError ?? 'the connection was closed')));
     commands.events.on('open', () => {
       // What is held comes before everything else.
       recovery.doubt(() => true, true);

@@ -6,7 +6,7 @@ import { FIRST_LEASE_MS, type AcquireRequest, type Grant } from '../../core/port
 import { Bundles } from '../wire/bundles.js';
 import type { Connections } from '../wire/connections.js';
 import type { ServerGrant } from '../wire/lock-reply.js';
-import type { Outage } from '../wire/outage.js';
+import type { Outage } from '../wire/store-failure.js';
 import { NO_SERVER, RedisKeys, SLOT_GROUPS, UNKNOWN_MEMORY } from '../wire/redis-keys.js';
 import { ScriptRunner } from '../wire/script-runner.js';
 import { ServerClock, trustOf, type Exchange } from '../wire/server-clock.js';

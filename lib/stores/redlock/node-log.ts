@@ -3,7 +3,7 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import type { Report } from '../../core/port/lock-events.js';
-import { lasted } from '../wire/outage.js';
+import { lasted } from '../wire/store-failure.js';
 import { quorumOf } from './quorum.js';
 
 export class NodeLog {

@@ -4,7 +4,7 @@
  * right shows at boot and not at the first use. The health check takes such a lock, too.
  */
 import { once } from 'node:events';
-import { delay, type Clock } from '../../core/port/clock.js';
+import { delay, inTime, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/lock-events.js';
 import type { StoreSummary } from '../../core/port/lock-store.js';
@@ -50,15 +50,10 @@ export const NEVER = 9_999_999_999_999;
  */
 export async function probe(store: Booting): Promise<ServerFacts | undefined> {
   const { connections, clock, bootTimeoutMs } = store;
-  let giveUp = (): void => {};
-  const late = new Promise<never>((_, reject) => (giveUp = () => reject(unreachable(connections, bootTimeoutMs))));
-  const timer = clock.setTimer(giveUp, bootTimeoutMs);
   try {
-    return await Promise.race([becomesFit(store, clock.now() + bootTimeoutMs), late]);
+    return await inTime(clock, becomesFit(store, clock.now() + bootTimeoutMs), bootTimeoutMs, () => unreachable(connections, bootTimeoutMs));
   } catch (error) {
     throw rightsError(error, connections.node, store.keys.prefix) ?? error;
-  } finally {
-    clock.clearTimer(timer);
   }
 }
 

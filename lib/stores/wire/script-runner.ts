@@ -6,9 +6,8 @@ import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Connection, Connections } from './connections.js';
 import type { BuiltCall } from './lua.generated.js';
-import type { Outage } from './outage.js';
 import type { Sender, ServerConnection, Target } from './server-connection.js';
-import { type Attempt, isNoScript, isReply, NO_MASTER, reasonOf, reasonWith, storeFailure, UnexpectedReplyError } from './store-failure.js';
+import { type Attempt, isNoScript, isReply, NO_MASTER, type Outage, reasonOf, reasonWith, storeFailure, UnexpectedReplyError } from './store-failure.js';
 
 /**
  * A command to send, and what is called with its reply or its failure. Until it is answered, the errand itself stands in the list of

@@ -7,7 +7,7 @@
  *                               └────────(refused, or too late)────────────────▲
  */
 import { EventEmitter, once } from 'node:events';
-import { delay, type Clock, type Timer } from '../../core/port/clock.js';
+import { inTime, type Clock, type Timer } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
 import type { AskLogin, Login } from './redis-target.js';
 import { isReply, NOT_CONNECTED } from './store-failure.js';
@@ -368,11 +368,8 @@ export async function askOnce<T>(source: Source, needs: Needs, ask: (sender: Sen
 }
 
 /** Rejects when the answer has not come in time, and been read by a process that may be late. */
-export async function answerWithin<T>(answer: Promise<T>, withinMs: number, clock: Clock): Promise<T> {
-  const late = delay(clock, withinMs).then(() => sentAndRead(clock)).then(() => Promise.reject<T>(new Error('connect ETIMEDOUT')));
-  // It rejects also after the answer has come, when nobody waits for it any more.
-  late.catch(() => {});
-  return Promise.race([answer, late]);
+export function answerWithin<T>(answer: Promise<T>, withinMs: number, clock: Clock): Promise<T> {
+  return inTime(clock, answer, withinMs, () => sentAndRead(clock).then(() => new Error('connect ETIMEDOUT')));
 }
 
 /** Where a command is sent. */

@@ -1,12 +1,21 @@
 /**
- * Turns the errors of the clients into LockStoreErrors, which say which node failed, with which reason, for which lock, and whether
- * trying again can help.
+ * What a failure is: for one call a LockStoreError, made of what the client says, which names the node, the reason and the lock, and says
+ * whether trying again can help; and for the operator an outage, once the server has not served for more than a moment.
  */
+import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError, messageOf } from '../../core/port/errors.js';
+import type { Report } from '../../core/port/lock-events.js';
 import type { Spot } from './redis-keys.js';
 
 /** Error replies after which trying again does not help before an operator has acted. */
 const FOR_THE_OPERATOR = /\b(NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|DAMAGED|DENIED|can't run this command|ERR unknown command|ERR AUTH)\b/;
+/** Error replies that concern every lock. Others concern a single key, a moving slot, or the call itself. */
+const OF_THE_SERVER = /\b(LOADING|READONLY|OOM|MISCONF|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|BUSY|NOAUTH|WRONGPASS|NOPERM)\b/;
+/** Error replies of a server that refuses writes. It still reads and deletes, so only a command of {@link WRITES} shows that it is back. */
+const OF_WRITES = /\b(READONLY|OOM|MISCONF|NOREPLICAS)\b/;
+const WRITES: readonly string[] = ['acquire', 'renew', 'vote'];
+/** Error replies about one Redis key, which holds something else. */
+const DAMAGE = /\b(WRONGTYPE|DAMAGED)\b/;
 
 /**
  * The error replies of a server that is no master any more, which is left for the new one. Redis 6 says READONLY inside the error of a
@@ -16,8 +25,6 @@ export const NO_MASTER = /^(?:ERR )?(?:READONLY|MASTERDOWN)\b|: -READONLY\b/;
 
 /** The line of a script that Redis 6.2 puts before the words of an error. */
 const IN_A_SCRIPT = /^@?user_script: ?\d+: -?(?=[A-Z]+ )/;
-
-const DAMAGE = /\b(WRONGTYPE|DAMAGED)\b/;
 
 /** The reason of a command that was not sent, because there was no connection. */
 export const NOT_CONNECTED = 'not connected';
@@ -69,10 +76,8 @@ const NO_CONNECTION =
   /writeable and enableOfflineQueue|isn't ready and enableOfflineQueue|Connection is closed|retries per request|^The client is (?:closed|offline)|^Socket closed unexpectedly|^Disconnects client/;
 
 export function reasonOf(error: unknown): string {
-  const { lastNodeError } = (error ?? {}) as Complaint;
   const said = withoutArguments(messageOf(error)).replace(/\.$/, '').replace(IN_A_SCRIPT, '');
-  if (NO_CONNECTION.test(said)) return NOT_CONNECTED;
-  return lastNodeError == null ? said : `${said}: ${reasonOf(lastNodeError)}`;
+  return NO_CONNECTION.test(said) ? NOT_CONNECTED : said;
 }
 
 /**
@@ -82,8 +87,8 @@ export function reasonOf(error: unknown): string {
 export function causeOf(error: unknown): Error | undefined {
   if (error == null) return undefined;
   if (error instanceof LockStoreError) return error;
-  const { name, stack, code, command, lastNodeError } = error as Complaint;
-  const copy = new Error(withoutArguments(messageOf(error)), lastNodeError == null ? undefined : { cause: causeOf(lastNodeError) });
+  const { name, stack, code, command } = error as Complaint;
+  const copy = new Error(withoutArguments(messageOf(error)));
   if (name !== undefined) Object.defineProperty(copy, 'name', { value: name, configurable: true, writable: true });
   if (stack !== undefined) copy.stack = withoutArguments(stack);
   return Object.assign(copy, code === undefined ? {} : { code }, command?.name === undefined ? {} : { command: command.name });
@@ -95,8 +100,6 @@ interface Complaint {
   readonly stack?: string;
   readonly code?: string;
   readonly command?: { readonly name?: string };
-  /** The last error of a node, on the error of a Cluster that could not ask any of its nodes. */
-  readonly lastNodeError?: unknown;
 }
 
 /** The text without the arguments of a command, which a server repeats when it does not know the command. */
@@ -151,4 +154,125 @@ export function unexpected(reply: unknown): UnexpectedReplyError {
 /** Whether the failure is about one lock only: one of its Redis keys holds something else. */
 export function isOfOneLock(error: unknown): error is LockStoreError {
   return error instanceof LockStoreError && !error.retryable && error.nodes.some(({ reason }) => DAMAGE.test(reason));
+}
+
+export interface OutageListener {
+  /** The server does not serve. */
+  away(reason: string): void;
+  /** The server serves again; the outage took `afterMs`. */
+  back(afterMs: number): void;
+  /** Sends the server any question. Its answer is reported to the outage like every other. */
+  ask(): void;
+}
+
+/** A failure that is over within this time, in ms, is not reported: a reconnection, or a fast failover. */
+const IN_DOUBT_MS = 500;
+/** An outage ends when nothing failed for this long, in ms. An answer alone does not end it: in a Cluster it may be another master's. */
+const QUIET_MS = 500;
+/** How often it is looked whether an outage has ended or must be told, in ms. */
+const LOOKS_EVERY_MS = 100;
+const ASKED_EVERY_MS = 1_000;
+
+/**
+ * Notices when a server stops and begins to serve, by its answers and its connection, and reports both. A failure of a moment is
+ * not reported.
+ *
+ *     serving ──(a command failed)──▶ in doubt ──(still failing after IN_DOUBT_MS)──▶ away, which is reported
+ *        ▲                               │                                             │
+ *        └───────────────────────────────┴──(it answers, and nothing failed for QUIET_MS)
+ */
+export class Outage {
+  /** When it began; undefined while all is well. Only the outage itself writes it. */
+  since: number | undefined;
+  private watching = false;
+  private failedAt = -Infinity;
+  private answeredAt = -Infinity;
+  /** Whether the server answers but refuses writes. */
+  private refusesWrites = false;
+  private reason = '';
+  private told = false;
+  private timer: Timer | undefined;
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly listener: OutageListener,
+  ) {}
+
+  /** Begins to watch. Failures before that reject the boot and are not reported here. */
+  watch(): void {
+    this.watching = true;
+  }
+
+  /** Notes that a command failed, because there was no connection, no answer in time, or a refusal that concerns every lock. */
+  failed(reason: string): void {
+    if (!this.watching) return;
+    this.failedAt = this.clock.now();
+    this.since ??= this.failedAt;
+    this.reason = reason;
+    this.refusesWrites = OF_WRITES.test(reason);
+    this.lookIn(IN_DOUBT_MS);
+  }
+
+  /** Notes that the server answered with an error. */
+  refused(reason: string): void {
+    if (OF_THE_SERVER.test(reason)) this.failed(reason);
+    else this.answered('');
+  }
+
+  /** Notes that the server has run the command `what`. It is called for every command, so it must be cheap. */
+  answered(what: string): void {
+    if (this.since === undefined || (this.refusesWrites && !WRITES.includes(what))) return;
+    // The outage ended with the first answer after the last failure, unless another failure follows.
+    if (this.answeredAt <= this.failedAt) this.answeredAt = this.clock.now();
+    this.lookIn(LOOKS_EVERY_MS);
+  }
+
+  close(): void {
+    this.watching = false;
+    if (this.timer !== undefined) this.clock.clearTimer(this.timer);
+    this.timer = undefined;
+    this.since = undefined;
+  }
+
+  private lookIn(delayMs: number): void {
+    this.timer ??= this.clock.setTimer(() => this.look(), delayMs);
+  }
+
+  private look(): void {
+    this.timer = undefined;
+    const { since, failedAt, answeredAt } = this;
+    if (since === undefined) return;
+    const now = this.clock.now();
+    const answers = answeredAt > failedAt;
+    if (answers && now - failedAt >= QUIET_MS) {
+      if (this.told) this.listener.back(answeredAt - since);
+      this.since = undefined;
+      this.told = false;
+      return;
+    }
+    if (!this.told && (answers ? failedAt : now) - since >= IN_DOUBT_MS) {
+      this.told = true;
+      this.listener.away(this.reason);
+    }
+    if (answers || !this.told) return this.lookIn(LOOKS_EVERY_MS);
+    // Only a write could show that the server is back, and the next request for a lock is one.
+    if (this.refusesWrites) return;
+    // When no caller uses the server, only this question shows that it is back.
+    this.listener.ask();
+    this.lookIn(ASKED_EVERY_MS);
+  }
+}
+
+/** Reports the beginning and the end of an outage. */
+export function outageNews(node: string, report: Report): Pick<OutageListener, 'away' | 'back'> {
+  const meanwhile = 'Locks that are held stay held until their leases end, calls wait as long as their waitMs allows, and the server is retried continuously.';
+  return {
+    away: (reason) => report({ kind: 'store lost', level: 'warning', message: `Locks: ${node} does not serve: ${reason.replace(/\.$/, '')}. ${meanwhile}` }),
+    back: (afterMs) => report({ kind: 'store back', level: 'info', message: `Locks: ${node} serves again, after ${lasted(afterMs)}.` }),
+  };
+}
+
+/** The length of an outage for a log line. */
+export function lasted(ms: number): string {
+  return ms < 10_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
 }

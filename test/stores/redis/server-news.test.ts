@@ -5,7 +5,7 @@ import type { Finding, StoreEvent } from '../../../lib/core/port/lock-events.js'
 import { RecoveryNews } from '../../../lib/stores/redis/recovery.js';
 import { canTellWhoListens, warnOfBlindness } from '../../../lib/stores/wire/boot-probe.js';
 import type { Connections } from '../../../lib/stores/wire/connections.js';
-import { outageNews } from '../../../lib/stores/wire/outage.js';
+import { outageNews } from '../../../lib/stores/wire/store-failure.js';
 import type { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
 import type { Sender } from '../../../lib/stores/wire/server-connection.js';
 

@@ -5,7 +5,7 @@ import { Bundles, ScriptRequest } from '../../../lib/stores/wire/bundles.js';
 import type { ClusterEntry } from '../../../lib/stores/wire/cluster-connection.js';
 import { connectingBy, routeByNodes, type Connection } from '../../../lib/stores/wire/connections.js';
 import { release, type ScriptArgument } from '../../../lib/stores/wire/lua.generated.js';
-import { Outage } from '../../../lib/stores/wire/outage.js';
+import { Outage } from '../../../lib/stores/wire/store-failure.js';
 import { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
 import { senderOf, type Client, type Source } from '../../../lib/stores/wire/server-connection.js';
 import { FakeClock } from '../../support/fake-clock.js';

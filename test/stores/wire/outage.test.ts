@@ -5,7 +5,7 @@ import type { LockStore } from '../../../lib/core/port/lock-store.js';
 import type { Finding, Report } from '../../../lib/core/port/lock-events.js';
 import { LockService } from '../../../lib/lock.service.js';
 import { connectTo } from '../../../lib/stores/wire/connect-to.js';
-import { Outage } from '../../../lib/stores/wire/outage.js';
+import { Outage } from '../../../lib/stores/wire/store-failure.js';
 import { eventually } from '../../support/eventually.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { startCluster } from '../../support/redis-cluster.js';

@@ -1,9 +1,7 @@
 /** What the store makes of the errors of the clients. */
 import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { Outage } from '../../../lib/stores/wire/outage.js';
 import { causeOf, isTryAgain, storeFailure } from '../../../lib/stores/wire/store-failure.js';
-import { FakeClock } from '../../support/fake-clock.js';
 import { freePort } from '../../support/free-port.js';
 import { closeStores, makeRedisStore } from '../../support/redis-store.js';
 
@@ -33,18 +31,6 @@ describe('a connection that both addresses of a name refuse', () => {
     const failure = storeFailure(new Error('not connected'), { what: 'acquire', key: 'k', node: 'redis.example:6379' }, error);
     expect(failure.nodes[0]!.reason).toMatch(/^not connected \(connect ECONNREFUSED 127\.0\.0\.1:\d+; connect ECONNREFUSED 127\.0\.0\.2:\d+\)$/);
     expect(causeOf(error)).toMatchObject({ code: 'ECONNREFUSED', message: expect.stringMatching(both) });
-  });
-
-  it('is the reason of an outage', async () => {
-    const error = await refusedTwice();
-    const clock = new FakeClock();
-    const reasons: string[] = [];
-    const outage = new Outage(clock, { away: (reason) => reasons.push(reason), back: () => {}, ask: () => {} });
-    outage.watch();
-    outage.closed(error);
-    await clock.advance(1_000);
-    outage.close();
-    expect(reasons).toEqual([expect.stringMatching(both)]);
   });
 
   it('is told by its code where nothing else is said', () => {
