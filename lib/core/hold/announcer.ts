@@ -3,7 +3,7 @@ import type { StoreLease } from '../lease/store-lease.js';
 import { isLockError, type LockLostError, type LockStoreError } from '../port/errors.js';
 import { failuresOf } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
-import type { Finding, LockEvent, Report } from '../port/lock-events.js';
+import type { LockEvent, Report } from '../port/lock-events.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Hold } from './hold.js';
 import type { Call } from '../queue/call.js';
@@ -17,7 +17,8 @@ export interface EventSink {
 export class Announcer {
   constructor(
     readonly events: EventSink,
-    private readonly report: Report | undefined,
+    /** Takes what is for the log alone. */
+    readonly report: Report = () => {},
   ) {}
 
   waiting({ key, number: call, options }: Call): void {
@@ -38,7 +39,7 @@ export class Announcer {
   lost(hold: Hold, cause: LockLostError, forTheLog: boolean): void {
     if (this.events.observed) this.events.next({ ...factsOf(hold), type: 'lost', heldMs: hold.heldMs, cause });
     // A nested hold has no lease of its own, so its loss is logged only for the hold around it.
-    if (forTheLog && !hold.isNested) this.report?.({ kind: 'lease lost', level: 'warning', message: lostText(cause.message, hold) });
+    if (forTheLog && !hold.isNested) this.report({ kind: 'lease lost', level: 'warning', message: lostText(cause.message, hold) });
   }
 
   renewFailed(lease: StoreLease, cause: LockStoreError, trustedForMs: number): void {
@@ -46,22 +47,17 @@ export class Announcer {
     if (this.events.observed) this.events.next({ type: 'renewFailed', key, mode, call: undefined, label: undefined, template: undefined, cause });
     const { trustedUntil } = lease;
     const isStill = (): boolean => lease.isHeld && lease.trustedUntil === trustedUntil;
-    this.report?.({ kind: 'renewal failed', level: 'warning', message: renewFailedText(key, cause, trustedForMs), isStill });
-  }
-
-  /** For the log alone. */
-  tell(finding: Finding): void {
-    this.report?.(finding);
+    this.report({ kind: 'renewal failed', level: 'warning', message: renewFailedText(key, cause, trustedForMs), isStill });
   }
 
   /** Work under a ticket failed, and its hold did not go back to the ticket. A loss has its own line. */
   notHandedBack({ key, loss }: Hold, { message }: Error): void {
-    if (!loss) this.report?.({ kind: 'hand-back', level: 'warning', message: `Lock '${key}' is not with its ticket again, so the next attempt must take it anew. ${message}` });
+    if (!loss) this.report({ kind: 'hand-back', level: 'warning', message: `Lock '${key}' is not with its ticket again, so the next attempt must take it anew. ${message}` });
   }
 
   /** Logs the holds that went on for longer than the shutdown waits, the longest first. */
   overstayed(holds: readonly Hold[], graceMs: number): void {
-    this.report?.({ kind: 'shutdown', level: 'warning', message: keptText(holds, graceMs) });
+    this.report({ kind: 'shutdown', level: 'warning', message: keptText(holds, graceMs) });
   }
 
   /** The function of a leader failed. */

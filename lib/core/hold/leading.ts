@@ -218,7 +218,7 @@ class Candidacy implements Leadership {
 
   /** Each role has findings of its own: what one has to say does not keep the others quiet. */
   private tell(level: 'error' | 'warning', what: string, message: string): void {
-    this.host.announcer.tell({ kind: `role ${this.role} ${what}`, level, message });
+    this.host.announcer.report({ kind: `role ${this.role} ${what}`, level, message });
   }
 }
 
