@@ -203,12 +203,12 @@ export class StoreRequest implements AcquireRequest, Waiter {
     this.askedAt = now;
     this.notAfter = now + commandTimeoutMs;
     this.replacements = watchdog.replacements;
-    const told = (reply: Reply<AcquireOutcome>): void => this.storeAnswered(reply);
-    store.acquire(this, told)?.then(told, (error: unknown) => told(asStoreError(error, this.key)));
+    store.acquire(this, this.storeAnswered)?.then(this.storeAnswered, (error: unknown) => this.storeAnswered(asStoreError(error, this.key)));
     return true;
   }
 
-  private storeAnswered(outcome: Reply<AcquireOutcome>): void {
+  /** The store calls it with its reply. It is a field, so that every try has the same function. */
+  private readonly storeAnswered = (outcome: Reply<AcquireOutcome>): void => {
     this.traffic.left();
     this.asking = false;
     const isUnknown = outcome instanceof LockStoreError;
@@ -221,7 +221,7 @@ export class StoreRequest implements AcquireRequest, Waiter {
     // The request was cancelled meanwhile, and its release may have reached the store before it did: so it is released once more.
     else if (isUnknown || outcome.kind === 'granted' || outcome.kind === 'waiting') this.giveBack();
     if (this.askAgain) this.ask();
-  }
+  };
 
   private heard(outcome: AcquireOutcome): void {
     this.lastError = undefined;

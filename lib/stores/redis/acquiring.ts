@@ -298,7 +298,9 @@ class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     if (!trust.clock.isFresh(source, sentAt)) trust.clock.observe(source, { sentAt, receivedAt: clock.now(), serverNow: Math.floor(fence / 1000) });
     trust.floors.saw(group, fence);
     const outcome = this.granted({ fence, fences: 1, mode, trustedUntil: trustOf(Math.floor(leaseMs), sentAt), contended: false, memory });
-    this.settle(outcome);
+    // Most requests have no place, and wait for no replica.
+    if (this.place || outcome instanceof Promise) this.settle(outcome);
+    else this.tell(outcome);
   }
 
   /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
