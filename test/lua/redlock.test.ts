@@ -1,5 +1,8 @@
 /** The scripts of a Redlock node on a real server: every code they return, and what makes a node stay out. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
+import { NEVER } from '../../lib/stores/wire/boot-probe.js';
+import { type BuiltCall, downgradeCall, forceReleaseCall, readForceRelease, type ReplyItems } from '../../lib/stores/wire/lua.generated.js';
+import { UNTIL_TOLD_MS } from '../../lib/stores/wire/redis-keys.js';
 import { eventually } from '../support/eventually.js';
 import { NodeScripts, type VoteArguments } from '../support/node-scripts.js';
 import { forAll } from '../support/started.js';
@@ -347,5 +350,137 @@ describe('admit.lua', () => {
     expect(await node.admit(since, MAX_LEASE_MS, { a: 70_000 })).toBe(1);
     expect(await node.admit(since, MAX_LEASE_MS, { a: 70_000 })).toBe(1);
     expect((await node.vote('a', 'p.1/1', { proposal: 5 }))[2]).toBe(70_001);
+  });
+});
+
+const PROPOSAL = 1_795_237_393_715_000;
+const lockText = (): Promise<string | null> => node.client.get(node.keys.lock('a'));
+const lastFence = async (): Promise<string | undefined> => (await node.record('a'))?.split(' ')[0];
+
+/** The calls of these commands, those inside scripts among them. */
+async function callsOf(act: () => Promise<unknown>): Promise<Record<string, number>> {
+  await node.client.config('RESETSTAT');
+  await act();
+  const stats = await node.client.info('commandstats');
+  return Object.fromEntries([...stats.matchAll(/cmdstat_(get|set|del|time|info):calls=(\d+)/g)].map(([, command, calls]) => [command!, Number(calls)]));
+}
+
+/** What nearly every vote is: a plain request for a free lock, to a node that remembers, by a caller that knows its server. */
+describe('A plain vote', () => {
+  beforeEach(async () => {
+    node.known = await node.memoryOf('a');
+    await node.vote('a', 'p.0/1', { proposal: PROPOSAL - 1 });
+    await node.release('a', 'p.0/1');
+  });
+
+  it('is granted with the time of the node alone: the fence is the proposal', async () => {
+    const before = await node.now();
+    const now = Number(await node.vote('a', 'p.1/1', { proposal: PROPOSAL }));
+    expect(now).toBeGreaterThanOrEqual(before);
+    expect(await lockText()).toBe(`w00 ${now + 5_000} p.1/1 ${PROPOSAL} 1 0 - -`);
+    expect(await lastFence()).toBe(String(PROPOSAL));
+  });
+
+  it('costs the node four calls, and giving it back two', async () => {
+    expect(await callsOf(() => node.vote('a', 'p.1/1', { proposal: PROPOSAL }))).toEqual({ time: 1, get: 1, set: 2 });
+    expect(await callsOf(() => node.release('a', 'p.1/1'))).toEqual({ get: 1, del: 1 });
+  });
+
+  it('that is asked for again is the same vote, not prolonged', async () => {
+    const now = Number(await node.vote('a', 'p.1/1', { proposal: PROPOSAL }));
+    const [code, later, fence, leftMs] = (await node.vote('a', 'p.1/1', { proposal: PROPOSAL, leaseMs: 60_000 })) as number[];
+    expect([code, fence, later! + leftMs!]).toEqual([1, PROPOSAL, now + 5_000]);
+  });
+
+  it('leaves the last fence and the lock as they are when somebody has the lock', async () => {
+    await node.vote('a', 'p.1/1', { proposal: PROPOSAL });
+    const present = await lockText();
+    expect(await node.vote('a', 'q.1/1', { proposal: PROPOSAL + 1 })).toEqual([0, expect.any(Number), expect.any(Number)]);
+    expect([await lockText(), await lastFence()]).toEqual([present, String(PROPOSAL)]);
+  });
+
+  it('has a fence above the last one where the proposal is not', async () => {
+    expect((await node.vote('a', 'p.1/1', { proposal: PROPOSAL - 1 }))[2]).toBe(PROPOSAL);
+  });
+
+  it('is not granted by a node that lost its record, or in which another server stands', async () => {
+    const record = await node.client.getdel(node.keys.spotOf('a').fenceKey);
+    expect((await node.vote('a', 'p.1/1', { proposal: PROPOSAL }))[0]).toBe(4);
+    await node.client.set(node.keys.spotOf('a').fenceKey, record!.replace(/ \w+/, ` ${'0'.repeat(16)}`));
+    expect((await node.vote('a', 'p.1/1', { proposal: PROPOSAL }))[0]).toBe(4);
+  });
+
+  it('is not taken back by an id that begins or ends like its own, nor from whoever has the lock by now', async () => {
+    await node.vote('a', 'p.1/12', { proposal: PROPOSAL });
+    const text = await lockText();
+    for (const id of ['p.1/1', 'p.1/123', 'q.1/12', '1/12']) expect(await node.release('a', id)).toBe(0);
+    expect(await lockText()).toBe(text);
+    expect(await node.release('a', 'p.1/12')).toBe(1);
+    await node.vote('a', 'q.1/1', { proposal: PROPOSAL + 1 });
+    expect(await node.release('a', 'p.1/12')).toBe(0);
+    expect(await lockText()).toMatch(/ q\.1\/1 /);
+  });
+
+  it('is lost when its lease ended before it was given back by a caller who doubts that', async () => {
+    const now = Number(await node.vote('a', 'p.1/1', { proposal: PROPOSAL, leaseMs: 20 }));
+    await eventually(async () => expect(await node.now()).toBeGreaterThan(now + 20));
+    expect(await node.release('a', 'p.1/1', { mayBeOver: true })).toBe(0);
+  });
+
+  it('after its time does nothing', async () => {
+    expect(await node.vote('a', 'p.1/1', { proposal: PROPOSAL, notAfter: (await node.now()) - 1 })).toEqual([3, expect.any(Number)]);
+    expect(await lockText()).toBeNull();
+  });
+});
+
+/** Higher than any before, so that a vote is granted in the shortest way if it can be. */
+let proposal = 2_000_000_000_000_000;
+const PATIENT = { waitedMs: 1_000, patienceMs: 20_000 } as const;
+
+function run({ script, keys, args }: BuiltCall): Promise<unknown> {
+  return node.client.eval(script.source, keys.length, ...keys, ...args);
+}
+
+async function forceRelease(key: string, fence?: number, notAfter = NEVER): Promise<string> {
+  return readForceRelease((await run(forceReleaseCall(node.keys.spotOf(key), { fence, notAfter, floor: 0, recoveryMs: UNTIL_TOLD_MS }))) as ReplyItems).kind;
+}
+
+/** After the lock was given back: another process comes, and then the one that waits. */
+async function expectTurnOf(process: string, key: string): Promise<void> {
+  proposal += 10;
+  expect(await node.vote(key, 'late.1', { proposal })).toEqual([0, expect.any(Number), -1]);
+  expect((await node.vote(key, `${process}.2`, PATIENT))[0]).toBe(1);
+}
+
+/** downgrade.lua and force-release.lua where there is no queue, but marks of those who wait. */
+describe('On a node of a Redlock, who has waited longest is the next to have the lock', () => {
+  beforeEach(async () => {
+    node.known = await node.memoryOf('n1');
+  });
+
+  it('when a writer was downgraded before it gave the lock back', async () => {
+    await node.vote('n1', 'p.1', { proposal });
+    expect((await node.vote('n1', 'q.1', PATIENT))[0]).toBe(0);
+    expect(await run(downgradeCall(node.keys.spotOf('n1'), { id: 'p.1', floor: 0, recoveryMs: UNTIL_TOLD_MS }))).toBe(1);
+    expect(await node.release('n1', 'p.1')).toBe(1);
+    await expectTurnOf('q', 'n1');
+  });
+
+  it('when one of several readers lost the lock to an operator before the others gave it back', async () => {
+    const [, , fence] = await node.vote('n2', 'p.1', { mode: 'r', proposal: proposal + 5, fences: 2 });
+    await node.vote('n2', 's.1', { mode: 'r' });
+    expect((await node.vote('n2', 'q.1', PATIENT))[0]).toBe(0);
+    expect(await forceRelease('n2', Number(fence), 1)).toBe('late');
+    expect(await forceRelease('n2', Number(fence))).toBe('taken');
+    expect(await node.release('n2', 's.1')).toBe(1);
+    await expectTurnOf('q', 'n2');
+  });
+
+  it('also when an operator takes the lock away that is kept for it, which nobody holds', async () => {
+    await node.vote('n3', 'p.1', { proposal });
+    await node.vote('n3', 'q.1', PATIENT);
+    expect(await node.release('n3', 'p.1')).toBe(1);
+    expect(await forceRelease('n3')).toBe('none');
+    await expectTurnOf('q', 'n3');
   });
 });

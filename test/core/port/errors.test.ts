@@ -1,9 +1,9 @@
+import { createHash } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
-import {
-  isLockError, LockClosedError, LockLostError, LockStoreError, LockTimeoutError, LockUsageError, messageOf,
-} from '../../../lib/core/port/errors.js';
-import {
-  asStoreError, busyError, givenUpError, lateError, notHeldError, outageError, silenceError, } from '../../../lib/core/port/hold-errors.js';
+import { isLockError, LockClosedError, LockLostError, LockStoreError, LockTimeoutError, LockUsageError, messageOf } from '../../../lib/core/port/errors.js';
+import { asStoreError, busyError, givenUpError, lateError, notHeldError, outageError, silenceError } from '../../../lib/core/port/hold-errors.js';
+import { sinceOf, untilFree, whereaboutsOf } from '../../../lib/core/port/lock-state.js';
+import { isTicketId, newSecret, readTicket, type Ticket, ticketIdOf, ticketText } from '../../../lib/core/port/ticket.js';
 
 describe('An error of this library', () => {
   it('has a cause only where there was one, so that logs do not print an empty one', () => {
@@ -133,5 +133,119 @@ describe('A store that does not answer', () => {
     expect(silenceError('k', 300)).toMatchObject({ nodes: [] });
     expect(silenceError('k', 300, { minReplicas: 1 }).message).toContain('or fewer than 1 replicas acknowledged the grant');
     expect(silenceError('k', 300, { server: 'a:6379', minReplicas: 2 }).nodes).toEqual([{ node: 'a:6379', reason: 'no answer within 300 ms, or fewer than 2 replicas acknowledged the grant' }]);
+  });
+});
+
+describe('A holder id', () => {
+  it.each([
+    ['web-1:42:f3a9.17', { process: 'web-1:42:f3a9', host: 'web-1', pid: 42 }],
+    ['node.example.org:7:f3a9.1', { process: 'node.example.org:7:f3a9', host: 'node.example.org', pid: 7 }],
+    ['f3a9.17', { process: 'f3a9' }],
+    ['billing:eu:f3a9.17', { process: 'billing:eu:f3a9' }],
+    ['web-1:42:f3a9:x.17', { process: 'web-1:42:f3a9:x' }],
+  ])('%s tells where the holder runs, as far as its process says so', (id, where) => {
+    expect(whereaboutsOf(id)).toEqual(where);
+  });
+});
+
+describe('A fence', () => {
+  it('that comes from a clock tells when the hold began, in whole milliseconds', () => {
+    expect(sinceOf(Date.UTC(2026, 10, 23) * 1_000 + 999)).toBe(Date.UTC(2026, 10, 23));
+    expect(sinceOf(Date.UTC(2020, 0) * 1_000)).toBe(Date.UTC(2020, 0));
+  });
+
+  it('that is too small for a clock that is set tells nothing', () => {
+    expect(sinceOf(Date.UTC(2020, 0) * 1_000 - 1)).toBeUndefined();
+    expect(sinceOf(17)).toBeUndefined();
+  });
+});
+
+describe('What is left of a hold', () => {
+  it.each([
+    ['without a grace is its lease', 5_000, 0, { remainingMs: 5_000 }],
+    ['with a grace is its lease, and the grace after it', 5_000, 2_000, { remainingMs: 3_000, graceMs: 2_000 }],
+    ['at the end of its lease is the grace', 2_000, 2_000, { remainingMs: 0, graceMs: 2_000 }],
+    ['in its grace is what the grace still lasts', 500, 2_000, { remainingMs: 0, graceMs: 500 }],
+    ['with a grace of one millisecond is both', 10, 1, { remainingMs: 9, graceMs: 1 }],
+  ])('%s', (_what, leftMs, graceMs, told) => {
+    expect(untilFree(leftMs, graceMs)).toEqual(told);
+  });
+});
+
+const ticket: Ticket = { home: 'redis {lock}', instance: 'default', keys: ['order:7', 'käse 😀'], process: 'web-1:42:f3a9', secret: newSecret(), until: 1_795_392_000_123, memory: 'run-5' };
+const text = ticketText(ticket);
+const DAMAGED = 'This text is not a ticket, or it was damaged; the store was not asked.';
+
+/** A text with the check of a ticket, and something else in it. */
+function sealed(content: string): string {
+  const body = Buffer.from(content).toString('base64url');
+  return `hold1.${body}.${createHash('sha256').update(body).digest('base64url').slice(0, 8)}`;
+}
+
+/** The text with another character at this position. */
+function withOther(at: number): string {
+  return text.slice(0, at) + (text.charAt(at) === 'A' ? 'B' : 'A') + text.slice(at + 1);
+}
+
+describe('A ticket', () => {
+  it('is one word, which says all that was put into it', () => {
+    expect(text).toMatch(/^hold1\.[\w-]+\.[\w-]{8}$/);
+    expect(readTicket(text)).toEqual(ticket);
+    expect(readTicket(ticketText({ ...ticket, memory: undefined }))).toEqual({ ...ticket, memory: undefined });
+    expect(readTicket(ticketText({ ...ticket, keys: ['k'] })).keys).toEqual(['k']);
+  });
+
+  it('is read from whoever wrote it, so that one of this version stays good', () => {
+    const facts = [1_795_392_000_123, 'redis {lock}', 'default', 'p', 'secret', '', 'k'];
+    expect(readTicket(sealed(JSON.stringify(facts)))).toEqual({ home: 'redis {lock}', instance: 'default', process: 'p', secret: 'secret', until: 1_795_392_000_123, memory: undefined, keys: ['k'] });
+  });
+
+  it('is refused when any character of it is another one, or one is missing', () => {
+    for (let at = 0; at < text.length; at += 1) expect(() => readTicket(withOther(at))).toThrow(LockUsageError);
+    expect(() => readTicket(text.slice(0, -1))).toThrow(DAMAGED);
+    expect(() => readTicket(text.slice(1))).toThrow(DAMAGED);
+    expect(() => readTicket(`${text} `)).toThrow(DAMAGED);
+  });
+
+  it.each<[string, string]>([
+    ['an empty text', ''],
+    ['another text', 'order:7'],
+    ['the beginning of one', 'hold1.'],
+    ['one that is empty', sealed('')],
+    ['no JSON', sealed('[1')],
+    ['no list', sealed('{"until":1}')],
+    ['no time', sealed('["1","redis","default","p","secret","","k"]')],
+    ['a key that is no text', sealed('[1,"redis","default","p","secret","",7]')],
+    ['no key', sealed('[1,"redis","default","p","secret",""]')],
+  ])('is not %s', (_what, given) => {
+    expect(() => readTicket(given)).toThrow(LockUsageError);
+    expect(() => readTicket(given)).toThrow(DAMAGED);
+  });
+
+  it.each<[string, unknown]>([['undefined', undefined], ['null', null], ['object', { text }], ['number', 7]])('is not %s, and the error says what to bring', (got, given) => {
+    expect(() => readTicket(given)).toThrow(LockUsageError);
+    expect(() => readTicket(given)).toThrow(`A ticket is the text that lease.handOff() gave, got ${got}. Put that text into the job's data.`);
+  });
+});
+
+describe('The secret of a ticket', () => {
+  it('has 128 random bits', () => {
+    const secrets = Array.from({ length: 50 }, () => newSecret());
+    for (const secret of secrets) expect(Buffer.from(secret, 'base64url')).toHaveLength(16);
+    expect(new Set(secrets).size).toBe(50);
+  });
+
+  it('cannot be read from the holder id of the ticket, which says whose the hold was', () => {
+    const id = ticketIdOf(ticket);
+    expect(id).toBe(`web-1:42:f3a9.=${createHash('sha256').update(ticket.secret).digest('base64url').slice(0, 22)}`);
+    expect(id).not.toContain(ticket.secret);
+    expect(ticketIdOf({ ...ticket, secret: newSecret() })).not.toBe(id);
+  });
+
+  it('makes a holder id that is told from every other', () => {
+    expect(isTicketId(ticketIdOf(ticket))).toBe(true);
+    expect(isTicketId('web-1:42:f3a9.17')).toBe(false);
+    expect(isTicketId('web.=1:42:f3a9.17')).toBe(false);
+    expect(isTicketId('p1')).toBe(false);
   });
 });

@@ -1,39 +1,8 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { LockTimeoutError } from '../../../lib/core/port/errors.js';
-import type { LockService } from '../../../lib/lock.service.js';
 import { alone, Fleet, gate } from '../../support/locks.js';
-
-/** Callers that take turns on one lock until there were enough; checks exclusion and rising fences at every turn. */
-class Turns {
-  readonly servedBy = new Map<string, number>();
-  served = 0;
-  private inside = 0;
-  private fence = 0;
-
-  constructor(
-    private readonly fleet: Fleet,
-    private readonly enough: number,
-  ) {}
-
-  async take(name: string, locks: LockService): Promise<void> {
-    while (this.served < this.enough) {
-      await locks.withLock('hot', { waitMs: Infinity }, async (lease) => {
-        if (this.served >= this.enough) return;
-        this.served += 1;
-        this.servedBy.set(name, (this.servedBy.get(name) ?? 0) + 1);
-        if ((this.inside += 1) !== 1 || lease.fence <= this.fence) throw new Error(`turn ${this.served}: ${this.inside} inside, fence ${lease.fence} after ${this.fence}`);
-        this.fence = lease.fence;
-        await new Promise<void>((resolve) => this.fleet.clock.nextTurn(resolve));
-        this.inside -= 1;
-      });
-    }
-  }
-
-  get counts(): number[] {
-    return [...this.servedBy.values()];
-  }
-}
+import { Turns } from '../../support/turns.js';
 
 describe('The callers of one process', () => {
   it('exclude each other, and every one is served in turn, with a tenth of a command each', async () => {

@@ -1,19 +1,20 @@
 /** A Redlock whose nodes are down, frozen, empty or misled, on simulated masters: who is granted what, what is taken back, and what is told. */
-import { describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireOutcome, AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
 import type { RedlockStore } from '../../../lib/stores/redlock/redlock-store.js';
-import { RedlockRequests } from '../../support/redlock-requests.js';
-import { simulatedRedlock, SimulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
+import { bringBack, vote } from '../../../lib/stores/wire/lua.generated.js';
+import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
+import type { SimServer } from '../../simulation/sim-server.js';
+import { acquireRequest } from '../../support/acquire-request.js';
+import { answersWith, holdsUp, RedlockRequests, refuses } from '../../support/redlock-requests.js';
+import { type RedlockMember, simulatedRedlock, SimulatedRedlock } from '../../support/simulated-redlock.js';
 
 const redlock = simulatedRedlock();
 const requests = new RedlockRequests(redlock);
 
-let made = 0;
-const ask = (store: RedlockStore, how: Partial<AcquireRequest> = {}): Promise<AcquireOutcome> => {
-  const usual = { key: 'k', id: `p.${++made}`, mode: 'write', leaseMs: 3_000, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
-  return redlock.runUntil(store.acquire({ ...usual, notAfter: redlock.clock.now() + 2_000, ...how }));
-};
+const request = (how: Partial<AcquireRequest> = {}): AcquireRequest => acquireRequest({ key: 'k', leaseMs: 3_000, queue: false, notAfter: redlock.clock.now() + 2_000, ...how });
+const ask = (store: RedlockStore, how?: Partial<AcquireRequest>): Promise<AcquireOutcome> => redlock.runUntil(store.acquire(request(how)));
 const failure = (call: Promise<unknown>): Promise<LockStoreError> => call.then(() => undefined as never, (error: LockStoreError) => error);
 const messages = ({ told }: RedlockMember): string => told.map(({ message }) => message).join('\n');
 
@@ -50,7 +51,7 @@ describe('A Redlock that boots', () => {
     const error = await failure(redlock.runUntil(store.open()));
     expect(error.message).toMatch(/^Locks: only 1 of 3 Redlock nodes can be used, and a quorum is 2 \(redis1:6379: .+; redis3:6379: .+\)\.$/);
     expect(error.nodes.map(({ node }) => node)).toEqual(['redis1:6379', 'redis3:6379']);
-    await expect(store.acquire({ key: 'k', id: 'x', mode: 'write', leaseMs: 1_000, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: Infinity })).rejects.toMatchObject({ retryable: false });
+    await expect(store.acquire(request({ notAfter: Infinity }))).rejects.toMatchObject({ retryable: false });
   });
 
   it('does not begin when two of its nodes are one server', async () => {
@@ -234,15 +235,14 @@ describe('A lease', () => {
     for (let n = 0; n < 200; n++) {
       const [mine, theirs] = [`p.${n}`, `q.${n}`];
       await ask(member.store, { id: mine });
-      const request = { key: 'k', id: theirs, mode: 'write', leaseMs: 3_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
-      const asked = other.store.acquire({ ...request, notAfter: redlock.clock.now() + 2_000 });
+      const asked = other.store.acquire(request({ id: theirs, queue: true }));
       await requests.release(member, mine);
       const outcome = await redlock.runUntil(asked);
       if (outcome.kind === 'busy') {
         if (wakes.length > 0) overtaken++;
         await redlock.pass(20);
         expect(wakes.splice(0)).toContainEqual({ kind: 'ask', key: 'k', id: theirs });
-        expect((await ask(other.store, request)).kind).toBe('granted');
+        expect((await ask(other.store, { id: theirs, queue: true })).kind).toBe('granted');
       }
       await requests.release(other, theirs);
       await redlock.pass(20);
@@ -335,5 +335,168 @@ describe('A store that is closed', () => {
     await redlock.pass(3_000);
     expect(redlock.pendingTimers).toBe(0);
     expect(redlock.servers.flatMap((server) => [...server.sockets])).toEqual([]);
+  });
+});
+
+describe('What five simulated nodes make of a request together', () => {
+  const redlock = simulatedRedlock(5);
+  const requests = new RedlockRequests(redlock);
+  let member: RedlockMember;
+  beforeEach(async () => void (member = await redlock.opened('p')));
+
+  const answer: Record<string, (server: SimServer) => void> = {
+    grants: () => undefined,
+    busy: (server) => answersWith(server, vote, [0, server.nowMs(), 3_000]),
+    'not its turn': (server) => answersWith(server, vote, [0, server.nowMs(), -1]),
+    upgrade: (server) => answersWith(server, vote, [2, server.nowMs()]),
+    closed: (server) => answersWith(server, vote, [4, server.nowMs()]),
+    full: (server) => answersWith(server, vote, [5, server.nowMs()]),
+    fails: (server) => refuses(server, vote, 'OOM command not allowed'),
+  };
+  const ask = (answers: string): Promise<AcquireOutcome> => {
+    answers.split(', ').forEach((how, at) => answer[how]!(redlock.servers[at]!));
+    return requests.ask(member, 'p.1');
+  };
+
+  describe('The answers of the nodes', () => {
+    it.each([
+      ['grants, grants, grants, fails, closed', 'granted'],
+      ['grants, grants, busy, busy, fails', 'busy'],
+      ['grants, grants, busy, fails, fails', 'busy'],
+      ['grants, busy, busy, busy, busy', 'busy'],
+      ['upgrade, upgrade, upgrade, fails, fails', 'upgrade'],
+      ['full, full, full, grants, grants', 'full'],
+    ])('%s: %s', async (answers, kind) => {
+      expect((await ask(answers)).kind).toBe(kind);
+      if (kind === 'granted') await requests.release(member, 'p.1');
+      await redlock.pass(50);
+      expect(requests.standing()).toEqual([]);
+    });
+
+    it.each(['grants, grants, closed, closed, fails', 'grants, grants, fails, fails, fails'])('%s: nobody knows whether the lock is taken', async (answers) => {
+      const error = await requests.failure(ask(answers));
+      expect(error).toMatchObject({ retryable: true, key: 'k', message: expect.stringMatching(/^Lock 'k': no quorum of 5 nodes for a grant \(redis1:6379: /) });
+      expect(error.nodes).toHaveLength(5);
+      await redlock.pass(50);
+      expect(requests.standing()).toEqual([]);
+    });
+
+    it.each([0, 1])('that were for another script are no votes, though a vote may be a number as well: %i', async (code) => {
+      for (const server of redlock.servers) answersWith(server, vote, code);
+      expect((await requests.failure(requests.ask(member, 'p.1'))).message).toMatch(/gave an answer that no script of this library gives/);
+    });
+  });
+
+  describe('A request whose fence has to be written back to a quorum', () => {
+    let arrives: (() => void)[];
+    let asked: Promise<AcquireOutcome>;
+    const keys = new RedisKeys('lock');
+    beforeEach(async () => {
+      const [one] = redlock.servers as [SimServer];
+      const record = keys.fence(keys.groupOf('k'));
+      one.put(record, `2000000000000000 ${one.text(record)!.split(' ')[1]!}`);
+      arrives = redlock.servers.map((server) => holdsUp(server, bringBack));
+      // The first three are heard of before the others.
+      for (const { faults } of member.ways.slice(3)) faults.shortestMs = faults.longestMs = 10;
+      asked = member.store.acquire(requests.request('p.1'));
+      await redlock.pass(20);
+    });
+
+    it('is not granted while fewer have the fence', async () => {
+      expect((await requests.failure(asked)).message).toMatch(/no quorum of 5 nodes for its agreement on a fence/);
+      for (const arrive of arrives) arrive();
+      await redlock.pass(500);
+      expect(requests.standing()).toEqual([]);
+    });
+
+    it('is granted no more when it was released meanwhile', async () => {
+      await requests.release(member, 'p.1');
+      expect(await redlock.runUntil(asked.then(({ kind }) => kind, () => 'failed'))).not.toBe('granted');
+      await redlock.pass(20);
+      // What is held up comes behind the release, and is taken back once more.
+      for (const arrive of arrives) arrive();
+      expect(requests.standing()).not.toEqual([]);
+      await redlock.pass(500);
+      expect(requests.standing()).toEqual([]);
+    });
+  });
+});
+
+/** The second of them has no word, whatever the two are asked or say. */
+describe('A server that has two names', () => {
+  let one: SimServer;
+  let two: SimServer;
+  /** Its third node leads to the first server. */
+  let mine: RedlockMember;
+  let theirs: RedlockMember;
+  let wakes: Wake[];
+  beforeEach(async () => {
+    [one, two] = redlock.servers as [SimServer, SimServer];
+    [mine, theirs] = [await redlock.opened('p'), await redlock.opened('q')];
+    wakes = [];
+    mine.store.onWake((wake) => wakes.push(wake));
+    const own = mine.ways[2]!;
+    mine.ways[2] = redlock.wayTo(one);
+    own.cut();
+    while (!isTwin()) await redlock.pass(1);
+    // Its subscription is there as well.
+    await redlock.pass(20);
+  });
+
+  const isTwin = (): boolean => mine.told.some(({ kind }) => kind === 'twin redis3:6379');
+  /** The other process reaches the first server alone. */
+  const isCutOff = (): void => {
+    for (const way of theirs.ways.slice(1)) way.silence('keeps');
+  };
+
+  it('does not call a lock lost by both of them', async () => {
+    await requests.granted(mine, 'p.1');
+    isCutOff();
+    await requests.failure(theirs.store.forceRelease('k'));
+    expect(requests.standing()).toEqual(['redis2']);
+    expect(wakes).toEqual([]);
+  });
+
+  it('does not call a waiter by both of them', async () => {
+    await requests.granted(theirs, 'q.1', { leaseMs: 30_000 });
+    await requests.ask(mine, 'p.1', { queue: true });
+    isCutOff();
+    void theirs.store.release({ key: 'k', id: 'q.1' }).catch(() => undefined);
+    await redlock.pass(100);
+    expect(requests.standing()).toEqual(['redis1', 'redis2', 'redis3']);
+    expect(wakes).toEqual([]);
+  });
+
+  it('tells a holder once that somebody waits', async () => {
+    await requests.granted(mine, 'p.1');
+    isCutOff();
+    void theirs.store.acquire(requests.request('q.1', { queue: true })).catch(() => undefined);
+    await redlock.pass(100);
+    expect(wakes).toEqual([{ kind: 'contended', key: 'k', id: 'p.1' }]);
+  });
+
+  it('is asked once for what it knows of a lock, and is no quorum', async () => {
+    two.stop();
+    await redlock.pass(5);
+    for (const call of [() => mine.store.inspect('k'), () => mine.store.tryOut(), () => mine.store.forceRelease('k')]) {
+      expect((await requests.failure(call())).nodes).toContainEqual({ node: 'redis3:6379', reason: 'the same server as redis1:6379' });
+    }
+  });
+
+  it('has its other name when the first one leads nowhere', async () => {
+    const [first] = mine.ways;
+    first!.silence('loses');
+    first!.cut();
+    await redlock.pass(3_000);
+    await requests.granted(mine, 'p.1');
+    expect(requests.standing()).toEqual(['redis1', 'redis2']);
+  });
+
+  it('is not named any more when its other name leads nowhere', async () => {
+    redlock.servers[2]!.stop();
+    mine.ways[2] = redlock.wayTo(redlock.servers[2]!);
+    one.stop();
+    await redlock.pass(20);
+    expect((await requests.failure(mine.store.inspect('k'))).nodes).toContainEqual({ node: 'redis3:6379', reason: 'not connected' });
   });
 });

@@ -1,30 +1,20 @@
-/** A network that gives up connections over which nothing passes for a while, as load balancers and address translators do, often after 30 s. */
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { LockService } from '../../../lib/lock.service.js';
-import { RedisStore } from '../../../lib/stores/redis/redis-store.js';
+/** Networks that give up connections over which nothing passes for a while, as load balancers do, often after 30 s, and servers that are far away. */
+import { describe, expect, it } from '@jest/globals';
+import type { LockService } from '../../../lib/lock.service.js';
+import type { ClientPackage } from '../../../lib/stores/wire/redis-target.js';
 import { eventually } from '../../support/eventually.js';
-import { startFlakyProxy, type FlakyProxy, type IdleEnd } from '../../support/flaky-proxy.js';
+import { startFlakyProxy, type IdleEnd } from '../../support/flaky-proxy.js';
 import { startRedis } from '../../support/redis-server.js';
-import { forAll } from '../../support/started.js';
-import { USUAL_OPTIONS } from '../../support/store-options.js';
+import { closeStores, openLocks } from '../../support/redis-store.js';
+import { forAll, forEachTest } from '../../support/started.js';
 import { connectBy } from '../../support/test-client.js';
 
 const IDLE_MS = 250;
 /** A third of it, after which it is renewed, is longer than connections last. */
 const LEASE_MS = 3_000;
-const COMMAND_TIMEOUT_MS = 1_000;
 
-let proxy: FlakyProxy;
-let opened: LockService[];
 const server = forAll(startRedis);
-beforeEach(async () => {
-  proxy = await startFlakyProxy(server.port);
-  opened = [];
-});
-afterEach(async () => {
-  await Promise.all(opened.map((locks) => locks.close()));
-  await proxy.stop();
-});
+const proxy = forEachTest(() => startFlakyProxy(server.port), closeStores);
 
 describe.each([
   ['ioredis', 'closed'],
@@ -32,13 +22,7 @@ describe.each([
   ['redis', 'closed'],
   ['redis', 'forgotten'],
 ] as const)('With %s, behind a network by which idle connections are %s,', (client, end: IdleEnd) => {
-  async function open(url: string, process: string): Promise<LockService> {
-    const store = new RedisStore({ ...USUAL_OPTIONS, recoveryMs: 0, commandTimeoutMs: COMMAND_TIMEOUT_MS, connection: connectBy(url, client), process });
-    const locks = new LockService({ store, process });
-    opened.push(locks);
-    await locks.open();
-    return locks;
-  }
+  const open = (url: string, process: string): Promise<LockService> => openLocks(url, process, { commandTimeoutMs: 1_000, connection: connectBy(url, client) });
 
   it('a process that did nothing for longer is granted a lock, and is woken for one', async () => {
     proxy.dropIdleAfter(IDLE_MS, end);
@@ -64,5 +48,16 @@ describe.each([
       await eventually(async () => expect(await lease.verify()).toBe(true));
     });
     expect(proxy.droppedAsIdle).toBeGreaterThan(3);
+  });
+});
+
+/** A command fits into commandTimeoutMs, and the several exchanges of a new connection do not. */
+describe.each<ClientPackage>(['ioredis', 'redis'])('With %s and a server that is far away', (client) => {
+  it('C3: a process connects again when its connections were reset', async () => {
+    const locks = await openLocks(proxy.url, 'p', { recoveryMs: 1_000, commandTimeoutMs: 400, connection: connectBy(proxy.url, client) });
+    proxy.delay(120);
+    proxy.resetConnections();
+    await locks.withLock('k', (lease) => lease.assertHeld());
+    await eventually(async () => expect(await server.command('PUBSUB', 'CHANNELS', '{lock}:c:p')).toEqual(['{lock}:c:p']));
   });
 });
