@@ -15,7 +15,7 @@ const root = resolve(__dirname, '..');
 const SERVERS = ['test/support/server-process.ts', 'test/support/redis-binary.ts'].map((path) => resolve(root, path));
 const LONG = /^test\/(model|simulation|explorer|faults|sample)\/|^test\/testing\/passing-time|^test\/contract\/.*-simulated/;
 const FRAMEWORK = /from '(@nestjs\/(?!common'|core'|testing')[^']+|@opentelemetry\/[^']+|supertest|bullmq|ws)'/;
-const IN_REAL_TIME = /^test\/(stores|model|contract)\/|^test\/lua\/(costs|heartbeat|listening)|^test\/nest\/(costs-of-a-call|bullmq-attempts|kept-alive|wrong-topology)/;
+const IN_REAL_TIME = /^test\/(stores|model|contract)\/|^test\/lua\/(costs|listening)|^test\/nest\/(costs-of-a-call|bullmq-attempts|kept-alive|wrong-topology)/;
 const MANY_COMMANDS = /^test\/(cli\/holdfast|simulation\/redis-and-interpreter)/;
 
 /** Whether this file or one that it imports is such a one. */

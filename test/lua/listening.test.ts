@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { releaseCall } from '../../lib/stores/wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
-import { LuaServer, type AcquireArguments, type LuaLock } from '../support/lua-server.js';
+import { type AcquireArguments, heartbeats, type LuaLock, LuaServer } from '../support/lua-server.js';
 import { forAll } from '../support/started.js';
 
 const listeners: Redis[] = [];
@@ -146,5 +146,55 @@ describe.each([true, false])('A waiter that was not heard of for 1.2 s, where pr
     expect(((await lock.heartbeat('live.2')) as number[])[1]).toBe(2);
     await lock.release('live.1');
     expect(await lock.holders()).toEqual(['still.1']);
+  });
+});
+
+/** Makes a waiter one that was last heard of too long ago. */
+async function fallSilent(lock: LuaLock, id: string): Promise<void> {
+  const record = (await lua.client.hget(lock.queueKey, `@${id}`)) as string;
+  await lua.client.hset(lock.queueKey, `@${id}`, `${(await lua.now()) - 1}${record.slice(13)}`);
+}
+
+const gone = [expect.any(Number), 0, 0, 0, 0, 0, 0];
+
+describe('heartbeat.lua', () => {
+  it('returns 0 to who has no place, or lost it by its silence', async () => {
+    const lock = lua.lock('h3');
+    expect(await lock.heartbeat('p.1')).toEqual(gone);
+    await lock.acquire('p.0');
+    expect(await lock.heartbeat('p.1')).toEqual(gone);
+    await lock.acquire('p.1');
+    await fallSilent(lock, 'p.1');
+    expect(await lock.heartbeat('p.1')).toEqual(gone);
+    expect(await lua.client.exists(lock.queueKey)).toBe(0);
+  });
+
+  it('keeps places on a server whose memory is full, and lets in who is next', async () => {
+    const lock = lua.lock('h7');
+    await lock.acquire('p.0');
+    await lock.acquire('p.1');
+    await lock.acquire('p.2');
+    const released = releaseCall(lock, { id: 'p.0', mayBeOver: true, floor: 0, abandoned: false, recoveryMs: 0, known: UNKNOWN_MEMORY });
+    const [waits, code, letIn] = await lua.whenFull(heartbeats(lock, ['p.2']), released, heartbeats(lock, ['p.1']));
+    expect([waits, code, (letIn as number[])[1]]).toEqual([[expect.any(Number), 2, -1, '-', 0, 0, 0], 1, 1]);
+  });
+
+  it('gives up the place of a waiter whose lease ends later than one can: the clock was set back', async () => {
+    const lock = lua.lock('h8');
+    await lock.acquire('p.0');
+    await lock.acquire('p.1');
+    const record = (await lua.client.hget(lock.queueKey, '@p.1')) as string;
+    await lua.client.hset(lock.queueKey, '@p.1', `${Number(record.slice(0, 13)) + 3_600_000}${record.slice(13)}`);
+    expect(await lock.heartbeat('p.1')).toEqual(gone);
+    expect(((await lock.acquire('p.1')) as number[])[0]).toBe(2);
+  });
+
+  it('answers a batch in its order, also for several waiters of one lock', async () => {
+    const lock = lua.lock('h6');
+    await lock.acquire('p.0');
+    await lock.acquire('p.1');
+    await lock.acquire('p.2');
+    const reply = (await lua.run(heartbeats(lock, ['p.2', 'p.9', 'p.0']))) as number[];
+    expect([reply.length, reply[1], reply[7], reply[13]]).toEqual([19, 2, 0, 1]);
   });
 });

@@ -1,10 +1,14 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { Inject, Injectable, Logger, Module } from '@nestjs/common';
+import { Controller, Get, type INestApplication, Inject, Injectable, Logger, Module, type ModuleMetadata, UseInterceptors } from '@nestjs/common';
 import { ConfigModule, ConfigService, registerAs } from '@nestjs/config';
 import { REQUEST } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
-import { InjectLocks, Locked, LockClosedError, LockModule, LockService, LockUsageError, type LockModuleOptions } from '../../lib/index.js';
+import { lastValueFrom, type Observable, of } from 'rxjs';
+import request from 'supertest';
+import { LockBoardModule } from '../../lib/board/index.js';
+import { InjectLocks, LockClosedError, Locked, LockInterceptor, LockModule, type LockModuleOptions, LockService, LockUsageError } from '../../lib/index.js';
 import { INSTANCE_NAME, interceptorToken, locksToken } from '../../lib/nest/lock-names.js';
+import { LockTelemetryModule } from '../../lib/telemetry/index.js';
 import { Gate, startAlone, startApp, until } from './application.js';
 
 @Injectable()
@@ -343,5 +347,48 @@ describe('shutdown', () => {
     await expect(built.get(Shop).open()).rejects.toThrow(TypeError);
     await built.close();
     expect(error.mock.calls).toEqual([]);
+  });
+});
+
+// A test that puts an object of its own in the place of LockService: work runs, and what needs a real one says so.
+
+@Injectable()
+class Prices {
+  @Locked('prices', { returns: 'observable' })
+  all(): Observable<number> {
+    return of(1, 2);
+  }
+}
+
+@Controller('cart')
+class Cart {
+  @Get()
+  @UseInterceptors(LockInterceptor.of('cart'))
+  show(): string {
+    return 'shown';
+  }
+}
+
+/** An application whose LockService runs the work of every call, and knows no lease. */
+async function withDouble(metadata: ModuleMetadata): Promise<INestApplication> {
+  const double = { withLock: async (_key: string, _options: object, fn: () => unknown) => fn() };
+  const built = Test.createTestingModule({ ...metadata, imports: [LockModule.forRoot({ embedded: true }), ...(metadata.imports ?? [])] });
+  const app = (await built.overrideProvider(LockService).useValue(double).compile()).createNestApplication({ logger: false });
+  return app.init();
+}
+
+describe('A double of LockService', () => {
+  it('that gives its work no lease serves locked Observables and routes', async () => {
+    const app = await withDouble({ providers: [Prices], controllers: [Cart] });
+    expect(await lastValueFrom(app.get(Prices).all())).toBe(2);
+    await request(app.getHttpServer()).get('/cart').expect(200, 'shown');
+    await app.close();
+  });
+
+  it.each([
+    ['LockBoardModule', LockBoardModule.forRoot({ guards: [], path: 'locks' })],
+    ['LockTelemetryModule', LockTelemetryModule.forRoot()],
+  ])('is refused in words by %s, which needs the events', async (name, module) => {
+    await expect(withDouble({ imports: [module] })).rejects.toThrow(`${name} needs a LockService, but an object without 'events' stands in its place. Use TestLocks`);
   });
 });
