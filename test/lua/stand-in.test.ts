@@ -37,9 +37,13 @@ async function release(lock: LuaLock, id: string): Promise<unknown> {
   return lua.run(releaseCall(lock, { id, mayBeOver: true, floor: 0, abandoned: false, ...RECOVERS }));
 }
 
+/** What a heartbeat is answered: the code, and for a waiter when it asks again, and who holds the lock. */
+async function beat(lock: LuaLock, id: string): Promise<unknown[]> {
+  return ((await lua.run(heartbeatCall(lock, { id, floor: 0, ...RECOVERS }))) as unknown[]).slice(1, 4);
+}
+
 async function waits(lock: LuaLock, id: string): Promise<unknown> {
-  const call = heartbeatCall(lock, { id, floor: 0, ...RECOVERS });
-  return ((await lua.run(call)) as number[])[1];
+  return (await beat(lock, id))[0];
 }
 
 describe('Whoever was told that a lock is held, and asks again when the server has forgotten it,', () => {
@@ -100,6 +104,42 @@ describe('Whoever was told that a lock is held, and asks again when the server h
     await bringBack(back, 'h.1');
     await release(back, 'h.1');
     await back.takes('w.1', { ...RECOVERS, told: before });
+  });
+
+  it.each([
+    ['w', 'before the recovery is over'],
+    ['r', 'before the recovery is over'],
+    ['w', 'after it'],
+  ] as const)('and whose place a replica kept that lagged behind, is not served from that place before it has said what it was told (the replica knows a holder before in mode %s, and it asks %s)', async (mode, when) => {
+    const lock = lua.lock(`si ${mode} ${when}`);
+    await lock.memory();
+    await lock.takes('a.1', { ...RECOVERS, mode });
+    await lock.acquire('h.1', RECOVERS);
+    await lock.acquire('w.1', RECOVERS);
+    const [record, places] = await Promise.all([lua.client.dumpBuffer(lock.lockKey), lua.client.dumpBuffer(lock.queueKey)]);
+    await release(lock, 'a.1');
+    await lock.renew('h.1', 20_000);
+    const told = ((await lock.acquire('w.1', RECOVERS)) as string[])[3]!;
+    expect(told).toMatch(/,w,\d+,h\.1$/);
+    await lua.client.restore(lock.lockKey, 0, record, 'REPLACE');
+    await lua.client.restore(lock.queueKey, 0, places, 'REPLACE');
+    // The process of the holder is cut off, so that nobody listens there.
+    await lua.client.hset(lock.queueKey, '@h.1', (await lua.client.hget(lock.queueKey, '@h.1'))!.replace(/ w3 /, ' w1 '));
+    const fence = (await lua.client.get(lock.fenceKey))!;
+    await lua.client.set(lock.fenceKey, fence.replace(/ .{8}/, ' 00000000'));
+    const newMemory = await lock.memory(RECOVERS.recoveryMs);
+    const asks = async (): Promise<void> => {
+      expect(await beat(lock, 'w.1')).toEqual([2, 0, '-']);
+      await lock.acquire('w.1', { ...RECOVERS, told: `0,${told}`, known: newMemory });
+    };
+    if (when !== 'after it') await asks();
+    await lua.past((await lua.now()) + RECOVERS.recoveryMs);
+    await release(lock, 'a.1');
+    if (when === 'after it') await asks();
+    expect(await lock.holders()).toEqual([]); // but kept for h.1
+    expect((await beat(lock, 'w.1'))[0]).toBe(2);
+    expect(await bringBack(lock, 'h.1')).toBe(1);
+    expect(await lock.holders()).toEqual(['h.1']);
   });
 
   it('waits for all readers of whom it was told, and for no permit that was free', async () => {

@@ -213,10 +213,11 @@ class ToldHolds {
 
   constructor(private readonly format: WireFormat) {}
 
-  /** Notes what an answer says that came at the local instant `at`. */
+  /** Notes what an answer says that came at the local instant `at`. One that says nothing may be that of a server that forgot. */
   note(key: string, holds: string, at: number): void {
+    if (holds === '-') return;
     this.byKey.delete(key);
-    if (holds !== '-') this.byKey.set(key, { holds, at });
+    this.byKey.set(key, { holds, at });
     for (const [old, told] of this.byKey) {
       if (at - told.at <= this.format.longestMs) break;
       this.byKey.delete(old);

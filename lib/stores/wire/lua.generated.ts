@@ -475,6 +475,10 @@ local function readWaiter(id, record)
     id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), fences = tonumber(fences), owner = owner, label = label,
   }
 end
+local function isFromBefore(lock, record)
+  local since = tonumber(string.sub(lock.memory, 18))
+  return since <= now and tonumber(string.sub(record, 1, 13)) < since + WAITER_LEASE_MS
+end
 local function liveFrom(lock, id)
   while id do
     local found = redis.call('HMGET', lock.queueKey, '@' .. id, '>' .. id)
@@ -556,13 +560,14 @@ local function enterBesideOwner(lock, id, record)
   local refusal, fence = besideOwner(lock, who)
   return refusal == 0 and letIn(lock, who, fence) or nil
 end
-local function keepPlace(lock, id)
+local function keepPlace(lock, id, isHeartbeat)
   local _, record = openQueue(lock, id)
   if not record then return false end
   if not isAlive(record) then
     takeOut(lock, id)
     return false
   end
+  if isHeartbeat and isFromBefore(lock, record) then return true, nil, true end
   local holder = enterBesideOwner(lock, id, record)
   if holder then return false, holder end
   keepQueue(lock)
@@ -576,7 +581,7 @@ local function admit(lock, mode, anybody)
   local id, record, after = firstWaiter(lock, mode)
   local passed = 0
   while id and passed < MAX_PASSED_OVER and #lock.holders < most do
-    if anybody or hearsOfItsTurn(lock, id, record) then
+    if not isFromBefore(lock, record) and (anybody or hearsOfItsTurn(lock, id, record)) then
       if lock.mode ~= 'p' then lock.mode = mode end
       letIn(lock, readWaiter(id, record))
     else
@@ -606,6 +611,7 @@ local function settle(lock)
   local places = lock.mode == 'p' and lock.permits or 1
   if #lock.holders < places then admitNext(lock) end
   if #lock.holders < places and lock.queued then admitNext(lock, true) end
+  if #lock.holders == 0 and lock.queued then addNobody(lock, RECOVERY, tonumber(string.sub(lock.memory, 18)) + WAITER_LEASE_MS) end
 end
 local function askAgainIn(lock, id)
   local head = openQueue(lock).head
@@ -666,9 +672,14 @@ local function dropStandIns(lock, id)
   lock.holders = kept
   return dropped
 end
+local function wasHeardOf(lock, id)
+  return redis.call('HGET', heardKey(lock), id) == lock.memory
+end
 local function isOverBy(lock, mode)
+  local sinceUs = tonumber(string.sub(lock.memory, 18)) * 1000
   for _, holder in ipairs(lock.holders) do
-    if not isStandIn(holder) and (mode ~= lock.mode or mode == 'w' and whole(holder).owner == '-') then return true end
+    local mayHaveEnded = whole(holder).fence < sinceUs and (mode == 'p') == (lock.mode == 'p') and not wasHeardOf(lock, holder.id)
+    if not mayHaveEnded and not isStandIn(holder) and (mode ~= lock.mode or mode == 'w' and holder.owner == '-') then return true end
   end
   return false
 end
@@ -677,9 +688,10 @@ local function standIn(lock, request)
   if not since or since == string.sub(lock.memory, 18) or isOverBy(lock, mode) then return false end
   for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
     local id, ending = string.gsub(told, '^~', ''), now + tonumber(left) - tonumber(agoMs)
-    local isFull = lock.mode == 'p' and #lock.holders > 0 and #lock.holders >= lock.permits
-    if ending > now and not isFull and not holderOf(lock, id) and not holderOf(lock, '~' .. id) and redis.call('HGET', heardKey(lock), id) ~= lock.memory then
-      if #lock.holders == 0 then lock.mode, lock.permits = mode, tonumber(permits) or 0 end
+    local isFull = lock.mode == 'p' and lock.recoversForMs <= 0 and #lock.holders > 0 and #lock.holders >= lock.permits
+    if ending > now and not isFull and not holderOf(lock, id) and not holderOf(lock, '~' .. id) and not wasHeardOf(lock, id) then
+      if #lock.holders == 0 then lock.permits = tonumber(permits) or 0 end
+      if #lock.holders == 0 or mode == 'w' then lock.mode = mode end
       addNobody(lock, '~' .. id, ending)
     end
   end
@@ -691,7 +703,7 @@ end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: 'a6e3cdb29f6ab5bc70242fdadc8b9f4e1617587f',
+  sha1: '60d1973cc334688edd0e06b0bdc1ecd85808bf95',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -1060,7 +1072,7 @@ export function readAgree(reply: ReplyItems, at = 0, code = Number(reply[at])): 
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '7310878ea603fdcb761d1a4d4a8c61f9fbb8a914',
+  sha1: 'e337746991d83796dda9dd602d3a87ed07adaf31',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1236,7 +1248,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: '232fd883ed3c056f9e6a0a184c123a88dd770a4d',
+  sha1: '094e8ebbe4292ea6cfb8ba15d38c98ab5101e2bb',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1324,7 +1336,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: 'bf703043c8f8b481f6590f5af3c56518a64f9340',
+  sha1: '473a11dd28435c9b1196bc1f0b59c0659c10b1a5',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1406,7 +1418,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: '89af25f4d089c0727f926207ee47c609fa3423a1',
+  sha1: '993f33e9649aaf6b9d96627e4cbb4c814601dc87',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -1420,8 +1432,9 @@ local function requestOf(n)
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[4 * n - 3], floor = tonumber(args[4 * n - 2]), recoveryMs = tonumber(args[4 * n - 1]), known = args[4 * n] }
 end
 local function grantOrPlace(lock, holder, id)
-  local waits = false
-  if not holder then waits, holder = keepPlace(lock, id) end
+  local waits, isFromBefore = false, false
+  if not holder then waits, holder, isFromBefore = keepPlace(lock, id, true) end
+  if isFromBefore then return { 2, 0, '-', 0, 0, 0 } end
   if holder then return { 1, whole(holder).fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0 } end
   return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, waits and lock.holds or 0, 0, 0, 0 }
 end
@@ -1507,7 +1520,7 @@ export type HeartbeatReply =
   | { readonly kind: 'gone' }
   /** contended when others wait. */
   | { readonly kind: 'granted'; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean }
-  /** leftMs is the time until the present hold ends, or -1 when others come first; holds says who holds it, and for how long (stand-in.lua). */
+  /** leftMs is the time until the present hold ends, or -1 when others come first, or 0 for a place from before the server forgot; holds says who holds it, and for how long (stand-in.lua). */
   | { readonly kind: 'waiting'; readonly leftMs: number; readonly holds: string }
   /** What the server said to this waiter's keys. */
   | { readonly kind: 'refused'; readonly words: string };
@@ -1698,7 +1711,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '6dc7e96162b7ec4a2817e86c747a239eab554e13',
+  sha1: '63711d5c4d0ffd4ac58c7df148fd1090882c0d7c',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil

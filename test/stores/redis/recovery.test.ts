@@ -409,6 +409,40 @@ describe('A lock whose holder cannot reach the server that forgot it', () => {
     expect((await waited).fence).toBeGreaterThan(lease.fence);
   }, 60_000);
 
+  it('is granted to nobody whose place a promoted replica kept that had not heard of the grant', async () => {
+    const [before, holder, waiter, stranger] = [await open('before'), await open('holder', proxy.url), await open('waiter'), await open('new')];
+    const { lockKey, queueKey, fenceKey } = keys.spotOf('k');
+    const client = server.client();
+    const first = await before.acquire('k');
+    const next = holder.acquire('k');
+    await eventually(async () => expect((await before.inspect('k')).waiters).toHaveLength(1));
+    const waited = waiter.acquire('k');
+    let granted = 0;
+    void waited.then(() => (granted += 1));
+    await eventually(async () => expect((await before.inspect('k')).waiters).toHaveLength(2));
+    const [record, places] = [await client.dumpBuffer(lockKey), await client.dumpBuffer(queueKey)];
+    const placeOf = async (): Promise<string> => Object.entries(await client.hgetall(queueKey)).find(([field]) => field.startsWith('@waiter'))?.[1] ?? '';
+    await first.release();
+    const lease = await next;
+    const heardOf = async (): Promise<void> => {
+      const place = await placeOf();
+      await eventually(async () => expect(await placeOf()).not.toBe(place));
+    };
+    await heardOf();
+    await proxy.cut();
+    await client.restore(lockKey, 0, record, 'REPLACE');
+    await client.restore(queueKey, 0, places, 'REPLACE');
+    await client.set(fenceKey, (await client.get(fenceKey))!.replace(/ .{8}/, ' 00000000'));
+    await eventually(async () => void (await stranger.acquire(LIKE_K, { waitMs: 0 })), 10_000);
+    await eventually(async () => expect((await stranger.inspect('k')).holders).toEqual([]), 10_000);
+    await heardOf();
+    expect(granted).toBe(0);
+    await proxy.heal();
+    await eventually(async () => expect((await waiter.inspect('k')).holders).toMatchObject([{ fence: lease.fence }]), 20_000);
+    expect([granted, await lease.release()]).toEqual([0, 'released']);
+    expect((await waited).fence).toBeGreaterThan(lease.fence);
+  }, 60_000);
+
   it('is granted to nobody who was refused it before and asks again only when the recovery is over', async () => {
     const [holder, refused] = [await open('holder', proxy.url), await open('refused')];
     const lease = await holder.acquire('k');

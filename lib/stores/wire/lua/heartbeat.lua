@@ -11,7 +11,7 @@
 --- RETURNS all head: now  the server's time in ms
 --- RETURNS each 0 gone: none  filled up with zeros, as the next two are
 --- RETURNS each 1 granted: fence, fences, mode mode, end, contended flag  contended when others wait
---- RETURNS each 2 waiting: leftMs, holds text  until the present hold ends, or -1 when others come first; holds says who holds it, and for how long (stand-in.lua)
+--- RETURNS each 2 waiting: leftMs, holds text  until the present hold ends, or -1 when others come first, or 0 for a place from before the server forgot; holds says who holds it, and for how long (stand-in.lua)
 --- RETURNS each 3 refused: words text  what the server said to this waiter's keys
 --- @bind
 
@@ -25,8 +25,9 @@
 --- @request
 
 local function grantOrPlace(lock, holder, id)
-  local waits = false
-  if not holder then waits, holder = keepPlace(lock, id) end
+  local waits, isFromBefore = false, false
+  if not holder then waits, holder, isFromBefore = keepPlace(lock, id, true) end
+  if isFromBefore then return { 2, 0, '-', 0, 0, 0 } end
   if holder then return { 1, whole(holder).fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0 } end
   return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, waits and lock.holds or 0, 0, 0, 0 }
 end

@@ -68,6 +68,14 @@ local function readWaiter(id, record)
   }
 end
 
+-- Whether a waiter was last heard of by an earlier memory, as after a failover to a replica that has its place. It may know of a holder that
+-- this memory has forgotten: so it keeps its place, and is not served from it before it has said with a request what it was told (stand-in.lua).
+local function isFromBefore(lock, record)
+  local since = tonumber(string.sub(lock.memory, 18))
+  -- Of a server whose clock was set back behind that, nothing can be said.
+  return since <= now and tonumber(string.sub(record, 1, 13)) < since + WAITER_LEASE_MS
+end
+
 -- The first live waiter of a list from this id on: id, record and the id after it. Those before it, who died, are dropped.
 local function liveFrom(lock, id)
   while id do
@@ -170,14 +178,15 @@ local function enterBesideOwner(lock, id, record)
 end
 
 -- Prolongs the waiter lease of a live waiter, which has its turn again if it was passed over. False when it has no place, or lost
--- it by its silence; and the holder, when it was let in beside its owner.
-local function keepPlace(lock, id)
+-- it by its silence; and the holder, when it was let in beside its owner. Of a place from before a heartbeat only says so.
+local function keepPlace(lock, id, isHeartbeat)
   local _, record = openQueue(lock, id)
   if not record then return false end
   if not isAlive(record) then
     takeOut(lock, id)
     return false
   end
+  if isHeartbeat and isFromBefore(lock, record) then return true, nil, true end
   local holder = enterBesideOwner(lock, id, record)
   if holder then return false, holder end
   keepQueue(lock)
@@ -193,7 +202,7 @@ local function admit(lock, mode, anybody)
   local id, record, after = firstWaiter(lock, mode)
   local passed = 0
   while id and passed < MAX_PASSED_OVER and #lock.holders < most do
-    if anybody or hearsOfItsTurn(lock, id, record) then
+    if not isFromBefore(lock, record) and (anybody or hearsOfItsTurn(lock, id, record)) then
       if lock.mode ~= 'p' then lock.mode = mode end
       letIn(lock, readWaiter(id, record))
     else
@@ -232,6 +241,8 @@ local function settle(lock)
   if #lock.holders < places then admitNext(lock) end
   -- A subscription that was lost must not leave a free lock to nobody.
   if #lock.holders < places and lock.queued then admitNext(lock, true) end
+  -- Those who wait from before have until then to ask.
+  if #lock.holders == 0 and lock.queued then addNobody(lock, RECOVERY, tonumber(string.sub(lock.memory, 18)) + WAITER_LEASE_MS) end
 end
 
 -- How long until the present hold ends, for the waiter whose turn is next; -1 for all others.

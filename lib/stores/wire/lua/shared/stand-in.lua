@@ -48,10 +48,18 @@ local function dropStandIns(lock, id)
   return dropped
 end
 
--- Whether others who have the lock since the server forgot leave no room for those of whom is told now: that was told too late.
+-- Whether this memory has heard of the holder, who brought its lease back or released it.
+local function wasHeardOf(lock, id)
+  return redis.call('HGET', heardKey(lock), id) == lock.memory
+end
+
+-- Whether others who have the lock since the server forgot leave no room for those of whom is told now: that was told too late. Who was
+-- granted it before and was not heard of since may have ended, as in the record of a replica that lagged behind.
 local function isOverBy(lock, mode)
+  local sinceUs = tonumber(string.sub(lock.memory, 18)) * 1000
   for _, holder in ipairs(lock.holders) do
-    if not isStandIn(holder) and (mode ~= lock.mode or mode == 'w' and whole(holder).owner == '-') then return true end
+    local mayHaveEnded = whole(holder).fence < sinceUs and (mode == 'p') == (lock.mode == 'p') and not wasHeardOf(lock, holder.id)
+    if not mayHaveEnded and not isStandIn(holder) and (mode ~= lock.mode or mode == 'w' and holder.owner == '-') then return true end
   end
   return false
 end
@@ -62,9 +70,10 @@ local function standIn(lock, request)
   if not since or since == string.sub(lock.memory, 18) or isOverBy(lock, mode) then return false end
   for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
     local id, ending = string.gsub(told, '^~', ''), now + tonumber(left) - tonumber(agoMs)
-    local isFull = lock.mode == 'p' and #lock.holders > 0 and #lock.holders >= lock.permits
-    if ending > now and not isFull and not holderOf(lock, id) and not holderOf(lock, '~' .. id) and redis.call('HGET', heardKey(lock), id) ~= lock.memory then
-      if #lock.holders == 0 then lock.mode, lock.permits = mode, tonumber(permits) or 0 end
+    local isFull = lock.mode == 'p' and lock.recoversForMs <= 0 and #lock.holders > 0 and #lock.holders >= lock.permits
+    if ending > now and not isFull and not holderOf(lock, id) and not holderOf(lock, '~' .. id) and not wasHeardOf(lock, id) then
+      if #lock.holders == 0 then lock.permits = tonumber(permits) or 0 end
+      if #lock.holders == 0 or mode == 'w' then lock.mode = mode end
       addNobody(lock, '~' .. id, ending)
     end
   end
