@@ -303,7 +303,7 @@ const list = [
   ['who gives way keeps its place in the other mode', lua('shared/marks'), 'if hasHeld then standBehind(line, other) else addMark(line, other) end', 'addMark(line, other)', 'L1: given back and first again', 'test/lua/redlock'],
   ['served and first again', redlock('waiters'), 'if (line !== undefined) line.servedAt = now;', 'void [line, now];', 'L1: a process with two requests passes those that have waited longer', 'test/stores/redlock/quorum'],
   ['a place for all modes', lua('shared/marks'), '  if mark then mark.since = now end\n', '', 'L1: the same on the nodes', 'test/lua/redlock'],
-  ['a vote that comes after its ballot stands', redlock('ballot'), '      this.takeBack();\n    } else', '    } else', 'S5: the last votes of a refused request hold for nobody', 'redlock:calm'],
+  ['a vote that comes after its ballot stands', redlock('ballot'), '      this.takeBack();\n    } else', '    } else', 'S5: the last votes of a refused request hold for nobody', 'test/stores/redlock/releases-and-withdrawals'],
   ['given back before it was granted', redlock('ballot'), 'sentAt >= ballot.leaving!.askedAt || this.lateUntil', 'this.lateUntil', 'S5: a vote that came behind its release holds for nobody', 'test/stores/redlock/releases-and-withdrawals'],
   // Leading
   ['two functions of one role', core('hold/leading'), 'this.isLeaving || atWork.has(key)', 'this.isLeaving', 'SPEC 8: a function never runs twice at a time in one process', 'test/core/hold/leading'],
