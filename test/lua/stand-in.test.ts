@@ -142,6 +142,20 @@ describe('Whoever was told that a lock is held, and asks again when the server h
     expect(await lock.holders()).toEqual(['h.1']);
   });
 
+  it('and whose place an older state of the server has, is served when it asks again and nobody has the lock', async () => {
+    const lock = lua.lock('si served');
+    await lock.memory();
+    await lock.takes('h.1', RECOVERS);
+    await lock.acquire('w.1', RECOVERS);
+    const fence = (await lua.client.get(lock.fenceKey))!;
+    await lua.client.set(lock.fenceKey, fence.replace(/ .{8}/, ' 00000000'));
+    const newMemory = await lock.memory(RECOVERS.recoveryMs);
+    await lua.past((await lua.now()) + RECOVERS.recoveryMs);
+    await release(lock, 'h.1');
+    expect(await beat(lock, 'w.1')).toEqual([2, 0, '-']);
+    await lock.takes('w.1', { ...RECOVERS, known: newMemory });
+  });
+
   it('waits for all readers of whom it was told, and for no permit that was free', async () => {
     const lock = lua.lock('si8');
     const told = await forgotten(lock, ['r.1', 'r.2'], { mode: 'r' });

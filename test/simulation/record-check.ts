@@ -2,6 +2,7 @@
  * Looks at what stands in a simulated Redis after each script that may let somebody in: the records must make sense by
  * themselves, and nobody may wait whose turn it is.
  */
+import { WAITER_LEASE_MS } from '../../lib/stores/memory/lock-machine.js';
 import type { LuaReply } from './lua-interpreter.js';
 import type { SimServer } from './sim-server.js';
 
@@ -69,7 +70,7 @@ export class RecordCheck {
     // What was told of a holder that was forgotten may be older than what was told of another.
     const known = holders.filter((holder) => holder.fence > 0);
     if (text[0] === 'w' && new Set(known.map(({ owner }, n) => (owner === '-' ? n : owner))).size > 1) yield 'two writers';
-    if (text[0] === 'p') yield* this.permitFaults(holders, waiting.w, (server.text(fenceKey) ?? '').split(' ').length > 2);
+    if (text[0] === 'p') yield* this.permitFaults(holders, waitersOf(queue, 'w', now).filter(({ end }) => end >= servedFrom(server.text(fenceKey))).length, (server.text(fenceKey) ?? '').split(' ').length > 2);
     if (holders.some((holder) => holder.fence + holder.fences - 1 > fence)) yield 'a holder has a fence that the counter does not know';
     // In a recovery nobody is let in.
     if ((server.text(fenceKey) ?? '').split(' ').length > 2) return;
@@ -96,6 +97,11 @@ export function readHolders(text: string): Holder[] {
       const [end, id = '', fence, fences, , owner = '-'] = line.split(' ');
       return { end: Number(end), id, fence: Number(fence), fences: Number(fences), owner };
     });
+}
+
+/** A waiter whose place ends before this was last heard of by an earlier memory, and has to ask again before it is served (queue.lua). */
+function servedFrom(fenceRecord = ''): number {
+  return Number(fenceRecord.split(' ')[1]?.slice(17)) + WAITER_LEASE_MS;
 }
 
 /** A live waiter: its id, until when its place is kept for it, and what its record says of when others go first. */

@@ -475,7 +475,8 @@ local function readWaiter(id, record)
     id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), fences = tonumber(fences), owner = owner, label = label,
   }
 end
-local function isFromBefore(lock, record)
+local function isFromBefore(lock, id, record)
+  if id == lock.saysWhatItWasTold then return false end
   local since = tonumber(string.sub(lock.memory, 18))
   return since <= now and tonumber(string.sub(record, 1, 13)) < since + WAITER_LEASE_MS
 end
@@ -567,7 +568,7 @@ local function keepPlace(lock, id, isHeartbeat)
     takeOut(lock, id)
     return false
   end
-  if isHeartbeat and isFromBefore(lock, record) then return true, nil, true end
+  if isHeartbeat and isFromBefore(lock, id, record) then return true, nil, true end
   local holder = enterBesideOwner(lock, id, record)
   if holder then return false, holder end
   keepQueue(lock)
@@ -581,7 +582,7 @@ local function admit(lock, mode, anybody)
   local id, record, after = firstWaiter(lock, mode)
   local passed = 0
   while id and passed < MAX_PASSED_OVER and #lock.holders < most do
-    if not isFromBefore(lock, record) and (anybody or hearsOfItsTurn(lock, id, record)) then
+    if not isFromBefore(lock, id, record) and (anybody or hearsOfItsTurn(lock, id, record)) then
       if lock.mode ~= 'p' then lock.mode = mode end
       letIn(lock, readWaiter(id, record))
     else
@@ -604,6 +605,7 @@ local function settle(lock)
     if #lock.holders == 0 then addNobody(lock, RECOVERY, now + recoversForMs) end
     return
   end
+  if #lock.holders == 1 and lock.holders[1].id == RECOVERY then lock.holders = {} end
   if lock.mode == 'r' and #lock.holders > 0 then
     if not firstListening(lock, 'w') then admit(lock, 'r') end
     return
@@ -688,7 +690,7 @@ local function standIn(lock, request)
   if not since or since == string.sub(lock.memory, 18) or isOverBy(lock, mode) then return false end
   for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
     local id, ending = string.gsub(told, '^~', ''), now + tonumber(left) - tonumber(agoMs)
-    local isFull = lock.mode == 'p' and lock.recoversForMs <= 0 and #lock.holders > 0 and #lock.holders >= lock.permits
+    local isFull = lock.mode == 'p' and #lock.holders > 0 and #lock.holders >= lock.permits
     if ending > now and not isFull and not holderOf(lock, id) and not holderOf(lock, '~' .. id) and not wasHeardOf(lock, id) then
       if #lock.holders == 0 then lock.permits = tonumber(permits) or 0 end
       if #lock.holders == 0 or mode == 'w' then lock.mode = mode end
@@ -703,7 +705,7 @@ end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '60d1973cc334688edd0e06b0bdc1ecd85808bf95',
+  sha1: '76af03df80b00271f2ca9cbfa5fa22180a493dba',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -817,7 +819,7 @@ local function grantOrPlace(request)
   local recoversForMs = recoveryOf(lock)
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
   local more = (replaces == '-' or replaceLease(lock, request) or lock.hasForgotten) and 0 or 10
-  lock.asking[request.id], lock.standsIn = true, request.told ~= '-' and standIn(lock, request)
+  lock.asking[request.id], lock.saysWhatItWasTold, lock.standsIn = true, request.id, request.told ~= '-' and standIn(lock, request)
   settle(lock)
   local code, holder = answer(lock, request)
   if code > 2 and replaces == '-' and recoversForMs == 0 and not lock.standsIn and #lock.told == 0 then
@@ -1072,7 +1074,7 @@ export function readAgree(reply: ReplyItems, at = 0, code = Number(reply[at])): 
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: 'e337746991d83796dda9dd602d3a87ed07adaf31',
+  sha1: 'e867dba8844f099c00876a42918f902719b5d506',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1248,7 +1250,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: '094e8ebbe4292ea6cfb8ba15d38c98ab5101e2bb',
+  sha1: '12b8a5ed6d0c0c6abc5fe732231409d41e0e0131',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1336,7 +1338,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: '473a11dd28435c9b1196bc1f0b59c0659c10b1a5',
+  sha1: '9f40c53019114fdfb4e20be9a1c12c6f93980a64',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1418,7 +1420,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: '993f33e9649aaf6b9d96627e4cbb4c814601dc87',
+  sha1: 'b1c7d71e6ba7fbdb0007758efcecc87e8ca71454',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -1711,7 +1713,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '63711d5c4d0ffd4ac58c7df148fd1090882c0d7c',
+  sha1: '89d416482d4b5560974d455bea1ccf56967262fd',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil

@@ -173,7 +173,7 @@ local function grantOrPlace(request)
   local recoversForMs = recoveryOf(lock)
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
   local more = (replaces == '-' or replaceLease(lock, request) or lock.hasForgotten) and 0 or 10
-  lock.asking[request.id], lock.standsIn = true, request.told ~= '-' and standIn(lock, request)
+  lock.asking[request.id], lock.saysWhatItWasTold, lock.standsIn = true, request.id, request.told ~= '-' and standIn(lock, request)
   settle(lock)
   local code, holder = answer(lock, request)
   -- A refusal changes nothing, and requests of one command that are all refused a lock read its record once.

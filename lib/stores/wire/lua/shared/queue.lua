@@ -70,7 +70,8 @@ end
 
 -- Whether a waiter was last heard of by an earlier memory, as after a failover to a replica that has its place. It may know of a holder that
 -- this memory has forgotten: so it keeps its place, and is not served from it before it has said with a request what it was told (stand-in.lua).
-local function isFromBefore(lock, record)
+local function isFromBefore(lock, id, record)
+  if id == lock.saysWhatItWasTold then return false end
   local since = tonumber(string.sub(lock.memory, 18))
   -- Of a server whose clock was set back behind that, nothing can be said.
   return since <= now and tonumber(string.sub(record, 1, 13)) < since + WAITER_LEASE_MS
@@ -186,7 +187,7 @@ local function keepPlace(lock, id, isHeartbeat)
     takeOut(lock, id)
     return false
   end
-  if isHeartbeat and isFromBefore(lock, record) then return true, nil, true end
+  if isHeartbeat and isFromBefore(lock, id, record) then return true, nil, true end
   local holder = enterBesideOwner(lock, id, record)
   if holder then return false, holder end
   keepQueue(lock)
@@ -202,7 +203,7 @@ local function admit(lock, mode, anybody)
   local id, record, after = firstWaiter(lock, mode)
   local passed = 0
   while id and passed < MAX_PASSED_OVER and #lock.holders < most do
-    if not isFromBefore(lock, record) and (anybody or hearsOfItsTurn(lock, id, record)) then
+    if not isFromBefore(lock, id, record) and (anybody or hearsOfItsTurn(lock, id, record)) then
       if lock.mode ~= 'p' then lock.mode = mode end
       letIn(lock, readWaiter(id, record))
     else
@@ -233,6 +234,7 @@ local function settle(lock)
     if #lock.holders == 0 then addNobody(lock, RECOVERY, now + recoversForMs) end
     return
   end
+  if #lock.holders == 1 and lock.holders[1].id == RECOVERY then lock.holders = {} end
   if lock.mode == 'r' and #lock.holders > 0 then
     if not firstListening(lock, 'w') then admit(lock, 'r') end
     return

@@ -70,7 +70,7 @@ local function standIn(lock, request)
   if not since or since == string.sub(lock.memory, 18) or isOverBy(lock, mode) then return false end
   for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
     local id, ending = string.gsub(told, '^~', ''), now + tonumber(left) - tonumber(agoMs)
-    local isFull = lock.mode == 'p' and lock.recoversForMs <= 0 and #lock.holders > 0 and #lock.holders >= lock.permits
+    local isFull = lock.mode == 'p' and #lock.holders > 0 and #lock.holders >= lock.permits
     if ending > now and not isFull and not holderOf(lock, id) and not holderOf(lock, '~' .. id) and not wasHeardOf(lock, id) then
       if #lock.holders == 0 then lock.permits = tonumber(permits) or 0 end
       if #lock.holders == 0 or mode == 'w' then lock.mode = mode end
