@@ -88,7 +88,7 @@ class Candidacy implements Leadership {
   private hold: Hold | undefined;
   /** Aborts when it shall stand no more. */
   private readonly leaving = new AbortController();
-  /** Ends its rest, or its wait for another candidate. */
+  /** Called when this candidate leaves: it ends the rest of the candidate, or its wait for another one. */
   private interrupt: () => void = () => {};
   private failures = 0;
 

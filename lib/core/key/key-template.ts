@@ -16,7 +16,7 @@ export type TemplateSubject = 'arguments' | 'request';
 interface Placeholder {
   /** How messages name it: `<0.id> (argument 0)`. */
   readonly name: string;
-  /** Where its value is, in the arguments or the request. */
+  /** The properties that lead to the value of the placeholder, from the arguments of a call or from a request. */
   readonly path: readonly (string | number)[];
 }
 

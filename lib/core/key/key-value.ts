@@ -31,7 +31,10 @@ export function guardOf(separator: string): string | undefined {
   return candidates.find((char) => !/[\p{L}\p{N}]/u.test(char)) ?? candidates[0];
 }
 
-/** Makes the function that writes a value, with its guards escaped. Without guards the text of each value stays as it is. It throws UnfitForKey. */
+/**
+ * Makes the function that writes a value as a part of a key, and throws UnfitForKey for one that cannot stand there. It escapes these guards
+ * inside the value; when there are none, because the key has a single value, it leaves the text of the value as it is.
+ */
 export function valueWriter(guards: readonly string[]): (value: unknown) => string {
   if (guards.length === 0) return (value) => wellFormed(keyText(value));
   const special = [...new Set(guards)];

@@ -1,6 +1,7 @@
 /**
- * Sends what is due to the store in batches, one of each line in a turn of the event loop, so that a hundred thousand leases or a crowd of
- * waiters do not block the loop: the renewals of leases (watchdog.ts), and the heartbeats by which waiters keep their places.
+ * The batches in which a process sends what is due: the renewals of its leases (watchdog.ts), and the heartbeats by which its waiters keep
+ * their places. Items that may share a command stand in one line. In a turn of the event loop each line sends one batch, so that a hundred
+ * thousand leases, or a crowd of waiters, do not block the loop.
  */
 import type { Clock } from '../port/clock.js';
 import type { HeartbeatOutcome, HolderRef, LockStore } from '../port/lock-store.js';

@@ -248,7 +248,7 @@ export class RedlockStore implements LockStore {
     const outcome = await renewByQuorum(ballot, Math.max(1, ballot.trustedUntil - this.clock.now()));
     if (outcome.kind === 'renewed') return { kind: 'granted', grant: ballot.grant() };
     if (outcome.kind === 'unknown') throw outcome.cause;
-    // It was released meanwhile, and nobody would release a new grant.
+    // The ballot was released while the nodes were asked. Nobody would release a grant that its caller gets now.
     if (ballot.state !== 'held') return { kind: 'busy', retryInMs: 0 };
     this.drop(ballot);
     return undefined;

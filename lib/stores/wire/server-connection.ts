@@ -154,7 +154,7 @@ export abstract class Connecting {
 /** A client, from connecting to its end. */
 interface Live {
   client?: Client;
-  /** The last error of the client, or what ended it while it was connecting. */
+  /** The last error that the client told of, or the reason for which this process ended it while it was connecting. */
   reason?: Error;
 }
 

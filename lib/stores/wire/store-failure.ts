@@ -169,7 +169,7 @@ export interface OutageListener {
 const IN_DOUBT_MS = 500;
 /** An outage ends when nothing failed for this long, in ms. An answer alone does not end it: in a Cluster it may be another master's. */
 const QUIET_MS = 500;
-/** How often it is looked whether an outage has ended or must be told, in ms. */
+/** The time in ms between two looks at an outage: the store looks whether it has ended, or has to be reported now. */
 const LOOKS_EVERY_MS = 100;
 const ASKED_EVERY_MS = 1_000;
 
