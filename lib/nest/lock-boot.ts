@@ -4,7 +4,7 @@
  * interceptor, because Nest injects properties only into objects that it makes itself.
  */
 import 'reflect-metadata';
-import type { ModulesContainer } from '@nestjs/core';
+import { type DiscoveryService, MetadataScanner, type ModulesContainer } from '@nestjs/core';
 import { foreignPlaceholder } from '../core/key/key-template.js';
 import { isLockError, LockUsageError } from '../core/port/errors.js';
 import type { CallSite, ResolvedDefaults, WithLockOptions } from '../core/port/lock-options.js';
@@ -202,13 +202,14 @@ type Unreached = { readonly why: string; readonly way?: string } | undefined;
  */
 export function refuseUnreached(modules: ModulesContainer, instance: string): void {
   const all = objectsOf(modules);
+  const scanner = new MetadataScanner();
   const fields = fieldsHaveInterceptors(all);
   for (const prototype of new Set(all.flatMap(({ chain }) => chain.slice(0, 1)))) {
-    const methods = methodsOf(prototype).map(([name, method]) => ({ name, method, unreached: unreached(prototype, name, method, fields) }));
-    for (const { name, method, unreached } of methods) {
-      const site = lockOf(method, instance);
-      if (site !== undefined && unreached) throw refused(methodName(prototype, name), site, unreached);
-    }
+    const methods = scanner.getAllMethodNames(prototype).map((name) => {
+      const method = Reflect.get(prototype, name) as CallableFunction;
+      return { name, site: lockOf(method, instance), unreached: unreached(prototype, name, method, fields) };
+    });
+    for (const { name, site, unreached } of methods) if (site !== undefined && unreached) throw refused(methodName(prototype, name), site, unreached);
     const site = lockOf(prototype.constructor, instance);
     const [first] = methods;
     if (site !== undefined && first?.unreached && methods.every((each) => each.unreached)) throw refused(methodName(prototype, first.name), site, first.unreached);
@@ -240,23 +241,13 @@ function lockOf(carrier: object, instance: string): string | undefined {
   return calls.find((call) => call.instance === instance)?.site;
 }
 
-/** The methods of a class and of those that it extends, the nearest of each name. */
-function methodsOf(prototype: object): (readonly [string, CallableFunction])[] {
-  const found = new Map<string, unknown>();
-  for (const each of ancestors(prototype)) {
-    for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(each))) if (!found.has(name)) found.set(name, value);
-  }
-  return [...found].filter((entry): entry is [string, CallableFunction] => entry[0] !== 'constructor' && typeof entry[1] === 'function');
-}
-
 function refused(method: string, site: string, { why, way = 'Put' }: NonNullable<Unreached>): LockUsageError {
   return new LockUsageError(`${method} has ${site}, but no interceptor runs there, so nothing would be locked: ${why}. ${way} @Locked on the method instead.`);
 }
 
 // What Nest has made or will make in an application: the objects and their classes.
 
-type NestModule = ModulesContainer extends Map<string, infer Each> ? Each : never;
-type InstanceWrapper = NestModule['providers'] extends Map<unknown, infer Each> ? Each : never;
+type InstanceWrapper = ReturnType<DiscoveryService['getProviders']>[number];
 
 /** An object of an application, and the prototypes that it inherits from, the nearest first. Of a class that is made for each request Nest keeps an object of its prototype. */
 interface Found {

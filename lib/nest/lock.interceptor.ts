@@ -4,9 +4,9 @@
  */
 import { types } from 'node:util';
 import type { NestInterceptor, Type } from '@nestjs/common';
-import { EMPTY, from, isObservable, Observable, finalize, Subject, takeUntil, type Subscriber } from 'rxjs';
+import { from, isObservable, Observable, finalize, Subject, takeUntil, type Subscriber } from 'rxjs';
 import { isLockError, LockUsageError, seen } from '../core/port/errors.js';
-import type { LockProfiles, WithLockOptions } from '../core/port/lock-options.js';
+import type { AbortSignalLike, LockProfiles, WithLockOptions } from '../core/port/lock-options.js';
 import { endedBy, abortWith } from '../core/queue/abort-signals.js';
 import type { LockService } from '../lock.service.js';
 import { endStream, isStream, refuseUnfinished } from './unfinished-results.js';
@@ -18,6 +18,9 @@ import type { Lease } from '../core/port/lease.js';
 
 /** The part of LockService that the interceptor uses. */
 type Locker = Pick<LockService, 'withLock'>;
+
+/** Gives the signal that ends the wait for the lock, from the signal of the options. */
+type WaitEnds = (signal: AbortSignalLike | undefined) => AbortSignal;
 
 /** A call whose result is an Observable. */
 interface ObservedCall {
@@ -61,24 +64,27 @@ export class LockInterceptor {
     return routeLock(key, options);
   }
 
-  /** Runs `work` under the lock whose key `call` makes of `args` and the object `self`. Whatever fails, it rejects and does not throw. @internal */
-  around(call: LockedCall, args: readonly unknown[], work: () => unknown, self: unknown): Promise<unknown> | Observable<unknown> {
-    if (call.returns === 'observable') return this.observed({ call, args, work, self });
-    const { site } = call;
-    // Once the method runs, a LockTimeoutError is from a lock that the method itself asked for, and is passed on.
+  /**
+   * Runs `work` under the lock whose key `call` makes of `args` and the object `self`. Whatever fails, it rejects and does not throw. `waitEnds`
+   * gives the signal that ends the wait in place of that of the options. @internal
+   */
+  around(call: LockedCall, args: readonly unknown[], work: (lease: Lease) => unknown, self: unknown, waitEnds?: WaitEnds): Promise<unknown> {
+    // Once the work runs, a LockTimeoutError is from a lock that the work itself asked for, and is passed on.
     let entered = false;
-    const enter = (): Promise<unknown> => {
+    const enter = (lease: Lease): Promise<unknown> => {
       entered = true;
-      return resultOf(site, work());
+      return resultOf(call.site, work(lease));
     };
     try {
       const { options: complete, onBusy } = this.known.get(call) ?? this.complete(call);
-      const options = call.signalOf ? { ...complete, signal: call.signalOf(args, self) } : complete;
-      const done = Promise.resolve(this.locks.withLock(call.keyOf(args, self), options, enter));
+      let options = call.signalOf ? { ...complete, signal: call.signalOf(args, self) } : complete;
+      const key = call.keyOf(args, self);
+      if (waitEnds) options = { ...options, signal: waitEnds(options.signal) };
+      const done = Promise.resolve(this.locks.withLock(key, options, enter));
       if (onBusy === 'throw') return done;
       return done.catch((error: unknown) => {
-        if (entered || endedBy(options.signal, error)) throw error;
-        return this.instead(call, args, self, error);
+        if (entered || endedBy(options.signal, error) || !isLockError(error) || error.code !== 'LOCK_TIMEOUT') throw error;
+        return onBusy === 'skip' ? undefined : Reflect.apply(onBusy, self, args);
       });
     } catch (error) {
       return Promise.reject(error);
@@ -91,52 +97,24 @@ export class LockInterceptor {
    * promise: its lock is released when it has answered. @internal
    */
   observed(observed: ObservedCall): Observable<unknown> {
+    const { call, args, self, gone } = observed;
     return new Observable<unknown>((subscriber) => {
       const stopped = new AbortController();
-      // This is registered first, because the subscriber may unsubscribe before `run` returns, and that must end the wait too.
+      // This is registered first, because the subscriber may unsubscribe before `around` returns, and that must end the wait too.
       subscriber.add(() => stopped.abort());
-      void this.run(observed, subscriber, stopped);
-    });
-  }
-
-  /** Never rejects: every error goes to the subscriber. */
-  private async run(observed: ObservedCall, subscriber: Subscriber<unknown>, stopped: AbortController): Promise<void> {
-    const { call, args, self, gone } = observed;
-    // Only what ends the wait itself can say that the lock is busy: not a key function, and not the reason of a signal.
-    let isAsking = false;
-    try {
-      const { options } = this.complete(call);
-      const signal = call.signalOf ? call.signalOf(args, self) : options.signal;
-      const key = call.keyOf(args, self);
-      for (const each of [signal, gone]) if (each) subscriber.add(abortWith(each, stopped));
-      isAsking = true;
-      await this.locks.withLock(key, { ...options, signal: stopped.signal }, (lease) => {
-        isAsking = false;
-        return relayed(observed, lossSignal(options, lease), subscriber);
-      });
+      const waitEnds: WaitEnds = (signal) => {
+        for (const each of [signal, gone]) if (each) subscriber.add(abortWith(each, stopped));
+        return stopped.signal;
+      };
+      const relay = (lease: Lease | undefined): Promise<void> => relayed(observed, lossSignal(this.complete(call).options, lease), subscriber);
       // The subscriber completes after the release, so that it finds the lock free then (or its release sent, with `awaitRelease: false`).
-      subscriber.complete();
-    } catch (error) {
-      if (!isAsking || endedBy(stopped.signal, error)) subscriber.error(error);
-      else if (!subscriber.closed) this.subscribeInstead(observed, error, subscriber);
-    }
-  }
-
-  /** Subscribes to what the call gives whose lock could not be had. */
-  private subscribeInstead({ call, args, self }: ObservedCall, error: unknown, subscriber: Subscriber<unknown>): void {
-    try {
-      const result = this.instead(call, args, self, error);
-      (this.complete(call).onBusy === 'skip' ? EMPTY : observableOf(call.site, result)).subscribe(subscriber);
-    } catch (refused) {
-      subscriber.error(refused);
-    }
-  }
-
-  /** What a call gives whose lock is busy. Throws `error` when it is about something else, or the options have nothing to give. */
-  private instead(call: LockedCall, args: readonly unknown[], self: unknown, error: unknown): unknown {
-    const { onBusy } = this.complete(call);
-    if (onBusy === 'throw' || !isLockError(error) || error.code !== 'LOCK_TIMEOUT') throw error;
-    return onBusy === 'skip' ? undefined : Reflect.apply(onBusy, self, args);
+      // What there is to subscribe to then is what `onBusy` gave in place of the work.
+      const ended = (instead: unknown): void => {
+        if (instead === undefined) subscriber.complete();
+        else if (!subscriber.closed) observableOf(call.site, instead).subscribe(subscriber);
+      };
+      this.around(call, args, relay, self, waitEnds).then(ended).catch((error: unknown) => subscriber.error(error));
+    });
   }
 
   private complete(call: LockedCall): CallInModule {

@@ -180,7 +180,8 @@ function locked(method: CallableFunction, call: LockedCall): CallableFunction {
     apply: (_method, self: unknown, args: unknown[]) => {
       const interceptor = typeof self === 'object' && self !== null ? (Reflect.get(self, slot) as LockInterceptor | undefined) : undefined;
       if (typeof interceptor?.around !== 'function') return withoutInterceptor(call, self, interceptor);
-      return interceptor.around(call, args, () => Reflect.apply(method, self, args), self);
+      const work = (): unknown => Reflect.apply(method, self, args);
+      return call.returns === 'observable' ? interceptor.observed({ call, args, work, self }) : interceptor.around(call, args, work, self);
     },
     // Metadata that the method got later is inherited. Otherwise, and when it is frozen, its true prototype is shown: an agent that
     // traces methods takes a function with another one for an object, and leaves it alone.
