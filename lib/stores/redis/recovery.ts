@@ -12,13 +12,13 @@
  * longer, can follow in batches (renewals.ts). In a Cluster a group in which this process holds nothing is not asked for at all: its
  * memory is told with the next answer to a request.
  */
-import { delay, type Clock, type Timer } from '../../core/port/clock.js';
+import { delay, inTime } from '../../core/port/clock.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, HeldLease, HolderRef, StoreRecovery } from '../../core/port/lock-store.js';
 import { listOf } from '../wire/lock-reply.js';
 import { readRecallGroup, readRecallHead, recallCall, recallGroupSize, recallHeadSize } from '../wire/lua.generated.js';
 import { lasted } from '../wire/store-failure.js';
-import { SLOT_GROUPS } from '../wire/redis-keys.js';
+import { SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { marginOf } from '../wire/server-clock.js';
 import { beginningOf, SERVER_LENGTH, type ServerView } from './server-view.js';
 
@@ -31,23 +31,17 @@ const LONGEST_PAUSE_MS = 800;
 const CLAIMS_AGAIN_AFTER_MS = 2_000;
 /** How long leases that cannot be brought back are tried again here, in ms. After that their renewals alone do it. */
 const GIVES_UP_AFTER_MS = 15_000;
+/** A recovery that is not claimed by this process is looked at again after this long, in ms. */
+const LOOKS_AFTER_MS = 500;
 
-/** What a recovery asks of its store. */
-interface RecoveryNeeds {
-  /** The leases of this process. */
-  held(): Iterable<HolderRef & Pick<HeldLease, 'memory'>>;
-  /** Renews leases in doubt, and brings back those that were forgotten; resolves when each was answered. */
-  review(doubt: Doubt): Promise<void>;
-  /** Called when a group has another memory than before. */
-  forgot(group: number, before: string, memory: string): void;
-}
+/** A lease that is held. */
+type Held = HolderRef & Pick<HeldLease, 'memory'>;
 
 /** Slot groups that one command can ask for, and how far their recovery has come. */
 interface Together {
   readonly groups: readonly number[];
-  isInDoubt: boolean;
-  /** Whether every lease is renewed then, as after a new connection, and not only those that an earlier memory knew. */
-  isAllInDoubt: boolean;
+  /** Which of their leases have to be renewed: all, as after a new connection, or those that an earlier memory knew; undefined for none. */
+  inDoubt: Exclude<Doubt, 'replaced'> | undefined;
   isUnderway: boolean;
   /** The memories that messages have told of since the last claim. */
   readonly heard: Map<number, string>;
@@ -67,21 +61,31 @@ export class Recovery implements StoreRecovery {
   broughtBack = 0;
   /** Whether anything is asked: from the end of the boot until the store is closed. Only this object writes it. */
   isOpen = false;
+  /** Hears that the server forgot, and that its recovery is over. */
+  listener: (event: StoreEvent) => void = () => {};
+  /** They renew leases in doubt, and bring back those that were forgotten. */
+  private readonly doubters: ((doubt: Doubt) => Promise<void> | void)[] = [];
+  /** The leases of this process. */
+  private held: () => Iterable<Held> = () => [];
   private readonly all: readonly Together[];
   /** The local instant at which the recovery ends, as far as the server has said. */
   private openAt = -Infinity;
   /** What was found in this turn of the event loop, and the review that begins in the next one. */
   private found: Groups | undefined;
   private reviewing: Promise<void> | undefined;
+  /** Whether it was told that the server forgot, and not yet that its recovery is over. */
+  private isTelling = false;
 
   constructor(
     private readonly server: ServerView,
-    private readonly store: RecoveryNeeds,
+    private readonly report: Report,
+    /** Called when a group has another memory than before. */
+    private readonly forgot: (group: number) => void,
   ) {
     const groups = Array.from({ length: SLOT_GROUPS }, (_, group) => group);
     // In a Cluster each group may have another master than the others.
     const together = server.isCluster ? groups.map((group) => [group]) : [groups];
-    this.all = together.map((some) => ({ groups: some, isInDoubt: false, isAllInDoubt: false, isUnderway: false, heard: new Map(), goOn: () => {} }));
+    this.all = together.map((some) => ({ groups: some, inDoubt: undefined, isUnderway: false, heard: new Map(), goOn: () => {} }));
   }
 
   get recoversForMs(): number {
@@ -107,16 +111,26 @@ export class Recovery implements StoreRecovery {
     for (const together of this.all) together.goOn();
   }
 
-  /** Takes it that what was granted in these slot groups may be forgotten. `all`: every lease is renewed, whichever memory knew it. */
-  doubt(isConcerned: (group: number) => boolean = () => true, all = false): void {
+  onDoubt(doubter: (doubt: Doubt) => Promise<void> | void, held = this.held): void {
+    this.doubters.push(doubter);
+    this.held = held;
+  }
+
+  /** Takes it that what was granted in these slot groups may be forgotten. */
+  doubt(isConcerned: (group: number) => boolean = () => true, doubt: Together['inDoubt'] = 'where it says so'): void {
     if (!this.isOpen) return;
     for (const together of this.all) {
       if (!together.groups.some(isConcerned)) continue;
-      together.isInDoubt = true;
-      together.isAllInDoubt ||= all;
+      if (together.inDoubt !== 'all') together.inDoubt = doubt;
       together.goOn();
       if (!together.isUnderway) void this.recover(together);
     }
+  }
+
+  /** An older snapshot may have leases with earlier ends, also where no fence shows it: so everything that is held is renewed. */
+  replaced(): void {
+    this.doubt();
+    void this.doubted('replaced');
   }
 
   /** Hears the message that a group has this memory. */
@@ -150,49 +164,42 @@ export class Recovery implements StoreRecovery {
     // Who holds nothing in the group did not ask for how long it stays closed. It is that long at least from the time in the memory's name.
     const leftMs = Math.min(recoveryMs, beginningOf(memory) + recoveryMs - trust.clock.before(trust.sourceOf(group), now, now));
     if (leftMs > this.recoversForMs) this.recovering(now, leftMs);
-    this.store.forgot(group, before, memory);
+    void this.tell(before, memory);
+    this.forgot(group);
     // Also where nothing is held: what this process has released shortly before may be there again.
-    void this.review(false);
+    void this.review('where it says so');
     return true;
   }
 
   private async recover(together: Together): Promise<void> {
-    const { clock } = this.server;
+    const { clock, memories } = this.server;
     const since = clock.now();
     let pauseMs = FIRST_PAUSE_MS;
     together.isUnderway = true;
-    while (this.isOpen && together.isInDoubt) {
-      const came = await this.claimAndBringBack(together);
-      const isNews = [...together.heard].some(([group, memory]) => this.server.memories.of(group) !== memory);
-      if (isNews || together.isInDoubt || came === 'through') {
-        together.isInDoubt ||= isNews;
-        continue;
-      }
-      together.isInDoubt = came === 'unanswered' || clock.now() - since < GIVES_UP_AFTER_MS;
-      if (together.isInDoubt) await this.pause(together, pauseMs * (0.5 + Math.random()));
+    while (this.isOpen && together.inDoubt !== undefined) {
+      const { inDoubt, heard } = together;
+      together.inDoubt = undefined;
+      heard.clear();
+      const came = await this.claimAndBringBack(together.groups, inDoubt);
+      const isNews = together.inDoubt !== undefined || [...heard].some(([group, memory]) => memories.of(group) !== memory);
+      if (!isNews && (came === 'through' || (came === 'partly' && clock.now() - since >= GIVES_UP_AFTER_MS))) break;
+      together.inDoubt = together.inDoubt === 'all' || came !== 'unanswered' ? (together.inDoubt ?? 'where it says so') : inDoubt;
+      if (isNews) continue;
+      await Promise.race([delay(clock, pauseMs * (0.5 + Math.random())), new Promise<void>((resolve) => (together.goOn = resolve))]);
       pauseMs = Math.min(LONGEST_PAUSE_MS, 2 * pauseMs);
     }
     together.isUnderway = false;
   }
 
   /** Whether the server has answered, and has back all that was held in these groups. */
-  private async claimAndBringBack(together: Together): Promise<'unanswered' | 'partly' | 'through'> {
-    const { groups } = together;
-    const all = together.isAllInDoubt;
-    together.isInDoubt = together.isAllInDoubt = false;
-    together.heard.clear();
+  private async claimAndBringBack(groups: readonly number[], doubt: Doubt): Promise<'unanswered' | 'partly' | 'through'> {
     const { held } = this.groups();
     if (this.server.isCluster && !groups.some((group) => held.has(group))) return 'through';
-    const claim = (): Promise<void> => this.ask(groups, (group) => held.has(group), ANSWERS_WITHIN_MS);
-    try {
-      await claim();
-    } catch {
-      together.isAllInDoubt ||= all;
-      return 'unanswered';
-    }
-    const stop = this.repeat(claim);
-    await this.review(all);
-    stop();
+    const claim = (): Promise<boolean> => this.ask(groups, (group) => held.has(group), ANSWERS_WITHIN_MS).then(() => true, () => false);
+    if (!(await claim())) return 'unanswered';
+    const reviewed = this.review(doubt);
+    const takesLonger = (): Promise<boolean> => inTime(this.server.clock, reviewed, CLAIMS_AGAIN_AFTER_MS, () => new Error('leases are still to come back')).then(() => false, () => true);
+    while (this.isOpen && (await takesLonger())) void claim();
     const { outdated } = this.groups();
     if (groups.some((group) => outdated.has(group))) return 'partly';
     if (this.recoversForMs > 0 && held.size > 0 && this.isOpen) await this.ask(groups, () => false, ANSWERS_WITHIN_MS).catch(() => undefined);
@@ -200,42 +207,17 @@ export class Recovery implements StoreRecovery {
   }
 
   /** Several groups that are claimed in one turn of the event loop are reviewed together. */
-  private async review(all: boolean): Promise<void> {
-    const { server: { clock }, store } = this;
-    this.reviewing ??= new Promise((resolve) => {
-      clock.nextTurn(() => {
-        this.reviewing = undefined;
-        resolve(store.review('where it says so'));
-      });
+  private async review(doubt: Doubt): Promise<void> {
+    this.reviewing ??= new Promise<void>((resolve) => this.server.clock.nextTurn(resolve)).then(() => {
+      this.reviewing = undefined;
+      return this.doubted('where it says so');
     });
     await this.reviewing;
-    if (all) await store.review('all');
+    if (doubt === 'all') await this.doubted('all');
   }
 
-  /** Claims again every {@link CLAIMS_AGAIN_AFTER_MS}, until the returned function is called. */
-  private repeat(claim: () => Promise<void>): () => void {
-    const { clock } = this.server;
-    let timer: Timer;
-    const next = (): void => {
-      timer = clock.setTimer(() => {
-        claim().catch(() => undefined);
-        next();
-      }, CLAIMS_AGAIN_AFTER_MS);
-    };
-    next();
-    return () => clock.clearTimer(timer);
-  }
-
-  private pause(together: Together, forMs: number): Promise<void> {
-    const { clock } = this.server;
-    return new Promise((resolve) => {
-      const timer = clock.setTimer(() => together.goOn(), forMs);
-      together.goOn = () => {
-        together.goOn = () => {};
-        clock.clearTimer(timer);
-        resolve();
-      };
-    });
+  private async doubted(doubt: Doubt): Promise<void> {
+    await Promise.all(this.doubters.map(async (doubter) => doubter(doubt)));
   }
 
   /** In which groups this process holds something now. It is looked up once in a turn of the event loop, because there may be very many leases. */
@@ -243,7 +225,7 @@ export class Recovery implements StoreRecovery {
     const { keys, memories, clock } = this.server;
     if (this.found !== undefined) return this.found;
     const found = { held: new Set<number>(), outdated: new Set<number>() };
-    for (const { key, memory } of this.store.held()) {
+    for (const { key, memory } of this.held()) {
       const group = keys.groupOf(key);
       found.held.add(group);
       if (memories.isOutdated(group, memory)) found.outdated.add(group);
@@ -272,58 +254,35 @@ export class Recovery implements StoreRecovery {
     if (now > this.openAt && this.isOpen) this.recoveries += 1;
     this.openAt = Math.max(this.openAt, now + forMs);
   }
+  /**
+   * Tells that the server forgot what it granted, and that its recovery is over: one log line and event each, however many slot groups there
+   * are. A Redlock has words of its own for a node that forgot.
+   */
+  private async tell(before: string, memory: string): Promise<void> {
+    const { node: store, clock, recoveryMs } = this.server;
+    if (this.isTelling || recoveryMs === 0 || recoveryMs === UNTIL_TOLD_MS) return;
+    this.isTelling = true;
+    const [reason, forMs, since, alreadyBack] = [whatHappened(before, memory), this.recoversForMs, clock.now(), this.broughtBack];
+    const closed = forMs > 0 ? `It grants nothing new for ${lasted(forMs)}; leases that are held are brought back meanwhile.` : 'It grants again by now.';
+    this.report({ kind: `recovery of ${store}`, level: 'warning', message: `Locks: ${store} ${REASONS[reason]}, and may have forgotten who holds what. ${closed}` });
+    this.listener({ type: 'storeForgot', store, reason, forMs });
+    do await delay(clock, Math.max(LOOKS_AFTER_MS, this.recoversForMs)); while (this.recoversForMs > 0);
+    this.isTelling = false;
+    if (!this.isOpen) return;
+    const broughtBack = this.broughtBack - alreadyBack;
+    this.report({ kind: `end of the recovery of ${store}`, level: 'info', message: `Locks: ${store} grants again. This process brought back ${broughtBack} ${broughtBack === 1 ? 'lease' : 'leases'}.` });
+    this.listener({ type: 'storeRecovered', store, reason, afterMs: clock.now() - since, broughtBack });
+  }
 }
 
 type ForgotReason = StoreEvent['reason'];
 
-/** A recovery that is not claimed by this process is looked at again after this long, in ms. */
-const LOOKS_AFTER_MS = 500;
 const REASONS: Readonly<Record<ForgotReason, string>> = {
   flushed: 'was flushed, or loaded other data',
   restarted: 'has a node that was restarted',
   replaced: 'has another master for some slots',
   'restarted-or-replaced': 'was restarted, or another server took its place',
 };
-
-/** Tells that a server forgot what it granted, and that its recovery is over: one log line and event each, however many slot groups there are. */
-export class RecoveryNews {
-  listener: (event: StoreEvent) => void = () => {};
-  private timer: Timer | undefined;
-
-  constructor(
-    private readonly node: string,
-    private readonly clock: Clock,
-    private readonly report: Report,
-    private readonly recovery: { readonly recoversForMs: number; readonly broughtBack: number },
-  ) {}
-
-  /** A slot group had the memory `before`, and has another one now. */
-  forgot(before: string, memory: string): void {
-    if (this.timer !== undefined) return;
-    const { node: store, clock, recovery } = this;
-    const [reason, forMs] = [whatHappened(before, memory), recovery.recoversForMs];
-    const closed = forMs > 0 ? `It grants nothing new for ${lasted(forMs)}; leases that are held are brought back meanwhile.` : 'It grants again by now.';
-    this.report({ kind: `recovery of ${store}`, level: 'warning', message: `Locks: ${store} ${REASONS[reason]}, and may have forgotten who holds what. ${closed}` });
-    this.recovers(reason, clock.now(), recovery.broughtBack);
-    this.listener({ type: 'storeForgot', store, reason, forMs });
-  }
-
-  close(): void {
-    if (this.timer !== undefined) this.clock.clearTimer(this.timer);
-    this.timer = undefined;
-  }
-
-  private recovers(reason: ForgotReason, since: number, before: number): void {
-    const { node: store, clock, recovery } = this;
-    this.timer = clock.setTimer(() => {
-      if (recovery.recoversForMs > 0) return this.recovers(reason, since, before);
-      this.timer = undefined;
-      const broughtBack = recovery.broughtBack - before;
-      this.report({ kind: `end of the recovery of ${store}`, level: 'info', message: `Locks: ${store} grants again. This process brought back ${broughtBack} ${broughtBack === 1 ? 'lease' : 'leases'}.` });
-      this.listener({ type: 'storeRecovered', store, reason, afterMs: clock.now() - since, broughtBack });
-    }, Math.max(LOOKS_AFTER_MS, recovery.recoversForMs));
-  }
-}
 
 /** In a Cluster the second half of a server's name is that of the node, which a restart does not change. */
 function whatHappened(before: string, memory: string): ForgotReason {

@@ -16,7 +16,7 @@ import { checkProcess, KEYS_PER_SCAN } from '../wire/redis-keys.js';
 import { isOfOneLock, NOT_CONNECTED, Outage, outageNews, type OutageListener, storeFailure } from '../wire/store-failure.js';
 import { WakeChannel, type WakeListener } from '../wire/wake-channel.js';
 import { Acquiring } from './acquiring.js';
-import { Recovery, RecoveryNews } from './recovery.js';
+import { Recovery } from './recovery.js';
 import { forceRelease, Releases } from './releases.js';
 import { Renewals } from './renewals.js';
 import { type FenceFloors, ONE_SERVER, serverView, type ServerView } from './server-view.js';
@@ -68,18 +68,14 @@ export class RedisStore implements LockStore {
   facts: ServerFacts | undefined;
   readonly server: string;
   readonly recovery: Recovery;
-  readonly parts: ServerView & { readonly recovery: Recovery };
+  readonly parts: ServerView;
   private readonly connections: Connections;
-  private readonly recoveryNews: RecoveryNews;
   private readonly outage: Outage;
   readonly releases: Releases;
   private readonly renewals: Renewals;
   private readonly acquiring: Acquiring;
   private readonly channel: WakeChannel;
   private listener: (wake: Wake) => void = () => {};
-  private readonly doubters: ((doubt: Doubt) => Promise<void> | void)[] = [];
-  /** The leases that are held. */
-  private held: () => Iterable<HolderRef & Pick<HeldLease, 'memory'>> = () => [];
 
   constructor(private readonly options: RedisStoreOptions) {
     const { connection, prefix, process, commandTimeoutMs, maxLeaseMs, clock, report, redlock } = options;
@@ -87,14 +83,10 @@ export class RedisStore implements LockStore {
     const connections = (this.connections = connection(commandTimeoutMs, clock));
     const node = (this.server = connections.node);
     this.outage = new Outage(clock, { ...(redlock?.outages ?? outageNews(node, report)), ask: () => void this.readClock() });
-    const server = serverView(options, connections, this.outage);
+    const server = (this.parts = serverView(options, connections, this.outage));
     const { keys } = server;
     this.capabilities = { queue: true, replicas: true, permits: true, maxLeaseMs, groupOf: connections.isCluster ? (key) => keys.groupOf(key) : undefined };
-    const recovery = (this.recovery = new Recovery(server, {
-      held: () => this.held(), review: (doubt) => this.doubted(doubt), forgot: (group, before, memory) => this.serverForgot(group, before, memory),
-    }));
-    this.parts = Object.assign(server, { recovery });
-    this.recoveryNews = new RecoveryNews(node, clock, report, recovery);
+    const recovery = (this.recovery = new Recovery(server, report, (group) => this.serverForgot(group)));
     const releases = (this.releases = new Releases(server));
     this.release = releases.release;
     this.renewals = new Renewals(server, recovery, releases);
@@ -110,7 +102,7 @@ export class RedisStore implements LockStore {
     const { options, connections, channel, recovery, parts, parts: { runner, keys, memories, recoveryMs } } = this;
     const deadline = options.clock.now() + options.bootTimeoutMs;
     try {
-      this.facts = await probe({ ...options, ...parts, channel });
+      this.facts = await probe({ ...options, ...parts, recovery, channel });
       this.summary = redisSummary(options, connections, this.facts);
       if (options.redlock === undefined) {
         await recovery.recovered(deadline - options.clock.now());
@@ -129,12 +121,11 @@ export class RedisStore implements LockStore {
   }
 
   onEvent(listener: (event: StoreEvent) => void): void {
-    this.recoveryNews.listener = listener;
+    this.recovery.listener = listener;
   }
 
   onDoubt(listener: (doubt: Doubt) => Promise<void> | void, held?: () => Iterable<HolderRef & Pick<HeldLease, 'memory'>>): void {
-    this.doubters.push(listener);
-    if (held !== undefined) this.held = held;
+    this.recovery.onDoubt(listener, held);
   }
 
   mayHaveForgotten({ key, memory }: HolderRef & Pick<HeldLease, 'memory'>): boolean {
@@ -207,7 +198,6 @@ export class RedisStore implements LockStore {
 
   async close(): Promise<void> {
     this.recovery.close();
-    this.recoveryNews.close();
     this.channel.close();
     this.parts.runner.close();
     this.connections.close();
@@ -222,11 +212,7 @@ export class RedisStore implements LockStore {
       lost: (key, id) => this.listener({ kind: 'lost', key, id }),
       turn: (key) => this.options.redlock?.turn(key),
       forgot: (group, memory) => recovery.heard(group, memory),
-      // An older snapshot may have leases with earlier ends, also where no fence shows it: so everything that is held is renewed.
-      flushed: this.parts.recoveryMs === 0 ? undefined : () => {
-        recovery.doubt();
-        void this.doubted('replaced');
-      },
+      flushed: this.parts.recoveryMs === 0 ? undefined : () => recovery.replaced(),
       listening: () => {
         recovery.doubt();
         for (const { request } of this.parts.places.values()) this.listener({ kind: 'ask', key: request.key, id: request.id });
@@ -248,21 +234,15 @@ export class RedisStore implements LockStore {
     commands.events.on('end', () => outage.failed(messageOf(connections.lastError ?? 'the connection was closed')));
     commands.events.on('open', () => {
       // What is held comes before everything else.
-      recovery.doubt(() => true, true);
+      recovery.doubt(() => true, 'all');
       // The server's time is read at once, because requests on a new connection need it to say until when they may act.
       void this.readClock();
       this.channel.follow();
     });
   }
 
-  private async doubted(doubt: Doubt): Promise<void> {
-    await Promise.all(this.doubters.map(async (listener) => listener(doubt)));
-  }
-
   /** Who waits asks again, which tells the server who holds the lock; and processes with another wire format must not boot now. */
-  private serverForgot(group: number, before: string, memory: string): void {
-    // A Redlock has words of its own for a node that forgot.
-    if (this.parts.recoveryMs > 0 && this.options.redlock === undefined) this.recoveryNews.forgot(before, memory);
+  private serverForgot(group: number): void {
     for (const { group: itsGroup, request: { key, id } } of this.parts.places.values()) if (itsGroup === group) this.listener({ kind: 'ask', key, id });
     void this.parts.format.keep(() => this.recovery.isOpen, this.options.report);
   }

@@ -1,8 +1,9 @@
 /** What a process does when its server may have forgotten, on virtual time, where a test says what the server answers. */
 import { describe, expect, it } from '@jest/globals';
+import type { Finding, StoreEvent } from '../../../lib/core/port/lock-events.js';
 import { Recovery } from '../../../lib/stores/redis/recovery.js';
 import { Memories, type ServerView } from '../../../lib/stores/redis/server-view.js';
-import { RedisKeys, SLOT_GROUPS } from '../../../lib/stores/wire/redis-keys.js';
+import { RedisKeys, SLOT_GROUPS, UNTIL_TOLD_MS } from '../../../lib/stores/wire/redis-keys.js';
 import { marginOf } from '../../../lib/stores/wire/server-clock.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { gate } from '../../support/locks.js';
@@ -20,13 +21,14 @@ interface Call {
 }
 
 /** A server with a memory, and a process that holds the locks `a` and `b`, and whose reviews bring all of them back. */
-async function booted({ isCluster = false } = {}) {
+async function booted({ isCluster = false, memory = ONE, recoveryMs = 400 } = {}) {
   const clock = new FakeClock();
   const done: string[] = [];
   const calls: Call[] = [];
   const on = {
-    memory: ONE, recoversForMs: 0, hold: undefined as Promise<void> | undefined, isDown: false, reviewing: undefined as Promise<void> | undefined, bringsBack: true,
-    held: [{ key: A, id: 'p.1', memory: ONE }, { key: B, id: 'p.2', memory: ONE }], forgot: [] as string[], serverNow: 9_000,
+    memory, recoversForMs: 0, hold: undefined as Promise<void> | undefined, isDown: false, reviewing: undefined as Promise<void> | undefined, bringsBack: true,
+    held: [{ key: A, id: 'p.1', memory }, { key: B, id: 'p.2', memory }], forgot: [] as number[], serverNow: 9_000,
+    told: [] as Finding[], events: [] as StoreEvent[],
   };
   const groupsOf = ({ keys: fenceKeys, args }: Call) => fenceKeys.map((key, n) => ({ group: Number(/:(\d+)}/.exec(key)![1]), claims: args[2 * n + 3] === 1 }));
   const run = async (call: Call, decode: (reply: unknown, sentAt: number, receivedAt: number) => unknown) => {
@@ -47,8 +49,10 @@ async function booted({ isCluster = false } = {}) {
     await on.reviewing;
     if (on.bringsBack) for (const lease of on.held) if (memories.isOutdated(keys.groupOf(lease.key), lease.memory)) lease.memory = memories.of(keys.groupOf(lease.key));
   };
-  const server = { runner: { run }, keys, trust, memories, clock, isCluster, process: 'p', recoveryMs: 400 } as unknown as ServerView;
-  const recovery = new Recovery(server, { held: () => on.held, review, forgot: (_group: number, before: string) => void on.forgot.push(before) });
+  const server = { runner: { run }, keys, trust, memories, clock, isCluster, node: 'a:6379', process: 'p', recoveryMs } as unknown as ServerView;
+  const recovery = new Recovery(server, (finding) => void on.told.push(finding), (group) => void on.forgot.push(group));
+  recovery.onDoubt(review, () => on.held);
+  recovery.listener = (event) => void on.events.push(event);
   await recovery.learnAtBoot();
   await clock.settle();
   const atBoot = done.splice(0);
@@ -73,12 +77,14 @@ describe('A server that may have forgotten', () => {
     expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`]);
     await on.clock.settle();
     expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews where it says so', `claims 0 of ${SLOT_GROUPS}`]);
-    expect([on.forgot.length, on.clock.pendingTimers]).toEqual([SLOT_GROUPS, 0]);
+    expect(on.forgot).toHaveLength(SLOT_GROUPS);
+    await on.clock.advance(500);
+    expect([on.done.length, on.clock.pendingTimers]).toEqual([3, 0]);
   });
 
   it('is asked by every lease after a new connection, also when it has forgotten nothing', async () => {
     const on = await booted();
-    on.recovery.doubt(() => true, true);
+    on.recovery.doubt(() => true, 'all');
     await on.clock.settle();
     expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews where it says so', 'reviews all']);
   });
@@ -86,7 +92,7 @@ describe('A server that may have forgotten', () => {
   it('is claimed until it answers, and at once when something happens that may have brought it back', async () => {
     const on = await booted();
     on.isDown = true;
-    on.recovery.doubt(() => true, true);
+    on.recovery.doubt(() => true, 'all');
     await on.clock.advance(5_000);
     const tries = on.done.length;
     expect(tries).toBeGreaterThan(5);
@@ -139,7 +145,7 @@ describe('The message that a slot group has another memory', () => {
     on.held.splice(0);
     on.serverNow = 6_100;
     on.recovery.heard(GROUP_A, TWO);
-    expect([on.recovery.recoversForMs, on.done, on.forgot]).toEqual([300, [], [ONE]]);
+    expect([on.recovery.recoversForMs, on.done, on.forgot]).toEqual([300, [], [GROUP_A]]);
     on.serverNow = 0; // not known
     on.recovery.heard(GROUP_B, TWO);
     expect([on.recovery.recoversForMs, on.recovery.recoveries]).toEqual([400, 1]);
@@ -177,7 +183,7 @@ describe('The memory that granted or brought back a lease', () => {
     on.memory = TWO;
     on.recovery.compare(GROUP_B, TWO, 1);
     await on.clock.settle();
-    expect([on.done.slice(0, 2).sort(), on.forgot]).toEqual([[`claims ${GROUP_B}`, 'reviews where it says so'], [ONE]]);
+    expect([on.done.slice(0, 2).sort(), on.forgot]).toEqual([[`claims ${GROUP_B}`, 'reviews where it says so'], [GROUP_B]]);
   });
 });
 
@@ -194,5 +200,55 @@ describe('A server that recovers', () => {
     expect(on.clock.now() - since).toBe(500 + marginOf(500));
     await on.recovery.recovered(10_000);
     expect([on.clock.pendingTimers, on.recovery.recoversForMs]).toEqual([0, 0]);
+  });
+});
+
+describe('The news that a server forgot', () => {
+  const [SERVER, OTHER] = [`${'a'.repeat(16)}:`, `${'b'.repeat(16)}:`];
+  const node = (run: string, id: string): string => `${run.repeat(8)}${id.repeat(8)}@`;
+  const MS = '0000000006000';
+
+  /** A process of a Cluster that holds nothing, and hears of the memory that a server has in some of its groups, which it says at its time 6,000. */
+  async function hears(before: string, after: string, recoveryMs = 1_015) {
+    const on = await booted({ isCluster: true, memory: before + MS, recoveryMs });
+    on.held.splice(0);
+    on.serverNow = 6_000;
+    on.recovery.broughtBack = 3;
+    for (let group = 0; group < 86; group += 1) on.recovery.heard(group, after + MS);
+    return on;
+  }
+
+  it('is one line and event for all slot groups, with the reason and for how long it grants nothing new, and one when that is over', async () => {
+    const on = await hears(SERVER, OTHER);
+    expect(on.told).toEqual([{ kind: 'recovery of a:6379', level: 'warning', message: expect.stringMatching(/^Locks: a:6379 was restarted, or another server took its place, .* grants nothing new for 1015 ms;/) }]);
+    await on.clock.advance(1_014);
+    on.recovery.heard(86, OTHER + MS);
+    on.recovery.broughtBack = 63;
+    await on.clock.advance(1_014);
+    expect(on.told).toHaveLength(1);
+    await on.clock.advance(1);
+    expect(on.told.slice(1)).toEqual([{ kind: 'end of the recovery of a:6379', level: 'info', message: 'Locks: a:6379 grants again. This process brought back 60 leases.' }]);
+    const common = { store: 'a:6379', reason: 'restarted-or-replaced' };
+    expect(on.events).toEqual([{ ...common, type: 'storeForgot', forMs: 1_015 }, { ...common, type: 'storeRecovered', afterMs: 2_029, broughtBack: 60 }]);
+    on.recovery.heard(87, OTHER + MS);
+    on.recovery.close();
+    await on.clock.advance(5_000);
+    expect([on.told.length, on.clock.pendingTimers]).toEqual([3, 0]);
+  });
+
+  it.each([
+    [SERVER, SERVER, 'was flushed, or loaded other data'],
+    [node('a', 'c'), node('b', 'c'), 'has a node that was restarted'],
+    [node('a', 'c'), node('b', 'd'), 'has another master for some slots'],
+  ])('has the reason that the names of its memories show (%s, %s)', async (before, after, reason) => {
+    const on = await booted({ isCluster: true, memory: `${before}0000000005000` });
+    on.held.splice(0);
+    on.recovery.heard(GROUP_A, after + MS);
+    expect(on.told).toMatchObject([{ message: expect.stringMatching(new RegExp(`a:6379 ${reason}, and may .* grants again by now`)) }]);
+  });
+
+  it.each([[0, 'nothing is recovered'], [UNTIL_TOLD_MS, 'a Redlock tells it']])('is not told by this store with a recoveryMs of %d: %s', async (recoveryMs) => {
+    const on = await hears(SERVER, OTHER, recoveryMs);
+    expect([on.forgot.length, on.told, on.events]).toEqual([86, [], []]);
   });
 });

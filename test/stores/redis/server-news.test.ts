@@ -1,8 +1,6 @@
 /** What a store tells the log of its server, without a server. */
-import { FakeClock } from '../../support/fake-clock.js';
 import { describe, expect, it } from '@jest/globals';
-import type { Finding, StoreEvent } from '../../../lib/core/port/lock-events.js';
-import { RecoveryNews } from '../../../lib/stores/redis/recovery.js';
+import type { Finding } from '../../../lib/core/port/lock-events.js';
 import { canTellWhoListens, warnOfBlindness } from '../../../lib/stores/wire/boot-probe.js';
 import type { Connections } from '../../../lib/stores/wire/connections.js';
 import { outageNews } from '../../../lib/stores/wire/store-failure.js';
@@ -82,46 +80,5 @@ describe('A server that is asked who listens', () => {
           'Allow its user +pubsub|numsub (the server said: NOPERM this user has no permissions).',
       },
     ]);
-  });
-});
-
-describe('A server that forgot', () => {
-  const [SERVER, OTHER] = [`${'a'.repeat(16)}:`, `${'b'.repeat(16)}:`];
-  const node = (run: string, id: string): string => `${run.repeat(8)}${id.repeat(8)}@`;
-  const MS = '0000000005000';
-
-  it('is told in one line and event for all slot groups, with the reason and for how long it grants nothing new, and in one when that is over', async () => {
-    const { told, report } = reports();
-    const clock = new FakeClock();
-    const recovery = { recoversForMs: 1_015, broughtBack: 3 };
-    const news = new RecoveryNews('a:6379', clock, report, recovery);
-    const events: StoreEvent[] = [];
-    news.listener = (event) => events.push(event);
-    for (let group = 0; group < 86; group += 1) news.forgot(SERVER + MS, OTHER + MS);
-    expect(told).toEqual([{ kind: 'recovery of a:6379', level: 'warning', message: expect.stringMatching(/^Locks: a:6379 was restarted, or another server took its place, .* grants nothing new for 1015 ms;/) }]);
-    await clock.advance(1_014);
-    recovery.broughtBack = 63;
-    await clock.advance(1);
-    recovery.recoversForMs = 0;
-    expect(told).toHaveLength(1);
-    await clock.advance(1_015);
-    expect(told.slice(1)).toEqual([{ kind: 'end of the recovery of a:6379', level: 'info', message: 'Locks: a:6379 grants again. This process brought back 60 leases.' }]);
-    const common = { store: 'a:6379', reason: 'restarted-or-replaced' };
-    expect(events).toEqual([{ ...common, type: 'storeForgot', forMs: 1_015 }, { ...common, type: 'storeRecovered', afterMs: 2_030, broughtBack: 60 }]);
-    news.forgot(OTHER + MS, OTHER + MS);
-    news.close();
-    expect([told.length, clock.pendingTimers]).toEqual([3, 0]);
-  });
-
-  it.each([
-    [SERVER, SERVER, 'was flushed, or loaded other data'],
-    [node('a', 'c'), node('b', 'c'), 'has a node that was restarted'],
-    [node('a', 'c'), node('b', 'd'), 'has another master for some slots'],
-  ])('is told with the reason that the names of its memories show (%s, %s)', (before, after, reason) => {
-    const { told, report } = reports();
-    const news = new RecoveryNews('a:6379', new FakeClock(), report, { recoversForMs: 0, broughtBack: 0 });
-    news.forgot(before + MS, after + MS);
-    news.close();
-    expect(told).toMatchObject([{ message: expect.stringMatching(new RegExp(`a:6379 ${reason}, and may .* grants again by now`)) }]);
   });
 });
