@@ -1,25 +1,32 @@
-/** LockService, the API of a lock module. It checks arguments; the calls themselves run through core/hold/lock-calls.ts. */
-import { Subject, type Observable } from 'rxjs';
+/**
+ * LockService, the API of a lock module. It checks arguments; the calls themselves run through core/hold/lock-calls.ts. That of a module with
+ * the option `route` leads each call to the module that keeps its keys (LockRouter).
+ */
+import { defer, mergeMap, type Observable, ReplaySubject, Subject } from 'rxjs';
 import { LockCalls } from './core/hold/lock-calls.js';
-import type { LeadOptions, Leadership, LockHolder, Term } from './core/hold/leading.js';
+import { LEAD_OPTIONS, type LeadOptions, type Leadership, type LockHolder, type Term } from './core/hold/leading.js';
 import { optionsAndWork, type Work } from './core/hold/work.js';
 import { checkKey, keysInOrder, roleKey } from './core/key/check-key.js';
 import { keptAlive, systemClock, type Clock } from './core/port/clock.js';
-import { LockTimeoutError } from './core/port/errors.js';
+import { LockTimeoutError, LockUsageError } from './core/port/errors.js';
 import { notHeldError } from './core/port/hold-errors.js';
 import type { Lease } from './core/port/lease.js';
 import type { LockEvent, Report } from './core/port/lock-events.js';
-import type { AdoptOptions, CallSite, LockDefaults, LockMode, LockOptions, WithAdoptedOptions, WithLockOptions } from './core/port/lock-options.js';
-import { ACQUIRE_OPTIONS, ADOPT_OPTIONS, checkMode, checkOptions, FORCE_RELEASE_OPTIONS, type ForceReleaseOptions, invalidOption, LIST_OPTIONS, resolveDefaults, WITH_ADOPTED_OPTIONS } from './core/port/options.js';
+import type { AdoptOptions, CallSite, LockDefaults, LockMode, LockOptions, LockProfiles, WithAdoptedOptions, WithLockOptions } from './core/port/lock-options.js';
+import { ACQUIRE_OPTIONS, ADOPT_OPTIONS, checkMode, checkOptions, FORCE_RELEASE_OPTIONS, type ForceReleaseOptions, invalidOption, LIST_OPTIONS, type OptionList, resolveDefaults, WITH_ADOPTED_OPTIONS, WITH_LOCK_OPTIONS, withProfile } from './core/port/options.js';
 import type { ListOptions, LockState } from './core/port/lock-state.js';
 import type { LockStore } from './core/port/lock-store.js';
+import { readTicket } from './core/port/ticket.js';
+import type { Call } from './core/queue/call.js';
 import { endedBy } from './core/queue/abort-signals.js';
 
 /** The key of a lock, or the keys of several locks that are taken all or none. */
 export type LockKey = string | readonly string[];
 
 export interface LockServiceOptions extends LockDefaults {
-  readonly store: LockStore;
+  /** Null for a module that has only a route. */
+  readonly store: LockStore | null;
+  readonly route?: LockRouter | undefined;
   /** The name of this process in holder ids, the same with which the store was made. */
   readonly process: string;
   readonly clock?: Clock;
@@ -31,26 +38,34 @@ export interface LockServiceOptions extends LockDefaults {
 
 /** Takes locks and looks at them. Inject it, or for a lock module with a name use `@InjectLocks(name)`. */
 export class LockService {
-  /** What happens to locks in this process, emitted synchronously when it happens. Completes when the module is closed. */
+  /**
+   * What happens to locks in this process, emitted synchronously when it happens. Completes when the module is closed. Of a module with a
+   * route they are the events of all lock modules of the application, including those that are made after the subscription.
+   */
   readonly events: Observable<LockEvent>;
-  private readonly eventSubject = new Subject<LockEvent>();
-  private readonly store: LockStore;
+  /** The events of the locks that this module keeps. @internal */
+  readonly ownEvents = new Subject<LockEvent>();
+  /** The core of the locks that this module keeps; undefined for a module that has only a route. @internal */
+  readonly core: LockCalls | undefined;
+  /** @internal */
+  readonly route: LockRouter | undefined;
   private readonly clock: Clock;
-  private readonly calls: LockCalls;
   private closing: Promise<void> | undefined;
 
   constructor(options: LockServiceOptions) {
-    const { store, process, clock = systemClock, report, instance = 'default' } = options;
-    this.store = store;
+    const { store, route, process, clock = systemClock, report, instance = 'default' } = options;
     this.clock = clock;
-    this.calls = new LockCalls({ events: this.eventSubject, store, process, instance, clock, defaults: resolveDefaults(options), report });
-    this.events = this.eventSubject.asObservable();
-    store.onEvent?.((event) => this.eventSubject.next(event));
+    this.route = route;
+    this.events = route ? route.events : this.ownEvents.asObservable();
+    if (store === null) return;
+    this.core = new LockCalls({ events: this.ownEvents, store, process, instance, clock, defaults: resolveDefaults(options), report });
+    store.onEvent?.((event) => this.ownEvents.next(event));
   }
 
   /** Connects to the store and checks it; LockModule calls it at boot. The process is kept alive until then. @throws LockStoreError @internal */
-  open(): Promise<void> {
-    return keptAlive(this.clock, () => this.store.open());
+  async open(): Promise<void> {
+    const { core } = this;
+    if (core) await keptAlive(this.clock, () => core.store.open());
   }
 
   /**
@@ -63,7 +78,8 @@ export class LockService {
   withLock<T>(key: LockKey, second: Work<T> | (WithLockOptions & CallSite), third?: Work<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const [options, fn] = optionsAndWork(second, third);
-      this.calls.run(this.calls.begin(keysOf(key), options), fn, resolve, reject);
+      const [core, call] = this.begin(key, options);
+      core.run(call, fn, resolve, reject);
     });
   }
 
@@ -73,7 +89,8 @@ export class LockService {
    * several locks was lost while the call waited for the others
    */
   async acquire(key: LockKey, options?: LockOptions): Promise<Lease> {
-    return this.calls.acquire(this.calls.begin(keysOf(key), options, ACQUIRE_OPTIONS));
+    const [core, call] = this.begin(key, options, ACQUIRE_OPTIONS);
+    return core.acquire(call);
   }
 
   /**
@@ -82,7 +99,8 @@ export class LockService {
    */
   async tryAcquire(key: LockKey, options?: LockOptions): Promise<Lease | null> {
     try {
-      return await this.calls.acquire(this.calls.begin(keysOf(key), options, ACQUIRE_OPTIONS, 0));
+      const [core, call] = this.begin(key, options, ACQUIRE_OPTIONS, 0);
+      return await core.acquire(call);
     } catch (error) {
       if (!endedBy(options?.signal, error) && error instanceof LockTimeoutError) return null;
       throw error;
@@ -96,7 +114,9 @@ export class LockService {
    * store, prefix or lock module; LockStoreError, LockClosedError
    */
   async adopt(ticket: string, options?: AdoptOptions): Promise<Lease> {
-    return this.calls.acquire(this.calls.beginAdoption(ticket, options, ADOPT_OPTIONS));
+    const brought = readTicket(ticket);
+    const core = this.coreOf(brought.keys);
+    return core.acquire(core.beginAdoption(brought, options, ADOPT_OPTIONS));
   }
 
   /**
@@ -110,21 +130,26 @@ export class LockService {
     return new Promise<T>((resolve, reject) => {
       const [options, fn] = optionsAndWork(second, third, 'withAdopted(ticket');
       if (options?.withinMs !== undefined && options.onError !== 'handBack') throw invalidOption("withinMs says how long a ticket is good that was handed back, so it needs onError: 'handBack'");
-      const call = this.calls.beginAdoption(ticket, options, WITH_ADOPTED_OPTIONS);
-      this.calls.run(call, options?.onError === 'handBack' ? this.calls.handingBack(fn, call, options.withinMs) : fn, resolve, reject);
+      const brought = readTicket(ticket);
+      const core = this.coreOf(brought.keys);
+      const call = core.beginAdoption(brought, options, WITH_ADOPTED_OPTIONS);
+      core.run(call, options?.onError === 'handBack' ? core.handingBack(fn, call, options.withinMs) : fn, resolve, reject);
     });
   }
 
   /** The lease of the hold around the running code, for `key`, or without a key the innermost one. Undefined when there is none. */
   currentLease(key?: string): Lease | undefined {
-    return this.calls.context.find(key === undefined ? undefined : checkKey(key));
+    if (key !== undefined) return this.coreOf([checkKey(key)]).context.find(key);
+    const innermost = this.cores().flatMap(({ context }) => context.find() ?? []);
+    return innermost.sort((a, b) => a.heldMs - b.heldMs)[0];
   }
 
   /** The lease of the hold of `key` around the running code. @throws LockUsageError when there is none, LockLostError when it was lost */
   assertLocked(key: string, mode: LockMode = 'write'): Lease {
     checkMode(mode, key);
-    const hold = this.calls.context.find(checkKey(key), mode);
-    if (!hold) throw notHeldError(key, mode, this.calls.context.find(key) !== undefined);
+    const { context } = this.coreOf([checkKey(key)]);
+    const hold = context.find(key, mode);
+    if (!hold) throw notHeldError(key, mode, context.find(key) !== undefined);
     hold.assertHeld();
     return hold;
   }
@@ -142,13 +167,18 @@ export class LockService {
    * @throws LockStoreError
    */
   async inspect(key: string): Promise<LockState> {
-    return this.calls.here.named(await this.store.inspect(checkKey(key)));
+    const { here, store } = this.coreOf([checkKey(key)]);
+    return here.named(await store.inspect(key));
   }
 
   /** Every lock of this prefix that is held or waited for, in no order. @throws LockUsageError; LockStoreError at any step */
   list(options?: ListOptions): AsyncIterable<LockState> {
     if (options !== undefined) checkOptions(options, LIST_OPTIONS);
-    return this.calls.here.allNamed(this.store.list(options));
+    return this.listAll(options);
+  }
+
+  private async *listAll(options?: ListOptions): AsyncIterable<LockState> {
+    for (const { here, store } of this.cores()) yield* here.allNamed(store.list(options));
   }
 
   /**
@@ -159,12 +189,12 @@ export class LockService {
    */
   async forceRelease(key: string, options?: ForceReleaseOptions): Promise<boolean> {
     if (options !== undefined) checkOptions(options, FORCE_RELEASE_OPTIONS, key);
-    return this.store.forceRelease(checkKey(key), options?.fence);
+    return this.coreOf([checkKey(key)]).store.forceRelease(key, options?.fence);
   }
 
   /** Runs `fn` outside of every hold that surrounds this call. It is meant for work that outlives the hold. */
   detached<T>(fn: () => T): T {
-    return this.calls.context.outside(fn);
+    return this.cores().reduce((inner, { context }) => () => context.outside(inner), fn)();
   }
 
   /**
@@ -173,17 +203,19 @@ export class LockService {
    */
   lead(role: string, fn: Term, options?: LeadOptions): Leadership;
   lead(role: string, fn: Term, options: LeadOptions & CallSite = {}): Leadership {
-    return this.calls.election.stand(role, roleKey(role), fn, options);
+    const key = roleKey(role);
+    return this.coreOf([key]).election.stand(role, key, fn, this.route ? withProfile(options, this.route.profiles, LEAD_OPTIONS, key) : options);
   }
 
   /** Who leads now; null when nobody does. @throws LockKeyError, LockStoreError */
   async leader(role: string): Promise<LockHolder | null> {
-    return (await this.store.inspect(roleKey(role))).holders[0] ?? null;
+    const key = roleKey(role);
+    return (await this.coreOf([key]).store.inspect(key)).holders[0] ?? null;
   }
 
   /** The roles that this process stands for, or leads: also those of methods with `@Leader`. */
   get leaderships(): readonly Leadership[] {
-    return this.calls.election.leaderships;
+    return this.cores().flatMap(({ election }) => election.leaderships);
   }
 
   /**
@@ -191,20 +223,20 @@ export class LockService {
    * `close()`, or until the grace is over. LockModule calls it. @internal
    */
   announceShutdown(): void {
-    this.calls.election.close();
-    this.calls.shutdown.announce();
+    this.core?.election.close();
+    this.core?.shutdown.announce();
   }
 
   /** Begins the shutdown: calls that wait and new calls reject with LockClosedError, except those made inside a hold. @internal */
   prepareShutdown(): void {
     this.announceShutdown();
-    this.calls.shutdown.begin();
+    this.core?.shutdown.begin();
   }
 
   /** Begins the shutdown, and resolves when all holds have ended, or `shutdownGraceMs` are over. @internal */
   holdsEnded(): Promise<void> {
     this.prepareShutdown();
-    return keptAlive(this.clock, async () => this.calls.shutdown.holdsEnded());
+    return keptAlive(this.clock, async () => this.core?.shutdown.holdsEnded());
   }
 
   /**
@@ -214,13 +246,94 @@ export class LockService {
   close(): Promise<void> {
     return (this.closing ??= keptAlive(this.clock, async () => {
       this.prepareShutdown();
-      await this.calls.shutdown.finish();
-      await this.store.close();
-      this.eventSubject.complete();
+      await this.core?.shutdown.finish();
+      await this.core?.store.close();
+      this.ownEvents.complete();
     }));
+  }
+
+  /** Notes a call with the module that keeps its keys. The profile that its options name is one of this module. */
+  private begin(key: LockKey, given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): readonly [LockCalls, Call] {
+    const keys = typeof key === 'string' ? [checkKey(key)] : keysInOrder(key);
+    const { core, route } = this;
+    if (!route) return [core!, core!.begin(keys, given, list, waitMs)];
+    const target = route.coreOf(keys);
+    return [target, target.begin(keys, given && withProfile(given, route.profiles, list ?? WITH_LOCK_OPTIONS, keys[0]), list, waitMs)];
+  }
+
+  /** The core of the locks that these keys name. A module without a route keeps all of its locks. */
+  private coreOf(keys: readonly string[]): LockCalls {
+    return this.route ? this.route.coreOf(keys) : this.core!;
+  }
+
+  private cores(): readonly LockCalls[] {
+    return this.route ? [...this.route.instances().values()] : [this.core!];
   }
 }
 
-function keysOf(key: LockKey): readonly string[] {
-  return typeof key === 'string' ? [checkKey(key)] : keysInOrder(key);
+/**
+ * Leads the keys of a lock module with the option `route` to the modules that keep them. If the module has a store beside its route, that
+ * store is one of those that the route can name.
+ */
+export class LockRouter {
+  readonly events: Observable<LockEvent>;
+  private readonly known = new Map<string, LockCalls>();
+  private readonly found = new ReplaySubject<Observable<LockEvent>>();
+  private whole = false;
+
+  /** `modules` gives the lock modules that the application has made, by their names. */
+  constructor(
+    private readonly route: (key: string) => string,
+    readonly profiles: LockProfiles,
+    private readonly modules: () => Iterable<readonly [string, LockService]>,
+  ) {
+    this.events = defer(() => {
+      this.instances();
+      return this.found.pipe(mergeMap((events) => events));
+    });
+  }
+
+  /** Called when the application has made all modules: from then on no lock module is added. */
+  open(): void {
+    this.instances();
+    this.whole = true;
+    this.found.complete();
+  }
+
+  /**
+   * The core of the module that keeps these keys.
+   * @throws LockUsageError when the route names a module that does not exist, or several modules for the keys of one call
+   */
+  coreOf(keys: readonly string[]): LockCalls {
+    const names = [...new Set(keys.map((key) => this.route(key)))];
+    const [name] = names as [string];
+    if (names.length > 1) {
+      throw new LockUsageError(
+        `Locks ${quoted(keys)}: their route leads to several lock modules (${quoted(names)}); the keys of one call must go to one.`,
+      );
+    }
+    const core = this.instances().get(name);
+    if (core) return core;
+    const known = quoted([...this.known.keys()]) || 'none';
+    const early = this.whole ? '' : ' The application is not initialized: use locks from onModuleInit on, when all lock modules are there.';
+    throw new LockUsageError(
+      `Lock '${keys[0]}': its route leads to a lock module '${name}' that does not exist. There are: ${known}.${early}`,
+      { key: keys[0] },
+    );
+  }
+
+  /** The core of every lock module that has a store, by the module's name. Until {@link open} was called, modules that were made since the last look are added. */
+  instances(): ReadonlyMap<string, LockCalls> {
+    if (this.whole) return this.known;
+    for (const [name, { core, ownEvents }] of this.modules()) {
+      if (!core || this.known.has(name)) continue;
+      this.known.set(name, core);
+      this.found.next(ownEvents);
+    }
+    return this.known;
+  }
+}
+
+function quoted(names: readonly string[]): string {
+  return names.map((name) => `'${name}'`).join(', ');
 }

@@ -16,7 +16,7 @@ import type { LockInterceptor } from './lock.interceptor.js';
 import { termOptions, type LeadOptions } from '../core/hold/leading.js';
 import { roleKey } from '../core/key/check-key.js';
 import { leaderMethods, type LeaderMethod } from './leader.decorator.js';
-import type { Locks } from './lock-router.js';
+import type { LockService } from '../lock.service.js';
 
 /** One lock module, as it starts. */
 interface BootOfInstance {
@@ -169,7 +169,7 @@ function candidatesOf({ made, chain, wrapper }: Found, boot: BootOfInstance): re
 }
 
 /** Lets a candidate stand until the module is closed. */
-export function stand({ object, property, role, site, options }: Candidate, locks: Pick<Locks, 'lead'>, describe: boolean): void {
+export function stand({ object, property, role, site, options }: Candidate, locks: Pick<LockService, 'lead'>, describe: boolean): void {
   const given: LeadOptions & CallSite = describe ? { ...options, label: options.label ?? shortLabel(site) } : options;
   locks.lead(role, (term) => Reflect.apply(Reflect.get(object, property), object, [term]), given);
 }

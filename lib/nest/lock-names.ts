@@ -3,9 +3,8 @@
  * CommonJS copy of this package, when one application loads both, name the same providers.
  */
 import { Inject, Scope, type FactoryProvider } from '@nestjs/common';
-import { INQUIRER } from '@nestjs/core';
+import { INQUIRER, type ModuleRef, type ModulesContainer } from '@nestjs/core';
 import { LockService } from '../lock.service.js';
-import type { ModuleRef } from '@nestjs/core';
 import { LockUsageError } from '../core/port/errors.js';
 
 const ONE_COPY = 'Let both import one copy (npm ls nestjs-holdfast).';
@@ -57,6 +56,16 @@ export function servicesOfOtherCopies(): FactoryProvider<never>[] {
 /** Injects the LockService of the lock module named `instance`: `constructor(@InjectLocks('billing') readonly locks: LockService)`. */
 export function InjectLocks(instance: string = DEFAULT_INSTANCE): PropertyDecorator & ParameterDecorator {
   return Inject(locksToken(instance));
+}
+
+/** The LockService of each lock module of the application with its name, unless a test has overridden it by an object of another class. */
+export function* lockModules(modules: ModulesContainer): Generator<readonly [string, LockService]> {
+  for (const { providers } of modules.values()) {
+    const name: unknown = providers.get(INSTANCE_NAME)?.instance;
+    if (typeof name !== 'string') continue;
+    const locks: unknown = providers.get(locksToken(name))?.instance;
+    if (locks instanceof LockService) yield [name, locks];
+  }
 }
 
 // Finds the LockService of a lock module, for the board, the telemetry and the health indicator.

@@ -8,12 +8,11 @@ import { LockUsageError } from '../core/port/errors.js';
 import type { LockStore, StoreSummary } from '../core/port/lock-store.js';
 import { completeProfiles, resolveDefaults } from '../core/port/options.js';
 import type { Report } from '../core/port/lock-events.js';
-import { LockService } from '../lock.service.js';
+import { LockRouter, LockService } from '../lock.service.js';
 import { logReports } from './lock-log.js';
 import { lockHome, MODULE_DEFAULTS, ownOptions, recoveryOf, type LockModuleOptions, type LockHome } from './lock-module-options.js';
-import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken, DEFAULT_INSTANCE, servicesOfOtherCopies } from './lock-names.js';
+import { INSTANCE_NAME, interceptorToken, lockModules, locksToken, MODULE_OPTIONS, storeToken, DEFAULT_INSTANCE, servicesOfOtherCopies } from './lock-names.js';
 import { LockInterceptor } from './lock.interceptor.js';
-import { LockRouter, type Locks } from './lock-router.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
 import { RedisStore, type RedisStoreOptions } from '../stores/redis/redis-store.js';
 import { RedlockStore } from '../stores/redlock/redlock-store.js';
@@ -75,16 +74,16 @@ function storeProvider(instance: string): FactoryProvider<Promise<LockStore | nu
  * The LockService is opened while Nest makes the providers: so a store that cannot serve fails the boot, and locks can be
  * taken from `onModuleInit` on.
  */
-function locksProvider(instance: string): FactoryProvider<Promise<Locks>> {
+function locksProvider(instance: string): FactoryProvider<Promise<LockService>> {
   return {
     provide: locksToken(instance),
     inject: [MODULE_OPTIONS, SHARED, storeToken(instance), ModulesContainer],
-    useFactory: (options: LockModuleOptions, shared: Shared, store: LockStore | null, modules: ModulesContainer): Promise<Locks> =>
+    useFactory: (options: LockModuleOptions, shared: Shared, store: LockStore | null, modules: ModulesContainer): Promise<LockService> =>
       orRefuse(modules, async () => {
-        const own = store && (await openFor(modules, new LockService({ ...ownOptions(options), ...shared, store, instance })));
+        const route = options.route && new LockRouter(options.route, completeProfiles(options.profiles), () => lockModules(modules));
+        const locks = await openFor(modules, new LockService({ ...ownOptions(options), ...shared, store, instance, route }));
         if (store?.summary) new Logger('LockModule').log(bootLine(instance, store.summary));
-        // A module without a route has a store.
-        return options.route ? new LockRouter({ route: options.route, profiles: completeProfiles(options.profiles) }, instance, own, modules) : own!;
+        return locks;
       }),
   };
 }
@@ -93,7 +92,7 @@ function interceptorProvider(instance: string): FactoryProvider<LockInterceptor>
   return {
     provide: interceptorToken(instance),
     inject: [locksToken(instance), MODULE_OPTIONS],
-    useFactory: (locks: Locks, { describeHolders, profiles }: LockModuleOptions) => new LockInterceptor(locks, describeHolders, completeProfiles(profiles)),
+    useFactory: (locks: LockService, { describeHolders, profiles }: LockModuleOptions) => new LockInterceptor(locks, describeHolders, completeProfiles(profiles)),
   };
 }
 

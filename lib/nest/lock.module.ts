@@ -10,8 +10,7 @@ import type { LockStore } from '../core/port/lock-store.js';
 import type { LockService } from '../lock.service.js';
 import { checkAsyncOptions, checkShape, MODULE_DEFAULTS, ownOptions, type LockModuleOptions } from './lock-module-options.js';
 import { checkRequest, stand, refuseTwins, retire, visitProviders, refuseUnreached, type Candidate } from './lock-boot.js';
-import { INSTANCE_NAME, interceptorToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
-import { lockModules, LockRouter } from './lock-router.js';
+import { INSTANCE_NAME, interceptorToken, lockModules, MODULE_OPTIONS, storeToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import { orClose, ConfigurableModuleClass, type LockModuleExtras } from './lock-providers.js';
 
@@ -64,7 +63,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   }
 
   /** Checks every decorator of the application, and gives objects their interceptors. @throws LockUsageError, LockStoreError */
-  private async start(): Promise<void> {
+  private start(): void {
     if (this.instance === WITHOUT_FOR_ROOT) {
       throw new LockUsageError(
         'LockModule is imported without forRoot, so it has no options. Call LockModule.forRoot({ redis: … }) once, in the root module: it is global, ' +
@@ -73,8 +72,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     }
     refuseTwins(this.modules, this.instance);
     refuseUnreached(this.modules, this.instance);
-    const locks = this.ownLocks();
-    if (locks instanceof LockRouter) await locks.open();
+    this.ownLocks()?.route?.open();
     const interceptor = this.single<LockInterceptor>(interceptorToken(this.instance));
     this.interceptor = interceptor;
     const options = this.single<LockModuleOptions>(MODULE_OPTIONS);
@@ -125,8 +123,8 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     }
   }
 
-  /** The LockService or LockRouter of this module; undefined when a test has overridden it by an object of another class. */
-  private ownLocks(): LockService | LockRouter | undefined {
+  /** The LockService of this module; undefined when a test has overridden it by an object of another class. */
+  private ownLocks(): LockService | undefined {
     return new Map(lockModules(this.modules)).get(this.instance);
   }
 }

@@ -25,9 +25,6 @@ export interface LockHealthOptions {
   timeoutMs?: number | undefined;
 }
 
-/** The LockService to check. That of a module with a route also knows the modules to which the route can lead. */
-type Asked = Partial<LockService> & { instances?(): ReadonlyMap<string, LockService> };
-
 const names: NamesOf<LockHealthOptions> = { instance: true, timeoutMs: whole(1, 3_600_000) };
 const DEFAULT_TIMEOUT_MS = 1_000;
 const OPTIONS: OptionList = { names, example: '{ timeoutMs: 500 }' };
@@ -58,10 +55,10 @@ export class LockHealthIndicator {
   async pingCheck<const Key extends string>(key: Key, options: LockHealthOptions = {}): Promise<HealthIndicatorResult<Key>> {
     checkOptions(options, { ...OPTIONS, of: `LockHealthIndicator.pingCheck('${key}')` });
     const { instance = DEFAULT_INSTANCE, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
-    const locks = findLocks<Asked>(this.moduleRef, instance, 'LockHealthIndicator', 'tryAcquire');
+    const locks = findLocks<Partial<LockService>>(this.moduleRef, instance, 'LockHealthIndicator', 'tryAcquire');
     const session = this.health.check(key);
     const askedAt = systemClock.now();
-    const failure = locks.instances ? await this.failures([...locks.instances().keys()], timeoutMs) : await this.failure(instance, timeoutMs);
+    const failure = locks.route ? await this.failures([...locks.route.instances().keys()], timeoutMs) : await this.failure(instance, timeoutMs);
     const latencyMs = Math.round(systemClock.now() - askedAt);
     const told = { latencyMs, ...rolesOf(locks.leaderships) };
     return failure === undefined ? session.up(told) : session.down({ message: failure, ...told });

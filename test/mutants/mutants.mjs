@@ -312,7 +312,7 @@ const list = [
   ['elected while it stops', core('hold/leading'), 'this.isLeaving || atWork.has(key)', 'atWork.has(key)', 'SPEC 8: a process that was stopped leads', 'test/core/hold/leading'],
   ['leads by belief', core('hold/leading'), ' && this.hold.lossNow() === undefined', '', 'SPEC 8: isLeader does not compare the clock', 'test/core/hold/leading'],
   ['a shutdown is told last', 'lib/nest/lock.module.ts', 'if (locks) beforeAllDestroyHooks', 'if (locks && this.candidates.length < 0) beforeAllDestroyHooks', 'SPEC 8: a hook that waits for a term to end waits for ever', 'test/nest/shutdown-order'],
-  ['leaders outlive the shutdown', 'lib/lock.service.ts', 'this.calls.election.close();', '', 'SPEC 8: the next one leads after one hand-over', 'test/core/hold/leading'],
+  ['leaders outlive the shutdown', 'lib/lock.service.ts', 'this.core?.election.close();', '', 'SPEC 8: the next one leads after one hand-over', 'test/core/hold/leading'],
   ['rests do not grow', core('hold/leading'), 'ranMs > MAX_GROWN_REST_MS ? 1 : this.failures + 1', '1', 'SPEC 8: a function that fails over and over', 'test/core/hold/leading'],
   ['candidates let time pass', 'lib/testing/test-store.ts', 'if (roleOf(key) !== undefined) continue;', '', 'TestLocks: a role makes an hour pass', 'test/testing/test-locks'],
   ['no one object leads', 'lib/nest/lock-boot.ts', 'if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) throw scoped', 'if (wrapper.isTransient) throw scoped', 'SPEC 8: a request-scoped class leads', 'test/nest/leader'],

@@ -10,6 +10,7 @@ import type { CallSite, ResolvedDefaults, ResolvedOptions, WithAdoptedOptions, W
 import type { LockStore } from '../port/lock-store.js';
 import { checkPermitsOf, type OptionList, resolveOptions, withinMsOf } from '../port/options.js';
 import type { Report } from '../port/lock-events.js';
+import type { Ticket } from '../port/ticket.js';
 import { endedBy, hasAborted, reasonOf, throwIfAborted } from '../queue/abort-signals.js';
 import { Call, type CallHost } from '../queue/call.js';
 import { LocalQueue } from '../queue/local-queue.js';
@@ -86,8 +87,8 @@ export class LockCalls implements CallHost {
   }
 
   /** Notes a call that brings a ticket. @throws LockUsageError for options or a ticket that cannot work, before the store is asked */
-  beginAdoption(text: string, given: (WithAdoptedOptions & CallSite) | undefined, list: OptionList): Call {
-    const ticket = this.tickets.read(text, given?.onError === 'handBack');
+  beginAdoption(brought: Ticket, given: (WithAdoptedOptions & CallSite) | undefined, list: OptionList): Call {
+    const ticket = this.tickets.broughtHere(brought, given?.onError === 'handBack');
     const { keys } = ticket;
     const { clock, defaults, context } = this;
     withinMsOf({ withinMs: given?.withinMs }, 0, defaults, keys[0]!);

@@ -10,7 +10,7 @@ import { LockStoreError } from '../port/errors.js';
 import { asStoreError, entangledHandOffError, foreignTicketError, handOffError, nestedHandOffError, noTicketsError } from '../port/hold-errors.js';
 import type { HandOffOptions, ResolvedOptions } from '../port/lock-options.js';
 import type { HeldLease, HolderRef, RenewRequest } from '../port/lock-store.js';
-import { type BroughtTicket, newSecret, readTicket, type Ticket, ticketIdOf, ticketText } from '../port/ticket.js';
+import { type BroughtTicket, newSecret, type Ticket, ticketIdOf, ticketText } from '../port/ticket.js';
 import { withinMsOf } from '../port/options.js';
 import type { Hold } from './hold.js';
 import type { LockCalls } from './lock-calls.js';
@@ -92,9 +92,8 @@ export class Tickets {
     await this.handOff(hold, withinMs === undefined ? undefined : { withinMs }, ticket);
   }
 
-  /** Reads a ticket that is to be adopted here. @throws LockUsageError when it is damaged, or its locks are not in this store */
-  read(text: string, handsBack: boolean): BroughtTicket {
-    const ticket = readTicket(text);
+  /** What a call brings that is to adopt the ticket here. @throws LockUsageError when its locks are not in this store */
+  broughtHere(ticket: Ticket, handsBack: boolean): BroughtTicket {
     const { host: { store }, instance } = this;
     const { keys, until } = ticket;
     const { ticketHome: home, capabilities: { groupOf } } = store;
