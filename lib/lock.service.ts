@@ -26,7 +26,7 @@ export type LockKey = string | readonly string[];
 export interface LockServiceOptions extends LockDefaults {
   /** Null for a module that has only a route. */
   readonly store: LockStore | null;
-  readonly route?: LockRouter | undefined;
+  readonly router?: LockRouter | undefined;
   /** The name of this process in holder ids, the same with which the store was made. */
   readonly process: string;
   readonly clock?: Clock;
@@ -48,15 +48,15 @@ export class LockService {
   /** The core of the locks that this module keeps; undefined for a module that has only a route. @internal */
   readonly core: LockCalls | undefined;
   /** @internal */
-  readonly route: LockRouter | undefined;
+  readonly router: LockRouter | undefined;
   private readonly clock: Clock;
   private closing: Promise<void> | undefined;
 
   constructor(options: LockServiceOptions) {
-    const { store, route, process, clock = systemClock, report, instance = 'default' } = options;
+    const { store, router, process, clock = systemClock, report, instance = 'default' } = options;
     this.clock = clock;
-    this.route = route;
-    this.events = route ? route.events : this.ownEvents.asObservable();
+    this.router = router;
+    this.events = router ? router.events : this.ownEvents.asObservable();
     if (store === null) return;
     this.core = new LockCalls({ events: this.ownEvents, store, process, instance, clock, defaults: resolveDefaults(options), report });
     store.onEvent?.((event) => this.ownEvents.next(event));
@@ -204,7 +204,7 @@ export class LockService {
   lead(role: string, fn: Term, options?: LeadOptions): Leadership;
   lead(role: string, fn: Term, options: LeadOptions & CallSite = {}): Leadership {
     const key = roleKey(role);
-    return this.coreOf([key]).election.stand(role, key, fn, this.route ? withProfile(options, this.route.profiles, LEAD_OPTIONS, key) : options);
+    return this.coreOf([key]).election.stand(role, key, fn, this.router ? withProfile(options, this.router.profiles, LEAD_OPTIONS, key) : options);
   }
 
   /** Who leads now; null when nobody does. @throws LockKeyError, LockStoreError */
@@ -255,19 +255,19 @@ export class LockService {
   /** Notes a call with the module that keeps its keys. The profile that its options name is one of this module. */
   private begin(key: LockKey, given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): readonly [LockCalls, Call] {
     const keys = typeof key === 'string' ? [checkKey(key)] : keysInOrder(key);
-    const { core, route } = this;
-    if (!route) return [core!, core!.begin(keys, given, list, waitMs)];
-    const target = route.coreOf(keys);
-    return [target, target.begin(keys, given && withProfile(given, route.profiles, list ?? WITH_LOCK_OPTIONS, keys[0]), list, waitMs)];
+    const { core, router } = this;
+    if (!router) return [core!, core!.begin(keys, given, list, waitMs)];
+    const target = router.coreOf(keys);
+    return [target, target.begin(keys, given && withProfile(given, router.profiles, list ?? WITH_LOCK_OPTIONS, keys[0]), list, waitMs)];
   }
 
   /** The core of the locks that these keys name. A module without a route keeps all of its locks. */
   private coreOf(keys: readonly string[]): LockCalls {
-    return this.route ? this.route.coreOf(keys) : this.core!;
+    return this.router ? this.router.coreOf(keys) : this.core!;
   }
 
   private cores(): readonly LockCalls[] {
-    return this.route ? [...this.route.instances().values()] : [this.core!];
+    return this.router ? [...this.router.instances().values()] : [this.core!];
   }
 }
 

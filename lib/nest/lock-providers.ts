@@ -80,8 +80,8 @@ function locksProvider(instance: string): FactoryProvider<Promise<LockService>> 
     inject: [MODULE_OPTIONS, SHARED, storeToken(instance), ModulesContainer],
     useFactory: (options: LockModuleOptions, shared: Shared, store: LockStore | null, modules: ModulesContainer): Promise<LockService> =>
       orRefuse(modules, async () => {
-        const route = options.route && new LockRouter(options.route, completeProfiles(options.profiles), () => lockModules(modules));
-        const locks = await openFor(modules, new LockService({ ...ownOptions(options), ...shared, store, instance, route }));
+        const router = options.route && new LockRouter(options.route, completeProfiles(options.profiles), () => lockModules(modules));
+        const locks = await openFor(modules, new LockService({ ...ownOptions(options), ...shared, store, instance, router }));
         if (store?.summary) new Logger('LockModule').log(bootLine(instance, store.summary));
         return locks;
       }),

@@ -72,7 +72,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     }
     refuseTwins(this.modules, this.instance);
     refuseUnreached(this.modules, this.instance);
-    this.ownLocks()?.route?.open();
+    this.ownLocks()?.router?.open();
     const interceptor = this.single<LockInterceptor>(interceptorToken(this.instance));
     this.interceptor = interceptor;
     const options = this.single<LockModuleOptions>(MODULE_OPTIONS);

@@ -58,7 +58,7 @@ export class LockHealthIndicator {
     const locks = findLocks<Partial<LockService>>(this.moduleRef, instance, 'LockHealthIndicator', 'tryAcquire');
     const session = this.health.check(key);
     const askedAt = systemClock.now();
-    const failure = locks.route ? await this.failures([...locks.route.instances().keys()], timeoutMs) : await this.failure(instance, timeoutMs);
+    const failure = locks.router ? await this.failures([...locks.router.instances().keys()], timeoutMs) : await this.failure(instance, timeoutMs);
     const latencyMs = Math.round(systemClock.now() - askedAt);
     const told = { latencyMs, ...rolesOf(locks.leaderships) };
     return failure === undefined ? session.up(told) : session.down({ message: failure, ...told });

@@ -17,7 +17,7 @@ const services: [string, () => Promise<LockService>][] = [
     async () => {
       const keeper = LockModule.forRoot({ embedded: true, name: 'keeper' });
       const app = await startAlone({ imports: [keeper, LockModule.forRoot({ route: () => 'keeper' })] });
-      expect(app.get(LockService).route).toBeDefined();
+      expect(app.get(LockService).router).toBeDefined();
       return app.get(LockService);
     },
   ],
