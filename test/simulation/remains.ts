@@ -6,8 +6,8 @@ const AFTERMATH_MS = 20_000;
 
 /** Looks behind what is private: an entry that stays is a leak, and nobody else would notice it. */
 interface Inside {
-  readonly store: { readonly store: InsideStore };
-  readonly calls: {
+  readonly core: {
+    readonly store: { readonly store: InsideStore };
     readonly queue: Counted;
     readonly watchdog: { readonly schedule: Counted };
     readonly timeouts: { readonly looks: Counted };
@@ -52,8 +52,7 @@ export class Remains {
   }
 
   private inProcess({ process, locks }: Member): void {
-    const { store, calls } = locks as unknown as Inside;
-    const { queue, watchdog, timeouts } = calls;
+    const { store, queue, watchdog, timeouts } = (locks as unknown as Inside).core;
     const counts: Record<string, number> = {
       ...inStore(store.store),
       timers: process.timers.size,
