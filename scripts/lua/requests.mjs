@@ -5,7 +5,7 @@ import { camel, capital, spoken } from './names.mjs';
 
 const pascal = (name) => capital(camel(name));
 
-/** `greetCall`, and `addVote` as well for a script that takes any number of requests. */
+/** `greetCall`; for a script that takes any number of requests `addVote` as well, and `voteText` if each is one text. */
 export function requestsOf(name, header) {
   const many = isForMany(header);
   const sides = [
@@ -16,7 +16,8 @@ export function requestsOf(name, header) {
   const parameters = used.map(({ suffix, variable }) => `${variable}: ${pascal(name)}${suffix}`).join(', ');
   const types = used.map((side) => typeOf(`${pascal(name)}${side.suffix}`, `${side.says} ${many ? 'one request to' : 'a call of'} ${name}.lua`, side.members));
   const [keys, args] = sides.map(({ members, variable }) => members.map((member) => element(member, variable)).join(', '));
-  return [...types, many ? adder(name, parameters, keys, args) : caller(name, parameters, keys, args)].join('\n');
+  const isText = many && sides[1].members.length === 1;
+  return [...types, ...(isText ? [writer(name, args)] : []), many ? adder(name, parameters, keys, isText ? `${camel(name)}Text(request)` : args) : caller(name, parameters, keys, args)].join('\n');
 }
 
 /** What the caller calls it. */
@@ -40,6 +41,15 @@ function sentenceOf(member) {
 function memberType({ kind, isList, fields }) {
   if (fields) return `readonly { ${fields.map((field) => `readonly ${field.name}: ${field.kind.type}`).join('; ')} }[]`;
   return isList ? `readonly ${kind.type}[]` : kind.type;
+}
+
+/** For a script that is told of each request in one text. */
+function writer(name, text) {
+  return `/** What is said in one request to ${name}.lua. */
+export function ${camel(name)}Text(request: ${pascal(name)}Args): string {
+  return ${text};
+}
+`;
 }
 
 function adder(name, parameters, keys, args) {

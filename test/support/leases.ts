@@ -1,5 +1,6 @@
 /** Leases without a store and without a queue: what a test reads is what a lease says of itself. */
-import { StoreLease, type LeaseGuard, type LeaseKeeper } from '../../lib/core/lease/store-lease.js';
+import { StoreLease, type LeaseKeeper } from '../../lib/core/lease/store-lease.js';
+import type { Watchdog } from '../../lib/core/lease/watchdog.js';
 import type { LockOptions } from '../../lib/core/port/lock-options.js';
 import type { Grant } from '../../lib/core/port/lock-store.js';
 import { resolveDefaults, resolveOptions } from '../../lib/core/port/options.js';
@@ -8,16 +9,16 @@ import { resolveDefaults, resolveOptions } from '../../lib/core/port/options.js'
 export interface Seen {
   readonly told: string[];
   readonly keeper: LeaseKeeper;
-  readonly guard: LeaseGuard;
+  readonly guard: Watchdog;
 }
 
 export function seen(): Seen {
   const told: string[] = [];
-  const guard: LeaseGuard = {
-    due: (_lease: StoreLease, now) => void told.push(`due at ${now}`),
-    watch: (_lease, now) => void told.push(`watched at ${now}`),
+  const guard = {
+    due: (_lease: StoreLease, now: number) => void told.push(`due at ${now}`),
+    watch: (_lease: StoreLease, now: number) => void told.push(`watched at ${now}`),
     schedule: { cancel: () => void told.push('forgotten') },
-  };
+  } as unknown as Watchdog;
   const keeper: LeaseKeeper = {
     userLeft: () => void told.push('user left'),
     leaseChanged: () => void told.push('changed'),

@@ -1,10 +1,9 @@
 /**
- * The batches in which a process sends what is due: the renewals of its leases (watchdog.ts), and the heartbeats by which its waiters keep
- * their places. Items that may share a command stand in one line. In a turn of the event loop each line sends one batch, so that a hundred
+ * The batches in which a process sends what is due: the renewals of its leases (watchdog.ts), and the heartbeats by which its requests keep
+ * their places (queue/store-request.ts). Items that may share a command stand in one line. In a turn of the event loop each line sends one batch, so that a hundred
  * thousand leases, or a crowd of waiters, do not block the loop.
  */
 import type { Clock } from '../port/clock.js';
-import type { HeartbeatOutcome, HolderRef, LockStore } from '../port/lock-store.js';
 
 /** How many are handed to the store at a time. The store splits them into commands. */
 const LARGEST_BATCH = 250;
@@ -58,26 +57,4 @@ export class DueBatches<T> {
       else for (const allAreSent of this.whenAllAreSent.splice(0)) allAreSent();
     });
   }
-}
-
-/** The time between two heartbeats of a waiter. The store removes a waiter after 2,500 ms without one, so two of them may get lost. */
-export const HEARTBEAT_MS = 700;
-
-/** A request of this process that waits in the store's queue. It knows when its next heartbeat is due. */
-export interface Waiter extends HolderRef {
-  /** Whether it still has its place, as far as is known. If not, no heartbeat is sent for it, and answers that are still to come do not count. */
-  readonly hasPlace: boolean;
-  /** Receives the store's answer to each heartbeat of this waiter, which also brings a grant whose wake was lost. */
-  heartbeatAnswered(outcome: HeartbeatOutcome): void;
-}
-
-export function heartbeats(store: LockStore, clock: Clock): DueBatches<Waiter> {
-  return new DueBatches(clock, async (due) => {
-    const batch = due.filter(({ hasPlace }) => hasPlace);
-    if (batch.length === 0) return;
-    const outcomes = await store.heartbeat(batch.map(({ key, id }) => ({ key, id })));
-    batch.forEach((waiter, index) => {
-      if (waiter.hasPlace) waiter.heartbeatAnswered(outcomes[index]!);
-    });
-  });
 }

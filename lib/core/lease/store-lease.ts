@@ -18,7 +18,8 @@ import type { ReleaseOutcome } from '../port/lease.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import { NO_MEMORY, type Grant, type HeldLease, type HolderRef, type RenewOutcome, type RenewRequest } from '../port/lock-store.js';
 import type { EndingLease } from './background-release.js';
-import { Appointment, type Schedule } from './schedule.js';
+import { Appointment } from './schedule.js';
+import type { Watchdog } from './watchdog.js';
 
 /** How long callers of one process may follow each other on a lease while other processes wait, in ms after its grant. */
 export const HAND_ON_WINDOW_MS = 50;
@@ -52,16 +53,6 @@ interface LossListener {
 /** Who is on a lease: a hold, which hears either of its loss, or how its release ended. */
 export interface LeaseUser extends LossListener {
   left(outcome: ReleaseOutcome): void;
-}
-
-/** Renews leases and declares them lost in time: the watchdog. */
-export interface LeaseGuard {
-  /** Has the appointments of leases: one that was released or lost has none. */
-  readonly schedule: Pick<Schedule, 'cancel'>;
-  /** The appointment of the lease is due: it is time to renew it, or its trust has ended. */
-  due(lease: StoreLease, now: number): void;
-  /** Guards the lease from now on, or plans its next renewal anew. */
-  watch(lease: StoreLease, now: number): void;
 }
 
 /** The queue of callers to which a lease belongs. */
@@ -137,7 +128,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     /** When this process learned of the grant. */
     private readonly grantedAt: number,
     private readonly keeper: LeaseKeeper,
-    private readonly guard: LeaseGuard,
+    private readonly guard: Watchdog,
     /** The number of the last caller that waited when this phase of reading began. Readers up to it may join while a writer waits. */
     private readonly phase: number,
   ) {

@@ -12,7 +12,7 @@ import { type Doubt, likeLength, type LockStore, type RenewOutcome } from '../po
 import { DueBatches } from './due-batches.js';
 import { MachineSleep } from './machine-sleep.js';
 import { Schedule } from './schedule.js';
-import { StoreLease, type LeaseGuard } from './store-lease.js';
+import { StoreLease } from './store-lease.js';
 
 /** A lease that is due within this part of its length is renewed together with those that are due now, so that batches fill up. */
 const MAX_EARLY_PART = 1 / 24;
@@ -31,7 +31,7 @@ const LOOKED_AT_TOGETHER = 1_000;
 /** How many leases are sorted together by the command that they can share: in a Cluster, more leases sorted together need fewer commands. */
 const SORTED_TOGETHER = 8_000;
 
-export class Watchdog implements LeaseGuard {
+export class Watchdog {
   readonly schedule: Schedule;
   readonly sleep: MachineSleep;
   /** How often the store went back to an earlier state of its data. An answer sent before that looks valid and is not, so the count is compared. */

@@ -88,8 +88,8 @@ export class Call extends Appointment implements AbortListener, Surroundings {
   arrival = 0;
   before: Call | undefined;
   after: Call | undefined;
-  private told = false;
-  private settled = false;
+  /** Whether it waits, and nobody was told so. */
+  private waitsUntold = false;
   private keeper: CallKeeper | undefined;
   private onServed: ((leases: readonly [StoreLease]) => void) | undefined;
   private onRejected: ((reason: unknown) => void) | undefined;
@@ -126,7 +126,7 @@ export class Call extends Appointment implements AbortListener, Surroundings {
    * call that was settled may wait anew.
    */
   waitIn(queue: CallKeeper, now: number): Promise<readonly [StoreLease]> {
-    this.told = this.settled = false;
+    this.waitsUntold = true;
     this.arrival = 0;
     this.keeper = queue;
     return new Promise((resolve, reject) => {
@@ -166,8 +166,8 @@ export class Call extends Appointment implements AbortListener, Surroundings {
 
   /** Reports, once, that this call was not served at once. */
   tellWaiting(): void {
-    if (this.told || this.settled) return;
-    this.told = true;
+    if (!this.waitsUntold) return;
+    this.waitsUntold = false;
     this.host.waitBegan(this);
   }
 
@@ -183,7 +183,7 @@ export class Call extends Appointment implements AbortListener, Surroundings {
 
   private stopWaiting(): void {
     const { host: { schedule }, options: { signal } } = this;
-    this.settled = true;
+    this.waitsUntold = false;
     schedule.cancel(this);
     if (signal) offAbort(signal, this);
   }

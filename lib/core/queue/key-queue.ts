@@ -18,10 +18,8 @@ import { askTheSame, HAND_ON_WINDOW_MS, StoreLease, type LeaseKeeper, type Lease
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import type { Grant } from '../port/lock-store.js';
 import { CallLine, type Call, type CallKeeper, type ReasonToReject } from './call.js';
-import type { Entry } from './key-table.js';
 import type { LocalQueue } from './local-queue.js';
-import { refusalError, refusedAtOnce, waitedInVain } from './refusal.js';
-import { StoreRequest, type Refusal, type RequestListener } from './store-request.js';
+import { refusalError, refusedAtOnce, StoreRequest, waitedInVain, type Refusal } from './store-request.js';
 
 /** How many calls are admitted in a row before the event loop gets a turn, so that timers and sockets are served too. */
 const LONGEST_BURST = 64;
@@ -35,7 +33,7 @@ const NO_REQUESTS: readonly StoreRequest[] = [];
 /** The last user of a lease that nobody used: nobody waits to hear how its release ends. */
 const NOBODY: Pick<LeaseUser, 'left'> = { left: () => {} };
 
-export class KeyQueue implements CallKeeper, Entry<KeyQueue>, LeaseKeeper, RequestListener {
+export class KeyQueue implements CallKeeper, LeaseKeeper {
   private readonly line = new CallLine();
   /** The lease to which calls are admitted, and the earlier ones of readers and of those who have a permit. */
   private lease: StoreLease | undefined;
@@ -56,6 +54,7 @@ export class KeyQueue implements CallKeeper, Entry<KeyQueue>, LeaseKeeper, Reque
   private usedUpFences = 0;
   /** How many may hold the lock at a time; undefined for one writer, or readers. */
   private readonly permits: number | undefined;
+  /** Which chain of the table it is in, by the low bits of this number, and the next queue of that chain. Only the table writes them. */
   hash = 0;
   chained: KeyQueue | undefined;
 
@@ -151,6 +150,7 @@ export class KeyQueue implements CallKeeper, Entry<KeyQueue>, LeaseKeeper, Reque
     user.left('released');
   }
 
+  /** `now`: when this process learned of the grant. */
   requestGranted(request: StoreRequest, grant: Grant, now: number): void {
     const { options, wasRefused } = request;
     this.forgetRequest(request);
@@ -176,6 +176,7 @@ export class KeyQueue implements CallKeeper, Entry<KeyQueue>, LeaseKeeper, Reque
     }
   }
 
+  /** `refusal`: undefined when the store no longer has the request's place in its queue. */
   requestRefused(request: StoreRequest, refusal: Refusal | undefined): void {
     const { asker } = request;
     this.forgetRequest(request);
@@ -184,7 +185,7 @@ export class KeyQueue implements CallKeeper, Entry<KeyQueue>, LeaseKeeper, Reque
   }
 
   /**
-   * The request was not granted at once: calls with waitMs 0 are rejected, the others begin to wait. Readers behind a writer that waits get
+   * The store did not grant the lock, or did not respond, once more: calls with waitMs 0 are rejected, the others begin to wait. Readers behind a writer that waits get
    * places of their own in the store's queue, so that they enter with the readers of other processes that wait as long as they do.
    */
   requestDelayed(request: StoreRequest): void {

@@ -3,7 +3,7 @@
  * as long as a call wants or has its lock.
  */
 import { BackgroundRelease } from '../lease/background-release.js';
-import { type DueBatches, heartbeats, type Waiter } from '../lease/due-batches.js';
+import type { DueBatches } from '../lease/due-batches.js';
 import { askTheSame, type StoreLease } from '../lease/store-lease.js';
 import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
@@ -12,11 +12,11 @@ import type { LockStore, Wake } from '../port/lock-store.js';
 import type { Call, ReasonToReject } from './call.js';
 import { KeyQueue } from './key-queue.js';
 import { hashOf, KeyTable } from './key-table.js';
-import { MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_A_GROUP, Traffic, type StoreRequest } from './store-request.js';
+import { heartbeats, MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_A_GROUP, Traffic, type StoreRequest, type Waiter } from './store-request.js';
 
 export class LocalQueue {
   readonly background: BackgroundRelease;
-  private readonly queues = new KeyTable<KeyQueue>();
+  private readonly queues = new KeyTable();
   /**
    * Queues aside from the main queue of a key, for calls that the store may let in together and that must not wait for each other
    * here: each call that names an owner or brings a ticket, because it passes the store's queue, readers that a writer in the main queue, or readers with

@@ -12,14 +12,18 @@
  * has ended is asked for again under the same id, or given back if the call does not wait.
  */
 import { type EndingLease, requestPauses, type Backoff } from '../lease/background-release.js';
-import { HEARTBEAT_MS, type Waiter } from '../lease/due-batches.js';
+import { DueBatches } from '../lease/due-batches.js';
 import { Alarm } from '../lease/schedule.js';
 import { LockStoreError } from '../port/errors.js';
-import { asStoreError, slownessError } from '../port/hold-errors.js';
+import {
+  asStoreError, busyError, givenUpError, outageError, ownerUpgradeError, permitsError, silenceError, slownessError, ticketError, tooManyHoldsError,
+} from '../port/hold-errors.js';
 import type { LeaseUser } from '../lease/store-lease.js';
+import type { Clock } from '../port/clock.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
-import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type HeartbeatOutcome, type Reply, type TakenHold } from '../port/lock-store.js';
+import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type HeartbeatOutcome, type LockStore, type Reply, type TakenHold } from '../port/lock-store.js';
 import type { Call } from './call.js';
+import type { KeyQueue } from './key-queue.js';
 import type { LocalQueue } from './local-queue.js';
 
 /** With less trust left than this, in ms, a grant would be lost if its first renewal were slow. */
@@ -28,17 +32,10 @@ const NEARLY_OVER_MS = 500;
 /** Why a request was not granted. */
 export type Refusal = Extract<AcquireAnswer, { kind: 'busy' | 'upgrade' | 'full' | 'permits' | 'gone' }> | { readonly kind: 'failed'; readonly error: LockStoreError };
 
-/** The queue for which a request asks. It hears one of the first two, once, unless it cancels the request before. */
-export interface RequestListener {
-  /** `now`: when this process learned of the grant. */
-  requestGranted(request: StoreRequest, grant: Grant, now: number): void;
-  /** `refusal`: undefined when the store no longer has the request's place in its queue. */
-  requestRefused(request: StoreRequest, refusal: Refusal | undefined): void;
-  /** Hears each time that the store did not grant the lock, or did not respond. */
-  requestDelayed(request: StoreRequest): void;
-}
+/** The time between two heartbeats of a waiter. The store removes a waiter after 2,500 ms without one, so two of them may get lost. */
+const HEARTBEAT_MS = 700;
 
-export class StoreRequest implements AcquireRequest, Waiter {
+export class StoreRequest implements AcquireRequest {
   readonly id: string;
   readonly key: string;
   /** The options of the call; of a hold that was adopted, what it brought stands there. */
@@ -95,7 +92,8 @@ export class StoreRequest implements AcquireRequest, Waiter {
     /** The call whose options the request carries. */
     readonly asker: Call,
     readonly fences: number,
-    private readonly listener: RequestListener,
+    /** It hears of the grant or of a refusal, once, unless it cancels the request before. */
+    private readonly keeper: KeyQueue,
     /** A lease of this process that the store releases in the same command; undefined once it has. */
     private replaced?: EndingLease | undefined,
     /** The last user of that lease, which learns how the release ended by the first answer or failure. Later tries release again and tell nobody. */
@@ -161,6 +159,7 @@ export class StoreRequest implements AcquireRequest, Waiter {
     this.giveBack();
   }
 
+  /** Whether it still has its place, as far as is known. If not, no heartbeat is sent for it, and answers that are still to come do not count. */
   get hasPlace(): boolean {
     return this.beatAt !== Infinity;
   }
@@ -177,6 +176,7 @@ export class StoreRequest implements AcquireRequest, Waiter {
     if (this.isKnownToWait) this.judge(grant, this.host.clock.now() - WAKES_COUNT_FROM_MS);
   }
 
+  /** Follows the store's answer to a heartbeat, which also brings a grant whose wake was lost. */
   heartbeatAnswered(outcome: HeartbeatOutcome): void {
     if (this.state !== 'open') return;
     // While a try is open or has failed, its release may be giving this grant back. So the store is asked what is left of it.
@@ -192,7 +192,7 @@ export class StoreRequest implements AcquireRequest, Waiter {
     // The store no longer has the place. The next request gets a new id, so that late answers to this one cannot be taken for its.
     this.end('cancelled');
     this.releaseLate();
-    this.listener.requestRefused(this, undefined);
+    this.keeper.requestRefused(this, undefined);
   }
 
   /** Sends the request to the store. False when no call wants the lock any more. */
@@ -266,7 +266,7 @@ export class StoreRequest implements AcquireRequest, Waiter {
     if (!error.retryable || !this.queue) {
       this.end('answered');
       this.giveBack();
-      return this.listener.requestRefused(this, { kind: 'failed', error });
+      return this.keeper.requestRefused(this, { kind: 'failed', error });
     }
     this.backoff ??= requestPauses();
     this.askIn(this.backoff.nextMs());
@@ -308,18 +308,18 @@ export class StoreRequest implements AcquireRequest, Waiter {
   private granted(grant: Grant, now: number): void {
     if (this.alarm) this.end('answered');
     else this.state = 'answered';
-    this.listener.requestGranted(this, grant, now);
+    this.keeper.requestGranted(this, grant, now);
   }
 
   private refuse(refusal: Refusal): void {
     this.end('answered');
     this.releaseLate();
-    this.listener.requestRefused(this, refusal);
+    this.keeper.requestRefused(this, refusal);
   }
 
   private delay(): void {
     this.wasRefused = true;
-    this.listener.requestDelayed(this);
+    this.keeper.requestDelayed(this);
   }
 
   private askIn(delayMs: number | undefined): void {
@@ -371,6 +371,69 @@ export function verdictOn({ trustedUntil }: Grant, now: number, leaseMs: number,
   const leftMs = trustedUntil - now;
   if (leftMs <= 0) return 'over';
   return isFixed || leftMs < Math.min(NEARLY_OVER_MS, leaseMs / 2) ? 'short' : 'good';
+}
+
+/** What is known of a request for its heartbeats. */
+export type Waiter = Pick<StoreRequest, 'key' | 'id' | 'hasPlace' | 'heartbeatAnswered'>;
+
+export function heartbeats(store: LockStore, clock: Clock): DueBatches<Waiter> {
+  return new DueBatches(clock, async (due) => {
+    const batch = due.filter(({ hasPlace }) => hasPlace);
+    if (batch.length === 0) return;
+    const outcomes = await store.heartbeat(batch.map(({ key, id }) => ({ key, id })));
+    batch.forEach((waiter, index) => {
+      if (waiter.hasPlace) waiter.heartbeatAnswered(outcomes[index]!);
+    });
+  });
+}
+
+// The error of a call that did not get its lock, from what the store answered to its request or did not answer.
+
+/**
+ * When a wait is over and the store has not answered for this long, the error says that the store is silent and not that the
+ * lock is busy, which nobody knows then. It is the length of the wait within these bounds: below the lower one the answer may
+ * only be slow, and the upper one is enough for every wait.
+ */
+const SILENT_MS = { atLeast: 100, atMost: 500 } as const;
+
+/** Whether the store was silent. 1 ms is allowed for, because timers can fire a fraction of a millisecond early. */
+function isSilence(forMs: number, waitMs: number): boolean {
+  return forMs > Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost)) - 1;
+}
+
+/** The error for an answer of the store that does not grant the lock. */
+export function refusalError(refusal: Refusal, { key, ticket, options: { owner, permits, waitMs } }: Call): Error {
+  switch (refusal.kind) {
+    case 'failed':
+      return givenUpError(key, waitMs, refusal.error);
+    case 'upgrade':
+      return ownerUpgradeError(key, owner);
+    case 'full':
+      return tooManyHoldsError(key, owner);
+    case 'permits':
+      return permitsError(key, permits, refusal.permits);
+    case 'gone':
+      return ticketError(key, ticket!, refusal);
+    case 'busy':
+      return busyError(key, waitMs);
+  }
+}
+
+/**
+ * The error of a call with waitMs 0: while the store cannot be asked a LockStoreError, because the lock may not be busy at all.
+ * `isHeldHere`: whether a call of this process is known to hold the lock.
+ */
+export function refusedAtOnce(request: StoreRequest | undefined, { key, options: { waitMs } }: Call, isHeldHere?: boolean): Error {
+  const failure = request?.lastError;
+  return failure ? outageError(key, waitMs, failure) : busyError(key, waitMs, isHeldHere);
+}
+
+/** The error of a call whose waitMs is over: a LockStoreError if the store failed or was silent, because the lock may not be busy. */
+export function waitedInVain(request: StoreRequest | undefined, call: Call): Error {
+  const { key, ticket, options: { waitMs, minReplicas } } = call;
+  // A lock that a ticket has is busy for nobody who brings it.
+  if (request && (isSilence(request.silentForMs, waitMs) || (ticket && !request.lastError))) return silenceError(key, waitMs, { server: request.server, minReplicas });
+  return refusedAtOnce(request, call);
 }
 
 /** Enough requests to keep a Redis busy over a slow network, and few enough to be answered long before commandTimeoutMs is over. */

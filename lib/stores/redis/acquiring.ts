@@ -20,7 +20,7 @@ import type { AcquireOutcome, AcquireRequest, Grant, Hear, HeartbeatOutcome, Hol
 import { promised, ScriptRequest } from '../wire/bundles.js';
 import { listOf, recoveringError, sharing } from '../wire/lock-reply.js';
 import {
-  acquire, type AcquireReply, addAcquire, addHeartbeat, heartbeat, heartbeatHeadSize, type HeartbeatReply, heartbeatSize, readAcquire, readHeartbeat,
+  acquire, type AcquireReply, acquireText, addHeartbeat, heartbeat, heartbeatHeadSize, type HeartbeatReply, heartbeatSize, readAcquire, readHeartbeat,
   readHeartbeatHead, type ScriptArgument,
 } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY, USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
@@ -241,7 +241,7 @@ class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     this.limit = trust.clock.before(spot.source, request.notAfter, this.askedAt);
   }
 
-  addTo(keys: ScriptArgument[], args: ScriptArgument[]): void {
+  text(): string {
     const { needsListener, server } = this.acquiring;
     const { trust, memories, toldHolds, recoveryMs } = server;
     const { group } = this.spot;
@@ -255,7 +255,7 @@ class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     const told = toldHolds.of(this.spot.key, this.askedAt);
     // The script looks for the holders of whom an earlier memory told, also when the recovery after that is over.
     const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined && leaseMs <= USUAL_LEASE_MS && (told === undefined || isToldBy(told, this.memory));
-    addAcquire(keys, args, this.spot, {
+    return acquireText({
       id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener, plain, takes: takesOver ?? (handsOn ? 'permit' : 'nothing'),
       notAfter: this.limit || LONG_AGO, floor: this.floor, known: this.memory, fences, minHoldMs: ticketUntil ?? minHoldMs, graceMs,
       recoveryMs, replaces, owner, label, told,

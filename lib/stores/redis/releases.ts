@@ -4,7 +4,7 @@ import { lateError } from '../../core/port/hold-errors.js';
 import type { Hear, ReleaseRequest, Verb } from '../../core/port/lock-store.js';
 import { promised, ScriptRequest } from '../wire/bundles.js';
 import { listOf, releaseOutcome } from '../wire/lock-reply.js';
-import { addRelease, forceReleaseCall, readForceRelease, release, type ReleaseArgs, type ScriptArgument } from '../wire/lua.generated.js';
+import { forceReleaseCall, readForceRelease, release, type ReleaseArgs, releaseText } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY, type Spot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO } from '../wire/server-clock.js';
@@ -59,11 +59,11 @@ export class BundledRelease extends ScriptRequest<'released' | 'lost'> implement
     this.mayBeOver = askedAt === undefined || askedAt >= trustedUntil || mark !== undefined;
   }
 
-  addTo(keys: ScriptArgument[], args: ScriptArgument[]): void {
+  text(): string {
     const { spot, releases: { server: { trust, memories } } } = this;
     this.floor = trust.floors.of(spot.group);
     this.known = memories.of(spot.group);
-    addRelease(keys, args, spot, this);
+    return releaseText(this);
   }
 
   answered(reply: ScriptReply): void {

@@ -11,7 +11,7 @@ import type { LockMode } from '../../core/port/lock-options.js';
 import { BundledRelease } from '../redis/releases.js';
 import { ScriptRequest } from '../wire/bundles.js';
 import { listOf } from '../wire/lock-reply.js';
-import { addVote, readVote, vote, type ScriptArgument, type VoteArgs, type VoteReply } from '../wire/lua.generated.js';
+import { readVote, vote, type VoteArgs, type VoteReply, voteText } from '../wire/lua.generated.js';
 import { USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO, marginOf, trustOf } from '../wire/server-clock.js';
@@ -254,13 +254,13 @@ class Standing extends ScriptRequest<VoteReply> {
     bundles.add(this);
   }
 
-  addTo(keys: ScriptArgument[], args: ScriptArgument[]): void {
-    const { spot, terms } = this.ballot;
+  text(): string {
+    const { terms } = this.ballot;
     const { memories } = this.node.store.parts;
-    this.known = terms.known = memories.of(spot.group);
+    this.known = terms.known = memories.of(this.spot.group);
     this.connectionNumber = memories.connection;
     terms.notAfter = this.notAfter || LONG_AGO;
-    addVote(keys, args, spot, terms);
+    return voteText(terms);
   }
 
   answered(reply: ScriptReply): void {

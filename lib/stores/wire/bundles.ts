@@ -8,7 +8,7 @@
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Hear, Reply } from '../../core/port/lock-store.js';
 import type { Errand, ScriptReply, ScriptRunner } from './script-runner.js';
-import type { LuaScript, ScriptArgument } from './lua.generated.js';
+import type { LuaScript } from './lua.generated.js';
 import type { Spot } from './redis-keys.js';
 import type { Sender, ServerConnection } from './server-connection.js';
 import { isReply } from './store-failure.js';
@@ -52,15 +52,13 @@ export abstract class ScriptRequest<A = never> implements Errand {
   }
 
   send(to: Sender, asSource: boolean): Promise<unknown> {
-    // Its Redis keys, and behind them its only argument.
-    const words: ScriptArgument[] = [];
-    this.addTo(words, words);
-    const { sha1, source } = this.script;
-    return asSource ? to.eval(source, words.length - 1, ...words) : to.evalsha(sha1, words.length - 1, ...words);
+    const { script: { sha1, source }, spot: { lockKey, queueKey, fenceKey } } = this;
+    const text = this.text();
+    return asSource ? to.eval(source, 3, lockKey, queueKey, fenceKey, text) : to.evalsha(sha1, 3, lockKey, queueKey, fenceKey, text);
   }
 
-  /** Adds the Redis keys and the argument of this request, as they stand at the moment of sending. */
-  abstract addTo(keys: ScriptArgument[], args: ScriptArgument[]): void;
+  /** What the script is told, as it stands at the moment of sending. */
+  abstract text(): string;
   /** Called with its reply, or its part of that. When it throws, {@link failed} is called with the error. */
   abstract answered(reply: ScriptReply): void;
   abstract failed(error: LockStoreError): void;
@@ -212,13 +210,11 @@ class Bundle implements Errand {
   }
 
   send(to: Sender, asSource: boolean): Promise<unknown> {
-    const words: ScriptArgument[] = [];
-    const args: ScriptArgument[] = [];
-    for (const request of this.requests) request.addTo(words, args);
-    const numberOfKeys = words.length;
-    words.push(...args);
-    const { sha1, source } = this.script;
-    return asSource ? to.eval(source, numberOfKeys, ...words) : to.evalsha(sha1, numberOfKeys, ...words);
+    const { requests, script: { sha1, source } } = this;
+    const words: string[] = [];
+    for (const { spot: { lockKey, queueKey, fenceKey } } of requests) words.push(lockKey, queueKey, fenceKey);
+    for (const request of requests) words.push(request.text());
+    return asSource ? to.eval(source, 3 * requests.length, ...words) : to.evalsha(sha1, 3 * requests.length, ...words);
   }
 
   answered(reply: unknown): void {

@@ -894,10 +894,15 @@ export interface AcquireArgs {
   readonly told?: string | undefined;
 }
 
+/** What is said in one request to acquire.lua. */
+export function acquireText(request: AcquireArgs): string {
+  return `${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0}${request.takes[0]} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.recoveryMs} ${request.replaces ?? '-'} ${request.told ?? '-'}`;
+}
+
 /** Puts one more request into a call of acquire.lua. */
 export function addAcquire(keys: ScriptArgument[], args: ScriptArgument[], on: AcquireKeys, request: AcquireArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(`${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0}${request.takes[0]} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.recoveryMs} ${request.replaces ?? '-'} ${request.told ?? '-'}`);
+  args.push(acquireText(request));
 }
 
 /** A call of acquire.lua for one request. */
@@ -1793,10 +1798,15 @@ export interface ReleaseArgs {
   readonly mark?: string | undefined;
 }
 
+/** What is said in one request to release.lua. */
+export function releaseText(request: ReleaseArgs): string {
+  return `${request.mayBeOver ? 1 : 0}${request.abandoned ? 1 : 0} ${request.id} ${request.floor} ${request.recoveryMs} ${request.known} ${request.mark ?? '-'}`;
+}
+
 /** Puts one more request into a call of release.lua. */
 export function addRelease(keys: ScriptArgument[], args: ScriptArgument[], on: ReleaseKeys, request: ReleaseArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(`${request.mayBeOver ? 1 : 0}${request.abandoned ? 1 : 0} ${request.id} ${request.floor} ${request.recoveryMs} ${request.known} ${request.mark ?? '-'}`);
+  args.push(releaseText(request));
 }
 
 /** A call of release.lua for one request. */
@@ -2046,10 +2056,15 @@ export interface VoteArgs {
   readonly patienceMs: number;
 }
 
+/** What is said in one request to vote.lua. */
+export function voteText(request: VoteArgs): string {
+  return `${request.mode === 'write' ? 'w' : 'r'}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.proposal).padStart(16, '0')} ${request.known} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.waitedMs} ${request.patienceMs}`;
+}
+
 /** Puts one more request into a call of vote.lua. */
 export function addVote(keys: ScriptArgument[], args: ScriptArgument[], on: VoteKeys, request: VoteArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(`${request.mode === 'write' ? 'w' : 'r'}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.proposal).padStart(16, '0')} ${request.known} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.waitedMs} ${request.patienceMs}`);
+  args.push(voteText(request));
 }
 
 /** A call of vote.lua for one request. */

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { type DueBatches, heartbeats, type Waiter } from '../../../lib/core/lease/due-batches.js';
+import type { DueBatches } from '../../../lib/core/lease/due-batches.js';
 import { Alarm, Appointment, Schedule } from '../../../lib/core/lease/schedule.js';
 import type { HeartbeatOutcome, HolderRef } from '../../../lib/core/port/lock-store.js';
+import { heartbeats, type Waiter } from '../../../lib/core/queue/store-request.js';
 import { MemoryStore } from '../../../lib/stores/memory/memory-store.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { gate } from '../../support/locks.js';

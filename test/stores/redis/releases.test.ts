@@ -25,9 +25,7 @@ function stage() {
 
 /** What this release says to the server, at the time at which it is sent. */
 function said(one: BundledRelease): unknown[] {
-  const [redisKeys, args]: [string[], (string | number)[]] = [[], []];
-  one.addTo(redisKeys, args);
-  return [redisKeys, args];
+  return [one.redisKeys, one.text()];
 }
 
 describe('A release', () => {
@@ -36,7 +34,7 @@ describe('A release', () => {
     void give({ askedAt: 55 });
     trust.floors.saw(spot.group, 77);
     expect(sent[0]).toMatchObject({ script: release, spot: { ...spot, source: 9 }, askedAt: 55 });
-    expect(said(sent[0]!)).toEqual([[spot.lockKey, spot.queueKey, spot.fenceKey], [`10 p.1 77 400 memory ${spot.group} -`]]);
+    expect(said(sent[0]!)).toEqual([[spot.lockKey, spot.queueKey, spot.fenceKey], `10 p.1 77 400 memory ${spot.group} -`]);
   });
 
   it.each([
@@ -47,12 +45,12 @@ describe('A release', () => {
   ])('says that the lease may have ended before, unless it was asked for while its holder could trust it: %j', (how, told) => {
     const { sent, give } = stage();
     void give(how);
-    expect(said(sent[0]!)).toEqual([expect.anything(), [`${told}0 p.1 0 400 memory ${spot.group} -`]]);
+    expect(said(sent[0]!)).toEqual([expect.anything(), `${told}0 p.1 0 400 memory ${spot.group} -`]);
   });
 
   it('that leaves a mark is looked at closely, though its lease cannot have ended', () => {
     const { releases } = stage();
-    expect(said(new BundledRelease(releases, { key: 'k', id: 'p.1', askedAt: 55, trustedUntil: 56, mark: 'w,0,50' }, spot))).toEqual([expect.anything(), [`10 p.1 0 400 memory ${spot.group} w,0,50`]]);
+    expect(said(new BundledRelease(releases, { key: 'k', id: 'p.1', askedAt: 55, trustedUntil: 56, mark: 'w,0,50' }, spot))).toEqual([expect.anything(), `10 p.1 0 400 memory ${spot.group} w,0,50`]);
   });
 
   it('is vouched for only where the server has run the script on the present connection: another one runs it when it comes again as source', () => {

@@ -4,7 +4,7 @@ import { delay } from '../../../lib/core/port/clock.js';
 import { Bundles, ScriptRequest } from '../../../lib/stores/wire/bundles.js';
 import type { ClusterEntry } from '../../../lib/stores/wire/cluster-connection.js';
 import { connectingBy, routeByNodes, type Connection } from '../../../lib/stores/wire/connections.js';
-import { release, type ScriptArgument } from '../../../lib/stores/wire/lua.generated.js';
+import { release } from '../../../lib/stores/wire/lua.generated.js';
 import { Outage } from '../../../lib/stores/wire/store-failure.js';
 import { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
 import { senderOf, type Client, type Source } from '../../../lib/stores/wire/server-connection.js';
@@ -124,11 +124,9 @@ function onStage(play: (stage: Stage) => Promise<void>): () => Promise<void> {
   return () => clock.runUntil(play({ node, connection, told, clock, get }).finally(() => connections.close()));
 }
 
-/** A request that is its lock's Redis key, and an argument. */
 class OneKey extends ScriptRequest {
-  addTo(keys: ScriptArgument[], args: ScriptArgument[]): void {
-    keys.push(this.redisKey);
-    args.push(1);
+  text(): string {
+    return '1';
   }
 
   answered(): void {}
