@@ -220,7 +220,7 @@ const list = [
   ['a message that no replica has', redis('server-view'), 'request.minReplicas > 0 || push.fence <= floor', 'push.fence <= floor', 'S1, minReplicas: the same for what is granted by message', 'test/stores/redis/pushed-grants'],
   ['a failed try that a heartbeat makes good', core('queue/store-request'), "return this.backoff ? undefined : this.askIn(outcome.askAgainInMs);", 'return this.askIn(outcome.askAgainInMs);', 'S1, minReplicas: a grant of which the store has forgotten what it needs', 'test/core/queue/waiting'],
   ['a replica that is not left', lua('shared/refusal'), "if string.find(words, 'READONLY', 1, true) then error(refusal, 0) end", '', 'C3: who is led to a former master stays there', 'test/stores/redis/server-and-network-faults'],
-  ['heartbeat is ignored', core('queue/store-request'), 'this.host.heartbeats.add(this);', '', 'L4: places are lost', 'single:calm'],
+  ['heartbeat is ignored', core('queue/store-request'), 'void this.beat();', '', 'L4: places are lost', 'single:calm'],
   ['heartbeat asks no one', core('queue/store-request'), "if (outcome.kind === 'granted') return this.wake(", "if (outcome.kind === 'granted') return void (", 'L4: a lost message is lost', 'test/core/queue/waiting'],
   ['a grant that is given back', core('queue/store-request'), 'this.wake(this.asking || this.lastError || this.backoff ? undefined : outcome.grant)', 'this.wake(outcome.grant)', 'S1: a heartbeat crosses the release of its id', 'test/core/queue/waiting'],
   ['a wake while asking', core('queue/store-request'), 'if (this.askAgain) this.ask();', '', 'L4: what it learned while it asked is not asked for', 'test/core/queue/waiting'],

@@ -9,7 +9,6 @@
 import type { Clock } from '../port/clock.js';
 import type { LockStoreError } from '../port/errors.js';
 import { type Doubt, likeLength, type LockStore, type RenewOutcome } from '../port/lock-store.js';
-import { DueBatches } from './due-batches.js';
 import { MachineSleep } from './machine-sleep.js';
 import { Schedule } from './schedule.js';
 import { StoreLease } from './store-lease.js';
@@ -37,7 +36,7 @@ export class Watchdog {
   /** How often the store went back to an earlier state of its data. An answer sent before that looks valid and is not, so the count is compared. */
   replacements = 0;
   /** The leases that are due, by length: those of one batch wait for the same answer, so only leases that can wait about equally long for it share one. */
-  private readonly renewals: DueBatches<StoreLease>;
+  private readonly renewals: DueBatches;
   /** Undefined where all leases can share a command, so that each is renewed at its own time. */
   private readonly times: RenewalTimes | undefined;
 
@@ -244,5 +243,63 @@ class RenewalTimes {
     const at = known >= now + inMs / 2 && known <= now + inMs ? known : now + inMs;
     this.known.set(group, at);
     return at;
+  }
+}
+
+/** How many leases are handed to the store at a time. The store splits them into commands. */
+const LARGEST_BATCH = 250;
+
+/**
+ * The batches in which leases are renewed. In a turn of the event loop each line of leases that may share a command sends one, so that a
+ * hundred thousand leases do not block the loop.
+ */
+class DueBatches {
+  /** What is due. Only leases of one line share a batch. */
+  private readonly lines = new Map<number, StoreLease[]>();
+  private isSending = false;
+  private readonly whenAllAreSent: (() => void)[] = [];
+  /** The batches that are not answered yet. */
+  private readonly unanswered = new Set<Promise<void>>();
+
+  constructor(
+    private readonly clock: Clock,
+    /** Sends a batch; resolves when it was answered. */
+    private readonly send: (leases: readonly StoreLease[]) => Promise<void>,
+    /** Called before the batches of a turn leave: it may add more to them. */
+    private readonly fill: () => void,
+  ) {}
+
+  /** Whether there is a batch to which nothing can be added. */
+  get areFull(): boolean {
+    return [...this.lines.values()].some(({ length }) => length >= LARGEST_BATCH);
+  }
+
+  add(lease: StoreLease, line: number): void {
+    const others = this.lines.get(line);
+    if (others) others.push(lease);
+    else this.lines.set(line, [lease]);
+    this.sendSoon();
+  }
+
+  /** Resolves when all that was added is sent, and answered. */
+  async settled(): Promise<void> {
+    if (this.isSending) await new Promise<void>((resolve) => this.whenAllAreSent.push(resolve));
+    await Promise.all(this.unanswered);
+  }
+
+  private sendSoon(): void {
+    if (this.isSending) return;
+    this.isSending = true;
+    this.clock.nextTurn(() => {
+      this.fill();
+      this.isSending = false;
+      for (const [line, leases] of this.lines) {
+        if (leases.length <= LARGEST_BATCH) this.lines.delete(line);
+        const answered = this.send(leases.splice(0, LARGEST_BATCH)).finally(() => this.unanswered.delete(answered));
+        this.unanswered.add(answered);
+      }
+      if (this.lines.size > 0) this.sendSoon();
+      else for (const allAreSent of this.whenAllAreSent.splice(0)) allAreSent();
+    });
   }
 }

@@ -3,7 +3,6 @@
  * as long as a call wants or has its lock.
  */
 import { BackgroundRelease } from '../lease/background-release.js';
-import type { DueBatches } from '../lease/due-batches.js';
 import { askTheSame, type StoreLease } from '../lease/store-lease.js';
 import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
@@ -12,7 +11,7 @@ import type { LockStore, Wake } from '../port/lock-store.js';
 import type { Call, ReasonToReject } from './call.js';
 import { KeyQueue } from './key-queue.js';
 import { hashOf, KeyTable } from './key-table.js';
-import { heartbeats, MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_A_GROUP, Traffic, type StoreRequest, type Waiter } from './store-request.js';
+import { MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_A_GROUP, Traffic, type StoreRequest } from './store-request.js';
 
 export class LocalQueue {
   readonly background: BackgroundRelease;
@@ -23,7 +22,6 @@ export class LocalQueue {
    * other wishes there, would keep out of their phase of reading, and calls that want a permit.
    */
   private readonly aside = new Map<string, Set<KeyQueue>>();
-  readonly heartbeats: DueBatches<Waiter>;
   readonly commandTimeoutMs: number;
   readonly handOn: number;
   readonly traffic = new Traffic(MAX_IN_FLIGHT);
@@ -41,7 +39,6 @@ export class LocalQueue {
   ) {
     this.groupOf = store.capabilities.groupOf;
     this.background = new BackgroundRelease(store, clock, watchdog.schedule);
-    this.heartbeats = heartbeats(store, clock);
     this.commandTimeoutMs = commandTimeoutMs;
     this.handOn = handOn;
     store.onWake((wake) => this.wake(wake));

@@ -12,16 +12,14 @@
  * has ended is asked for again under the same id, or given back if the call does not wait.
  */
 import { type EndingLease, requestPauses, type Backoff } from '../lease/background-release.js';
-import { DueBatches } from '../lease/due-batches.js';
 import { Alarm } from '../lease/schedule.js';
 import { LockStoreError } from '../port/errors.js';
 import {
   asStoreError, busyError, givenUpError, outageError, ownerUpgradeError, permitsError, silenceError, slownessError, ticketError, tooManyHoldsError,
 } from '../port/hold-errors.js';
 import type { LeaseUser } from '../lease/store-lease.js';
-import type { Clock } from '../port/clock.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
-import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type HeartbeatOutcome, type LockStore, type Reply, type TakenHold } from '../port/lock-store.js';
+import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type Reply, type TakenHold } from '../port/lock-store.js';
 import type { Call } from './call.js';
 import type { KeyQueue } from './key-queue.js';
 import type { LocalQueue } from './local-queue.js';
@@ -159,11 +157,6 @@ export class StoreRequest implements AcquireRequest {
     this.giveBack();
   }
 
-  /** Whether it still has its place, as far as is known. If not, no heartbeat is sent for it, and answers that are still to come do not count. */
-  get hasPlace(): boolean {
-    return this.beatAt !== Infinity;
-  }
-
   /** How long the store has been silent, in ms, if it has not answered this request at all; else 0. */
   get silentForMs(): number {
     return this.asking && !this.wasRefused ? this.host.clock.now() - this.askingSince : 0;
@@ -174,25 +167,6 @@ export class StoreRequest implements AcquireRequest {
     if (this.state !== 'open') return;
     if (!grant) return this.ask();
     if (this.isKnownToWait) this.judge(grant, this.host.clock.now() - WAKES_COUNT_FROM_MS);
-  }
-
-  /** Follows the store's answer to a heartbeat, which also brings a grant whose wake was lost. */
-  heartbeatAnswered(outcome: HeartbeatOutcome): void {
-    if (this.state !== 'open') return;
-    // While a try is open or has failed, its release may be giving this grant back. So the store is asked what is left of it.
-    if (outcome.kind === 'granted') return this.wake(this.asking || this.lastError || this.backoff ? undefined : outcome.grant);
-    if (outcome.kind === 'unknown') {
-      this.lastError = outcome.cause;
-      return;
-    }
-    this.lastError = undefined;
-    // After a failed try the request is sent again although it still waits: that try may have changed what the store knows of the grant's
-    // terms, such as the replicas that must have it.
-    if (outcome.kind === 'waiting') return this.backoff ? undefined : this.askIn(outcome.askAgainInMs);
-    // The store no longer has the place. The next request gets a new id, so that late answers to this one cannot be taken for its.
-    this.end('cancelled');
-    this.releaseLate();
-    this.keeper.requestRefused(this, undefined);
   }
 
   /** Sends the request to the store. False when no call wants the lock any more. */
@@ -334,12 +308,33 @@ export class StoreRequest implements AcquireRequest {
   private due(now: number): void {
     if (now >= this.beatAt) {
       this.beatAt = now + HEARTBEAT_MS;
-      this.host.heartbeats.add(this);
+      void this.beat();
     }
     const asks = now >= this.askAt;
     if (asks) this.askAt = Infinity;
     this.plan();
     if (asks) this.ask(now);
+  }
+
+  /** Keeps its place in the store's queue. The answer also brings a grant whose wake was lost; it does not count once the place is gone. */
+  private async beat(): Promise<void> {
+    const { host: { store }, key, id } = this;
+    const outcome = (await store.heartbeat([{ key, id }]))[0]!;
+    if (this.beatAt === Infinity) return;
+    // While a try is open or has failed, its release may be giving this grant back. So the store is asked what is left of it.
+    if (outcome.kind === 'granted') return this.wake(this.asking || this.lastError || this.backoff ? undefined : outcome.grant);
+    if (outcome.kind === 'unknown') {
+      this.lastError = outcome.cause;
+      return;
+    }
+    this.lastError = undefined;
+    // After a failed try the request is sent again although it still waits: that try may have changed what the store knows of the grant's
+    // terms, such as the replicas that must have it.
+    if (outcome.kind === 'waiting') return this.backoff ? undefined : this.askIn(outcome.askAgainInMs);
+    // The store no longer has the place. The next request gets a new id, so that late answers to this one cannot be taken for its.
+    this.end('cancelled');
+    this.releaseLate();
+    this.keeper.requestRefused(this, undefined);
   }
 
   private end(state: 'answered' | 'cancelled'): void {
@@ -371,20 +366,6 @@ export function verdictOn({ trustedUntil }: Grant, now: number, leaseMs: number,
   const leftMs = trustedUntil - now;
   if (leftMs <= 0) return 'over';
   return isFixed || leftMs < Math.min(NEARLY_OVER_MS, leaseMs / 2) ? 'short' : 'good';
-}
-
-/** What is known of a request for its heartbeats. */
-export type Waiter = Pick<StoreRequest, 'key' | 'id' | 'hasPlace' | 'heartbeatAnswered'>;
-
-export function heartbeats(store: LockStore, clock: Clock): DueBatches<Waiter> {
-  return new DueBatches(clock, async (due) => {
-    const batch = due.filter(({ hasPlace }) => hasPlace);
-    if (batch.length === 0) return;
-    const outcomes = await store.heartbeat(batch.map(({ key, id }) => ({ key, id })));
-    batch.forEach((waiter, index) => {
-      if (waiter.hasPlace) waiter.heartbeatAnswered(outcomes[index]!);
-    });
-  });
 }
 
 // The error of a call that did not get its lock, from what the store answered to its request or did not answer.

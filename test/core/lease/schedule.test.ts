@@ -1,12 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { DueBatches } from '../../../lib/core/lease/due-batches.js';
 import { Alarm, Appointment, Schedule } from '../../../lib/core/lease/schedule.js';
-import type { HeartbeatOutcome, HolderRef } from '../../../lib/core/port/lock-store.js';
-import { heartbeats, type Waiter } from '../../../lib/core/queue/store-request.js';
-import { MemoryStore } from '../../../lib/stores/memory/memory-store.js';
 import { FakeClock } from '../../support/fake-clock.js';
-import { gate } from '../../support/locks.js';
-import { StoreAround } from '../../support/store-around.js';
 
 describe('The schedule', () => {
   it('keeps every appointment in order of time with one timer, however they are made, moved and cancelled', async () => {
@@ -116,57 +110,3 @@ describe('The schedule', () => {
 class Wait extends Appointment {
   due(): void {}
 }
-
-/** A store that keeps every place, and the batches in which it was told of the waiters. */
-class Places extends StoreAround {
-  readonly batches: { at: number; ids: string[] }[] = [];
-  /** Answers come when it opens. */
-  answers = Promise.resolve();
-
-  constructor(private readonly clock: FakeClock) {
-    super(new MemoryStore({ clock, maxLeaseMs: 60_000 }));
-  }
-
-  override async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
-    this.batches.push({ at: this.clock.now(), ids: waiters.map(({ id }) => id) });
-    await this.answers;
-    return waiters.map(() => ({ kind: 'waiting' }));
-  }
-}
-
-function setUp(): { clock: FakeClock; places: Places; beats: DueBatches<Waiter>; heard: string[]; waiter: (id: string) => Waiter & { hasPlace: boolean } } {
-  const clock = new FakeClock({ now: 0 });
-  const places = new Places(clock);
-  const heard: string[] = [];
-  const waiter = (id: string): Waiter & { hasPlace: boolean } => ({ key: 'k', id, hasPlace: true, heartbeatAnswered: ({ kind }) => void heard.push(`${id} ${kind}`) });
-  return { clock, places, beats: heartbeats(places, clock), heard, waiter };
-}
-
-describe('The heartbeats of waiters', () => {
-  it('are sent for those alone that have their place still, and answered to these alone', async () => {
-    const { clock, places, beats, heard, waiter } = setUp();
-    const [kept, given, lost] = [waiter('kept'), waiter('given up before'), waiter('given up meanwhile')];
-    const answers = gate();
-    places.answers = answers.promise;
-    for (const each of [kept, given, lost]) beats.add(each);
-    given.hasPlace = false;
-    await clock.settle();
-    lost.hasPlace = false;
-    answers.open();
-    await clock.settle();
-    expect(places.batches.map(({ ids }) => ids)).toEqual([['kept', 'given up meanwhile']]);
-    expect(heard).toEqual(['kept waiting']);
-  });
-
-  it('leave in batches of 250 at most, one in each turn of the event loop', async () => {
-    const { clock, places, beats, waiter } = setUp();
-    const turns: number[] = [];
-    const nextTurn = clock.nextTurn.bind(clock);
-    clock.nextTurn = (callback) => (turns.push(places.batches.length), nextTurn(callback));
-    for (let n = 0; n < 501; n++) beats.add(waiter(`${n}`));
-    await clock.settle();
-    expect(places.batches.map(({ ids }) => ids.length)).toEqual([250, 250, 1]);
-    expect(new Set(places.batches.flatMap(({ ids }) => ids)).size).toBe(501);
-    expect(turns).toEqual([0, 1, 2]);
-  });
-});
