@@ -33,38 +33,6 @@ import type { Recovery } from './recovery.js';
 import type { Renewals } from './renewals.js';
 import { isToldBy, type ServerView } from './server-view.js';
 
-/** The place of a request in a queue. Its entry goes with the grant, the release, or an answer that gives no place. */
-export class Place {
-  /** Whether the request was answered, so that the place waits: a message of its grant is believed from then on. */
-  private isAnswered = false;
-
-  constructor(
-    readonly request: AcquireRequest,
-    readonly group: number,
-    /** The highest fence that was known when the place was first asked for. The fence of its grant must be greater. */
-    readonly floor: number,
-    /** The message of its grant, if that came before the answer. */
-    private early?: PushedGrant,
-  ) {}
-
-  /** The place of the request when it asks again: it keeps its floor, and messages wait for the answer. */
-  askedAgain(request: AcquireRequest): Place {
-    return new Place(request, this.group, this.floor);
-  }
-
-  /** Notes the message of its grant. Returns whether that is to be judged now; else the place keeps it for the answer. */
-  messageCame(push: PushedGrant): boolean {
-    if (!this.isAnswered) this.early = push;
-    return this.isAnswered;
-  }
-
-  /** Notes the answer that gave the place. Returns the message of its grant, if that came before. */
-  answerCame(): PushedGrant | undefined {
-    this.isAnswered = true;
-    return this.early;
-  }
-}
-
 /** How many waiters one heartbeat command has at most: each costs the server about 5 µs. */
 const MAX_HEARTBEATS_TOGETHER = 100;
 /** How many heartbeat commands are on their way to a server at most. */
@@ -90,28 +58,21 @@ export class Acquiring {
   readonly acquire = ((request: AcquireRequest, told?: Hear<AcquireOutcome>) => {
     const { bundles, keys, places } = this.server;
     if (told === undefined) return promised((hear) => this.acquire(request, hear));
-    const spot = keys.spotOf(request.key);
-    const known = places.size > 0 ? places.get(request.id)?.askedAgain(request) : undefined;
-    if (known) places.set(request.id, known);
-    return bundles.add(new BundledAcquire(this, request, spot, known, told));
+    const earlier = places.size > 0 ? places.get(request.id) : undefined;
+    const asked = new BundledAcquire(this, request, keys.spotOf(request.key), told, earlier?.floor);
+    if (earlier) places.set(request.id, asked);
+    return bundles.add(asked);
   }) as Verb<AcquireRequest, AcquireOutcome>;
-
-  /** Removes a place, unless a later try of its id has replaced it. */
-  forget(place: Place): void {
-    const { places } = this.server;
-    if (places.get(place.request.id) === place) places.delete(place.request.id);
-  }
 
   /**
    * Judges the message of a grant. It becomes a lease when the message is enough to trust it, and else its waiter asks. One that came
    * before the answer to its request is kept for that answer. A grant to nobody is given back.
    */
   granted(push: PushedGrant): void {
-    const { places, bundles, process } = this.server;
+    const { places, process } = this.server;
     const { key, id } = push;
-    const place = places.get(id);
+    const place = places.get(id) ?? this.underway(id);
     if (place === undefined) {
-      for (const one of bundles.underway()) if (one instanceof BundledAcquire && one.request.id === id) return one.messageCame(push);
       // Only an id of this process is released, whatever a message says.
       if (id.startsWith(`${process}.`)) this.tell({ kind: 'stray', key, id });
       return;
@@ -121,10 +82,16 @@ export class Acquiring {
     this.tell(grant === undefined ? { kind: 'ask', key, id } : { kind: 'granted', key, id, grant });
   }
 
+  /** The try of this id that is on its way. */
+  private underway(id: string): BundledAcquire | undefined {
+    for (const one of this.server.bundles.underway()) if (one instanceof BundledAcquire && one.request.id === id) return one;
+    return undefined;
+  }
+
   /** The grant of a place from its message, which ends the place; undefined when the message is not enough to trust it. */
-  believed(place: Place, push: PushedGrant): Grant | undefined {
+  believed(place: BundledAcquire, push: PushedGrant): Grant | undefined {
     const { places, trust, memories, toldHolds, clock } = this.server;
-    const grant = trust.pushed(place, push, clock.now(), memories.madeBy(place.group, grantedAt(push)));
+    const grant = trust.pushed(place, push, clock.now(), memories.madeBy(place.spot.group, grantedAt(push)));
     if (grant === undefined) return undefined;
     places.delete(place.request.id);
     toldHolds.forget(push.key);
@@ -215,29 +182,37 @@ const SPREAD_AFTER_RECOVERY_MS = 50;
 const REPLACED_LOST = 10;
 
 /**
- * One try to get a lock from one Redis. It writes the request into a call of acquire.lua, which it may share with others, and makes
- * of its part of the reply a grant with its trust, a place in the queue, or a refusal.
+ * One try to get a lock from one Redis, and the place that it has. It writes the request into a call of acquire.lua, which it may share with
+ * others, and makes of its part of the reply a grant with its trust, a place in the queue, or a refusal. As the place it stands in the list of
+ * those until the grant, the release, an answer that gives no place, or the next try of its request, which has the place then.
  */
-class BundledAcquire extends ScriptRequest<AcquireOutcome> {
-  /** The message of its grant, if that came before the answer that gives the first place. */
-  private early: PushedGrant | undefined;
+export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   declare askedAt: number;
+  /** The highest fence that was known when it was sent; of a place, when that was first asked for. The fence of its grant must be greater. */
+  floor = 0;
+  /** Whether its id has a place in the queue, as far as is known. */
+  private hasPlace: boolean;
+  /** Whether it was answered with its place: a message of the grant is believed from then on. */
+  private isWaiting = false;
+  /** The message of its grant, if that came before the answer. */
+  private early: PushedGrant | undefined;
   private limit: number;
-  /** The server's memory that the request was sent for, on which connection, and the highest fence that was known then. */
+  /** The server's memory that the request was sent for, and on which connection. */
   private memory = UNKNOWN_MEMORY;
   private connectionNumber = 0;
-  private floor = 0;
 
   constructor(
     private readonly acquiring: Acquiring,
     readonly request: AcquireRequest,
     spot: Spot,
-    /** The place that the request has in the queue already, if it asks again. */
-    private readonly place: Place | undefined,
     told: Hear<AcquireOutcome>,
+    /** The floor of the place that its id has already, if it asks again. */
+    placeFloor: number | undefined,
   ) {
     const { clock, trust } = acquiring.server;
     super(acquire, spot, request.askedAt ?? clock.now(), told, request.replaces !== undefined);
+    this.hasPlace = placeFloor !== undefined;
+    if (placeFloor !== undefined) this.floor = placeFloor;
     this.limit = trust.clock.before(spot.source, request.notAfter, this.askedAt);
   }
 
@@ -251,19 +226,22 @@ class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     const minHoldMs = Math.floor(this.request.minHoldMs);
     this.memory = memories.of(group);
     this.connectionNumber = memories.connection;
-    this.floor = trust.floors.of(group);
+    const floor = trust.floors.of(group);
+    if (!this.hasPlace) this.floor = floor;
     const told = toldHolds.of(this.spot.key, this.askedAt);
     // The script looks for the holders of whom an earlier memory told, also when the recovery after that is over.
     const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined && leaseMs <= USUAL_LEASE_MS && (told === undefined || isToldBy(told, this.memory));
     return acquireText({
       id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener, plain, takes: takesOver ?? (handsOn ? 'permit' : 'nothing'),
-      notAfter: this.limit || LONG_AGO, floor: this.floor, known: this.memory, fences, minHoldMs: ticketUntil ?? minHoldMs, graceMs,
+      notAfter: this.limit || LONG_AGO, floor, known: this.memory, fences, minHoldMs: ticketUntil ?? minHoldMs, graceMs,
       recoveryMs, replaces, owner, label, told,
     });
   }
 
-  messageCame(push: PushedGrant): void {
-    this.early = push;
+  /** Notes the message of its grant. Returns whether that is to be judged now; else it is kept for the answer. */
+  messageCame(push: PushedGrant): boolean {
+    if (!this.isWaiting) this.early = push;
+    return this.isWaiting;
   }
 
   answered(reply: ScriptReply): void {
@@ -285,7 +263,7 @@ class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   }
 
   failed(error: LockStoreError): void {
-    if (this.place) this.acquiring.forget(this.place);
+    this.leavePlace();
     this.tell(error);
   }
 
@@ -299,7 +277,7 @@ class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     trust.floors.saw(group, fence);
     const outcome = this.granted({ fence, fences: 1, mode, trustedUntil: trustOf(Math.floor(leaseMs), sentAt), contended: false, memory });
     // Most requests have no place, and wait for no replica.
-    if (this.place || outcome instanceof Promise) this.settle(outcome);
+    if (this.hasPlace || outcome instanceof Promise) this.settle(outcome);
     else this.tell(outcome);
   }
 
@@ -310,7 +288,7 @@ class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     switch (told.kind) {
       case 'granted':
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
-        if (this.place && told.fence <= this.place.floor) return acquiring.askAnew(request);
+        if (this.hasPlace && told.fence <= this.floor) return acquiring.askAnew(request);
         return this.granted(trust.answered(spot.group, told, exchange, told.memory ?? this.memory));
       case 'taken': {
         const { owner, permits, minHoldMs, end } = told;
@@ -349,23 +327,27 @@ class BundledAcquire extends ScriptRequest<AcquireOutcome> {
 
   /** The outcome for a place in the queue: `waiting`, or the grant if its message came first. */
   private waits(askAgainInMs: number | undefined): AcquireOutcome | Promise<AcquireOutcome> {
-    const { request, spot, acquiring } = this;
+    const { request, acquiring, early } = this;
     const { places, clock } = acquiring.server;
     // Since this try was sent, the id may have been released, or asked for by a later try, which keeps its own place.
-    if (this.place && places.get(request.id) !== this.place) return { kind: 'waiting', askAgainInMs };
-    const place = this.place ?? new Place(request, spot.group, this.floor, this.early);
-    places.set(request.id, place);
-    const early = place.answerCame();
+    if (this.hasPlace && places.get(request.id) !== this) return { kind: 'waiting', askAgainInMs };
+    this.hasPlace = this.isWaiting = true;
+    places.set(request.id, this);
     if (early === undefined) return { kind: 'waiting', askAgainInMs };
-    const grant = acquiring.believed(place, early);
+    const grant = acquiring.believed(this, early);
     return grant === undefined ? acquiring.acquire({ ...request, replaces: undefined, askedAt: clock.now() }) : { kind: 'granted', grant };
   }
 
   private settle(outcome: AcquireOutcome | Promise<AcquireOutcome>): void {
-    const { place } = this;
-    if (place && (outcome instanceof Promise || outcome.kind !== 'waiting')) this.acquiring.forget(place);
+    if (outcome instanceof Promise || outcome.kind !== 'waiting') this.leavePlace();
     if (outcome instanceof Promise) outcome.then((later) => this.tell(later), (error: LockStoreError) => this.tell(error));
     else this.tell(outcome);
+  }
+
+  /** Gives up the place, unless a later try of its id has it. */
+  private leavePlace(): void {
+    const { acquiring: { server: { places } }, request: { id } } = this;
+    if (this.hasPlace && places.get(id) === this) places.delete(id);
   }
 
   private askOnceMore(): void {

@@ -243,7 +243,7 @@ export class RedisStore implements LockStore {
 
   /** Who waits asks again, which tells the server who holds the lock; and processes with another wire format must not boot now. */
   private serverForgot(group: number): void {
-    for (const { group: itsGroup, request: { key, id } } of this.parts.places.values()) if (itsGroup === group) this.listener({ kind: 'ask', key, id });
+    for (const { spot, request: { key, id } } of this.parts.places.values()) if (spot.group === group) this.listener({ kind: 'ask', key, id });
     void this.parts.format.keep(() => this.recovery.isOpen, this.options.report);
   }
 

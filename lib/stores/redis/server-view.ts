@@ -7,12 +7,12 @@ import { Bundles } from '../wire/bundles.js';
 import type { Connections } from '../wire/connections.js';
 import type { ServerGrant } from '../wire/lock-reply.js';
 import type { Outage } from '../wire/store-failure.js';
-import { NO_SERVER, RedisKeys, SLOT_GROUPS, UNKNOWN_MEMORY } from '../wire/redis-keys.js';
+import { NO_SERVER, RedisKeys, SLOT_GROUPS, UNKNOWN_MEMORY, type Spot } from '../wire/redis-keys.js';
 import { ScriptRunner } from '../wire/script-runner.js';
 import { ServerClock, trustOf, type Exchange } from '../wire/server-clock.js';
 import type { PushedGrant } from '../wire/wake-channel.js';
 import { WireFormat } from '../wire/wire-format.js';
-import type { Place } from './acquiring.js';
+import type { BundledAcquire } from './acquiring.js';
 import type { RedisStoreOptions } from './redis-store.js';
 
 /** The source of all locks (see Spot) when one server answers for all of them. In a Cluster each slot group has a source of its own. */
@@ -33,7 +33,7 @@ export function serverView(options: RedisStoreOptions, connections: Connections,
   });
   const server = {
     connections, node, isCluster, clock, process, format, timeoutMs, runner, keys, trust, recoveryMs: recoveryMs === 'lease' ? maxLeaseMs : recoveryMs,
-    bundles: new Bundles(runner, redlock?.turnEnd), memories: new Memories(), places: new Map<string, Place>(), toldHolds: new ToldHolds(format),
+    bundles: new Bundles(runner, redlock?.turnEnd), memories: new Memories(), places: new Map<string, BundledAcquire>(), toldHolds: new ToldHolds(format),
   };
   return server;
 }
@@ -97,7 +97,7 @@ export class Trust {
    * The grant from a message, made by the server with this memory; undefined when the message is not enough to trust it, so that the
    * store has to be asked.
    */
-  pushed({ request, group, floor }: Pick<Place, 'request' | 'group' | 'floor'>, push: PushedGrant, receivedAt: number, memory: string | undefined): Grant | undefined {
+  pushed({ request, spot: { group }, floor }: Pick<BundledAcquire, 'request' | 'floor'> & { readonly spot: Pick<Spot, 'group'> }, push: PushedGrant, receivedAt: number, memory: string | undefined): Grant | undefined {
     if (request.minReplicas > 0 || push.fence <= floor || !couldAnswer(request, push)) return undefined;
     const serverNow = this.clock.before(this.sourceOf(group), receivedAt, receivedAt);
     if (push.fence > 1_000 * (serverNow + FURTHEST_AHEAD_MS)) return undefined;

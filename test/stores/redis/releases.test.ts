@@ -1,21 +1,24 @@
 /** Releases of one Redis, without a server: what they say to it, and what becomes of the places of their ids. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import type { ReleaseRequest } from '../../../lib/core/port/lock-store.js';
-import { Place } from '../../../lib/stores/redis/acquiring.js';
+import type { AcquireOutcome, ReleaseRequest, Reply } from '../../../lib/core/port/lock-store.js';
+import { Acquiring, type BundledAcquire } from '../../../lib/stores/redis/acquiring.js';
+import type { Recovery } from '../../../lib/stores/redis/recovery.js';
 import { BundledRelease, Releases } from '../../../lib/stores/redis/releases.js';
+import type { Renewals } from '../../../lib/stores/redis/renewals.js';
 import { type ServerView, Trust } from '../../../lib/stores/redis/server-view.js';
 import { release } from '../../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import type { PushedGrant } from '../../../lib/stores/wire/wake-channel.js';
 import { acquireRequest } from '../../support/acquire-request.js';
+import { FakeClock } from '../../support/fake-clock.js';
 
 const keys = new RedisKeys('lock', () => 9);
 const spot = keys.spotOf('k');
 
 function stage() {
   const sent: BundledRelease[] = [];
-  const [places, trust] = [new Map<string, Place>(), new Trust(() => 9)] as const;
+  const [places, trust] = [new Map<string, BundledAcquire>(), new Trust(() => 9)] as const;
   const bundles = { add: (one: BundledRelease) => void sent.push(one), whenSent: (done: () => void) => done() };
   const memories = { of: (group: number) => `memory ${group}` };
   const releases = new Releases({ bundles, keys, places, trust, memories, recoveryMs: 400 } as unknown as ServerView);
@@ -77,17 +80,42 @@ describe('A release', () => {
   });
 });
 
-const request = acquireRequest({ key: 'k', id: 'p.1' });
 const message: PushedGrant = { key: 'k', id: 'p.1', fence: 7, fences: 1, mode: 'write', end: 1, lengthMs: 1_000, contended: false };
+/** The answer that gives a place, for which nothing is told of who has the lock. */
+const WAITING = [2, 1, -1, '-'];
+
+/** A request that has a place since the fence 5, and asks again when 9 was seen. */
+function askedAgain() {
+  const sent: BundledAcquire[] = [];
+  const [places, trust, told] = [new Map<string, BundledAcquire>(), new Trust(() => 9), [] as unknown[]] as const;
+  const bundles = { add: (one: BundledAcquire) => void sent.push(one), underway: () => sent };
+  const toldHolds = { of: () => undefined, note: () => {}, forget: () => {} };
+  const memories = { of: () => 'memory', madeBy: () => 'memory' };
+  const server = { bundles, keys, places, trust, memories, toldHolds, clock: new FakeClock({ now: 0 }), recoveryMs: 400, process: 'p' } as unknown as ServerView;
+  const acquiring = new Acquiring(server, {} as Renewals, {} as Recovery, (wake) => told.push(wake.kind), () => {});
+  const hear = (reply: Reply<AcquireOutcome>): unknown => told.push(reply instanceof LockStoreError ? reply : reply.kind);
+  const ask = (): BundledAcquire => {
+    void acquiring.acquire(acquireRequest({ key: 'k', id: 'p.1' }), hear);
+    sent.at(-1)!.text();
+    return sent.at(-1)!;
+  };
+  trust.floors.saw(spot.group, 5);
+  ask().answered(WAITING);
+  trust.floors.saw(spot.group, 9);
+  return { again: ask(), ask, acquiring, told, places };
+}
 
 describe('A place that is asked for again', () => {
   it('keeps the floor of the first time: whatever was granted since must be above it', () => {
-    expect(new Place(request, 0, 5).askedAgain(request).floor).toBe(5);
+    expect(askedAgain().again.floor).toBe(5);
   });
 
   it('forgets the message that came before: it was for the place of then, and would be believed again at every answer', () => {
-    const place = new Place(request, 0, 5).askedAgain(request);
-    place.messageCame(message);
-    expect(place.askedAgain(request).answerCame()).toBeUndefined();
+    const { acquiring, ask, told, places } = askedAgain();
+    acquiring.granted(message);
+    const last = ask();
+    last.answered(WAITING);
+    expect(told).toEqual(['waiting', 'waiting']);
+    expect(places.get('p.1')).toBe(last);
   });
 });
