@@ -402,7 +402,7 @@ describe('A caller behind a writer of its own process', () => {
     expect(await ends()).toEqual(['first', 'second']);
     // One more request for fences, and the release of the last lease.
     expect(here.wire.commands - before).toBeLessThanOrEqual(2);
-    const { calls: { watchdog } } = here.locks as unknown as { calls: LockCallsInside };
+    const { core: { watchdog } } = here.locks as unknown as { core: LockCallsInside };
     expect(watchdog.schedule.size).toBe(0);
   });
 });
