@@ -1,8 +1,8 @@
 /** A LockService on the embedded store and on virtual time, and the faults a test wants to see it live through. */
-import { LockService } from '../../lib/lock.service.js';
+import { type LockKey, LockService } from '../../lib/lock.service.js';
 import { delay, type Clock } from '../../lib/core/port/clock.js';
 import type { Lease } from '../../lib/core/port/lease.js';
-import type { LockDefaults } from '../../lib/core/port/lock-options.js';
+import type { LockDefaults, LockOptions } from '../../lib/core/port/lock-options.js';
 import type { AcquireOutcome, AcquireRequest, Doubt, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, Wake } from '../../lib/core/port/lock-store.js';
 import { LockStoreError } from '../../lib/core/port/errors.js';
 import type { Report } from '../../lib/core/port/lock-events.js';
@@ -132,6 +132,13 @@ export class Fleet {
 export function alone(...how: Parameters<Fleet['process']>): { fleet: Fleet; locks: LockService; wire: Wire } {
   const fleet = new Fleet();
   return { fleet, ...fleet.process(...how) };
+}
+
+/** A process of a fleet, in which another process holds this lock. */
+export async function besideHolder(key: LockKey, options?: LockOptions, ...how: Parameters<Fleet['process']>): Promise<{ fleet: Fleet; locks: LockService; wire: Wire; other: Lease }> {
+  const fleet = new Fleet();
+  const other = await fleet.process().locks.acquire(key, options);
+  return { fleet, ...fleet.process(...how), other };
 }
 
 /** Two readers of one process whose terms differ: each has a read lease of its own in the store. */

@@ -5,7 +5,7 @@ import type { Lease } from '../../../lib/core/port/lease.js';
 import type { LockEvent } from '../../../lib/core/port/lock-events.js';
 import type { AbortSignalLike, LockOptions } from '../../../lib/core/port/lock-options.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { alone, Fleet } from '../../support/locks.js';
+import { alone, besideHolder, Fleet } from '../../support/locks.js';
 
 const refuse = (): never => {
   throw new Error('nobody may look at this');
@@ -71,8 +71,7 @@ describe('Work that gives what nobody may look at', () => {
 
 describe('A signal that only has aborted, reason and listeners', () => {
   it('stops the wait with its reason, and keeps no listener', async () => {
-    const { fleet, locks } = alone();
-    const held = await fleet.process().locks.acquire('k');
+    const { fleet, locks, other: held } = await besideHolder('k');
     for (const [given, expected] of [['the user left', 'the user left'], [null, null], [undefined, expect.objectContaining({ name: 'AbortError' })]]) {
       const { signal, abort, listeners } = plainSignal();
       const ended = expect(locks.withLock('k', { signal }, () => 'done')).rejects.toEqual(expected);
@@ -87,8 +86,7 @@ describe('A signal that only has aborted, reason and listeners', () => {
   });
 
   it('may make a new reason whenever it is asked: a busy lock and a signal are not taken for each other', async () => {
-    const { fleet, locks } = alone();
-    await fleet.process().locks.acquire('k');
+    const { fleet, locks } = await besideHolder('k');
     const types: string[] = [];
     locks.events.subscribe(({ type }) => types.push(type));
     const { signal, abort } = plainSignal();
@@ -125,8 +123,7 @@ describe('A signal that does not keep its word', () => {
   });
 
   it('and has no reason to be read is aborted with what it threw', async () => {
-    const { fleet, locks } = alone();
-    await fleet.process().locks.acquire('k');
+    const { fleet, locks } = await besideHolder('k');
     const { signal, abort } = plainSignal();
     Object.defineProperty(signal, 'reason', { get: refuse, set: () => {} });
     const ended = expect(locks.acquire('k', { signal })).rejects.toThrow('nobody may look at this');
@@ -136,8 +133,7 @@ describe('A signal that does not keep its word', () => {
   });
 
   it('and aborts with a revoked Proxy ends every call with it: one that waits inside a hold, and one of several locks', async () => {
-    const { fleet, locks } = alone();
-    await fleet.process().locks.acquire('k');
+    const { fleet, locks } = await besideHolder('k');
     const ends: ((locks: LockService, signal: AbortSignal) => Promise<unknown>)[] = [
       (service, signal) => service.withLock('k', { signal }, () => 'done'),
       (service, signal) => service.withLock('around', () => service.acquire('k', { signal })),
@@ -187,8 +183,7 @@ const calls: readonly (readonly [string, (locks: LockService, options: LockOptio
 describe('A call whose signal aborts', () => {
   it.each(calls)('rejects with the very error that its signal gives, and is told of as cancelled: %s', async (_name, call) => {
     for (const reason of reasons) {
-      const { fleet, locks } = alone();
-      const held = await fleet.process().locks.acquire('k');
+      const { fleet, locks, other: held } = await besideHolder('k');
       const events: LockEvent[] = [];
       locks.events.subscribe((event) => events.push(event));
       const stop = new AbortController();
@@ -224,8 +219,7 @@ describe('A call whose signal aborts', () => {
   });
 
   it('leaves the error of the other call as it is: what that says of its wait is not that of this one', async () => {
-    const { fleet, locks } = alone();
-    const held = await fleet.process().locks.acquire(['k', 'l']);
+    const { fleet, locks, other: held } = await besideHolder(['k', 'l']);
     const group = new AbortController();
     const waits = [locks.acquire('k', { waitMs: 50 }), locks.withLock('around', () => locks.acquire('l', { signal: group.signal }))];
     for (const wait of waits) wait.catch((error: unknown) => group.abort(error));

@@ -332,8 +332,7 @@ describe("A ticket with onError: 'handBack'", () => {
     [{ onError: 'handBack', withinMs: 0 }, 'expected withinMs to be a whole number from 1 to 60000, got 0'],
     [{ onError: 'handBack', withinMs: 60_001 }, 'expected withinMs to be a whole number from 1 to 60000, got 60001'],
   ])('refuses %p, and the ticket is as good as before', async (options, words) => {
-    const fleet = new Fleet();
-    const { locks, wire } = fleet.process();
+    const { locks, wire } = alone();
     const ticket = await (await locks.acquire('k')).handOff();
     const refused = locks.withAdopted(ticket, options, () => 0);
     await expect(refused).rejects.toBeInstanceOf(LockUsageError);

@@ -4,7 +4,7 @@ import type { LockTimeoutError } from '../../../lib/core/port/errors.js';
 import type { Finding, LockEvent } from '../../../lib/core/port/lock-events.js';
 import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { alone, Fleet, gate } from '../../support/locks.js';
+import { alone, besideHolder, Fleet, gate } from '../../support/locks.js';
 
 function watched(fleet = new Fleet()): { fleet: Fleet; locks: ReturnType<Fleet['process']>['locks']; wire: ReturnType<Fleet['process']>['wire']; told: LockEvent[] } {
   const { locks, wire } = fleet.process();
@@ -245,9 +245,7 @@ describe('The holder of a lock', () => {
   });
 
   it('is told though the store takes a while to say who it is', async () => {
-    const fleet = new Fleet();
-    await fleet.process().locks.acquire('k', { label: 'nightly import' });
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = await besideHolder('k', { label: 'nightly import' });
     const inspect = wire.inspect.bind(wire);
     wire.inspect = async (key) => (await delay(fleet.clock, 90), inspect(key));
     expect((await refusal(fleet, locks)).holders).toMatchObject([{ label: 'nightly import' }]);

@@ -3,7 +3,7 @@ import { delay } from '../../../lib/core/port/clock.js';
 import { LockClosedError, LockLostError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import type { LockOptions } from '../../../lib/core/port/lock-options.js';
-import { alone, Fleet } from '../../support/locks.js';
+import { alone, besideHolder, Fleet } from '../../support/locks.js';
 
 /** Two locks, of which the second is free only after 3 s. */
 async function holdsBothAfterWaiting(fleet: Fleet, options: LockOptions): Promise<Lease> {
@@ -103,9 +103,7 @@ describe('A hold of several locks', () => {
   });
 
   it('of which an owner had one for writing is a hold of the others for reading', async () => {
-    const fleet = new Fleet();
-    const first = await fleet.process().locks.acquire('a', { owner: 'saga-7' });
-    const { locks } = fleet.process();
+    const { fleet, locks, other: first } = await besideHolder('a', { owner: 'saga-7' });
     const both = await locks.acquire(['a', 'b'], { owner: 'saga-7', mode: 'read' });
     const besideIt = await fleet.process().locks.tryAcquire('b', { mode: 'read' });
     expect(besideIt).not.toBeNull();
@@ -168,8 +166,7 @@ describe('A hold of several locks', () => {
 
 describe('A request for several locks', () => {
   it('that is aborted between two of them ends at once with the reason', async () => {
-    const { fleet, locks } = alone();
-    const other = await fleet.process().locks.acquire('b');
+    const { fleet, locks, other } = await besideHolder('b');
     const first = await locks.acquire('a');
     const abort = new AbortController();
     const several = expect(locks.acquire(['a', 'b'], { signal: abort.signal, waitMs: Infinity })).rejects.toBe('mine');
@@ -182,8 +179,7 @@ describe('A request for several locks', () => {
   });
 
   it('that got some of them but not all leaves nothing of their minHoldMs behind', async () => {
-    const { fleet, locks } = alone();
-    await fleet.process().locks.acquire('b');
+    const { fleet, locks } = await besideHolder('b');
     const refused = expect(locks.acquire(['a', 'b'], { minHoldMs: 20_000, waitMs: 300 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
     const next = locks.acquire('a', { waitMs: 400 });
     await fleet.clock.advance(301);
@@ -194,8 +190,7 @@ describe('A request for several locks', () => {
   });
 
   it('of which a hold around it rules one out is refused before it asks for any of them', async () => {
-    const { fleet, locks, wire } = alone();
-    await fleet.process().locks.acquire('a');
+    const { locks, wire } = await besideHolder('a');
     await locks.withLock('b', { mode: 'read' }, async () => {
       const before = wire.commands;
       await expect(locks.acquire(['a', 'b'])).rejects.toThrow(LockUsageError);
@@ -212,8 +207,7 @@ describe('A request for several locks', () => {
 /** A request for several locks that ends without them: what it waits for, what it gives back, and what it leaves behind. */
 describe('A request for several locks', () => {
   it('that one of them refuses is answered when all others were given back, within half a second', async () => {
-    const { fleet, locks, wire } = alone();
-    await fleet.process().locks.acquire('c');
+    const { fleet, locks, wire } = await besideHolder('c');
     const release = wire.release.bind(wire);
     wire.release = async (request) => (await delay(fleet.clock, request.key === 'a' ? 20 : 200), release(request));
     const since = fleet.clock.now();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockTimeoutError } from '../../../lib/core/port/errors.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { alone, Fleet, gate } from '../../support/locks.js';
+import { alone, besideHolder, Fleet, gate } from '../../support/locks.js';
 
 /** The error of a call that waits in vain. */
 async function refusal(call: Promise<unknown>): Promise<LockTimeoutError> {
@@ -71,16 +71,14 @@ describe('A wait that was in vain', () => {
   });
 
   it('names the locks that the waiting call held', async () => {
-    const { fleet, locks } = alone();
-    await fleet.process().locks.acquire('c');
+    const { fleet, locks } = await besideHolder('c');
     const error = await refusalOf(fleet, locks.withLock('a', () => locks.withLock('b', () => locks.withLock('c', { waitMs: 300 }, () => 1))));
     expect(error.held).toEqual(['a', 'b']);
     expect(error.message).toContain(`The call that waited holds 'a', 'b': if `);
   });
 
   it('has a stack that shows who called', async () => {
-    const { fleet, locks } = alone();
-    await fleet.process().locks.acquire('k');
+    const { fleet, locks } = await besideHolder('k');
     const [waitMs, options] = [300, { waitMs: 300 }];
     async function payTheOrder(): Promise<void> {
       await locks.withLock('k', { waitMs }, () => 1);
@@ -93,9 +91,7 @@ describe('A wait that was in vain', () => {
   });
 
   it('ends in time though the store does not say who holds the lock', async () => {
-    const fleet = new Fleet();
-    await fleet.process().locks.acquire('k');
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = await besideHolder('k');
     looksOf(wire, new Promise(() => {}));
     const since = fleet.clock.now();
     const error = await refusalOf(fleet, locks.acquire('k', { waitMs: 300 }));
@@ -105,9 +101,7 @@ describe('A wait that was in vain', () => {
   });
 
   it('ends as a timeout though the store fails when it is asked who holds the lock', async () => {
-    const fleet = new Fleet();
-    await fleet.process().locks.acquire('k');
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = await besideHolder('k');
     looksOf(wire, Promise.reject(new Error('the network is cut')));
     expect((await refusalOf(fleet, locks.acquire('k', { waitMs: 300 }))).holders).toEqual([]);
   });
@@ -135,9 +129,7 @@ describe('A busy lock that nobody waits for', () => {
       return locks.withLock('k', otherwise, () => 1).catch(() => null);
     }],
   ])('costs no question for its holder (%s)', async (_name, call) => {
-    const fleet = new Fleet();
-    await fleet.process().locks.acquire('k');
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = await besideHolder('k');
     const looks = looksOf(wire);
     expect(await fleet.clock.runUntil(call(locks))).toBeNull();
     expect(looks.count).toBe(0);
@@ -201,8 +193,7 @@ describe('Calls of one process that wait for each other', () => {
   });
 
   it('do not hold what a hold around them held that has ended', async () => {
-    const { fleet, locks } = alone();
-    await fleet.process().locks.acquire('c');
+    const { fleet, locks } = await besideHolder('c');
     const [begun, ended] = [gate(), gate()];
     let inner!: Promise<unknown>;
     await locks.withLock('a', async () => {

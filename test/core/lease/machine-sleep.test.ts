@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockLostError } from '../../../lib/core/port/errors.js';
 import { MachineSleep } from '../../../lib/core/lease/machine-sleep.js';
 import { FakeClock } from '../../support/fake-clock.js';
-import { alone } from '../../support/locks.js';
+import { alone, besideHolder } from '../../support/locks.js';
 
 describe('A hold', () => {
   it('is lost when the machine slept for longer than its lease', async () => {
@@ -38,8 +38,7 @@ describe('A hold', () => {
   });
 
   it('is not begun on a message that is counted from before the machine slept: the store is asked', async () => {
-    const { fleet, locks, wire } = alone();
-    const other = await fleet.process().locks.acquire('k');
+    const { fleet, locks, wire, other } = await besideHolder('k');
     const asked = locks.acquire('k');
     await fleet.clock.settle();
     fleet.clock.sleepMachine(6_000);

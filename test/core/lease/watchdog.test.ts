@@ -4,7 +4,7 @@ import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { LockDefaults } from '../../../lib/core/port/lock-options.js';
 import type { RenewOutcome, RenewRequest } from '../../../lib/core/port/lock-store.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { alone, Fleet } from '../../support/locks.js';
+import { alone, besideHolder, Fleet } from '../../support/locks.js';
 
 describe('The watchdog', () => {
   it('renews ten thousand leases of 3 s with at most 60 commands a second and loses none', async () => {
@@ -253,9 +253,7 @@ describe('The watchdog', () => {
 
 /** A hold that was granted to a waiter, and the wire of its process. */
 async function granted(defaults: LockDefaults) {
-  const fleet = new Fleet();
-  const holder = await fleet.process().locks.acquire('k');
-  const { locks, wire } = fleet.process(defaults);
+  const { fleet, locks, wire, other: holder } = await besideHolder('k', {}, defaults);
   const waiting = locks.acquire('k');
   await fleet.clock.advance(100);
   await holder.release();

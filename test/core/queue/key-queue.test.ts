@@ -3,7 +3,7 @@ import type { Lease } from '../../../lib/core/port/lease.js';
 import type { LockEvent } from '../../../lib/core/port/lock-events.js';
 import type { AdoptOptions } from '../../../lib/core/port/lock-options.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { alone, Fleet, gate, type Wire } from '../../support/locks.js';
+import { alone, besideHolder, Fleet, gate, type Wire } from '../../support/locks.js';
 
 describe('The callers of one process that want one lock', () => {
   it('tell each that they wait, also those that ask nothing of the store themselves', async () => {
@@ -19,8 +19,7 @@ describe('The callers of one process that want one lock', () => {
   });
 
   it('keep the place of the first in the queue of the store when one behind it, who wants other terms, gives up', async () => {
-    const { fleet, locks, wire } = alone();
-    const other = await fleet.process().locks.acquire('k');
+    const { fleet, locks, wire, other } = await besideHolder('k');
     const first = locks.acquire('k', { leaseMs: 5_000 });
     const second = locks.acquire('k', { leaseMs: 9_000, waitMs: 100 });
     second.catch(() => {});
@@ -72,8 +71,7 @@ describe('A process whose caller gave up', () => {
 
 describe('A lock that was taken with minHoldMs for work that never began', () => {
   it('goes to the next caller of its process at once: nobody owes the minHoldMs', async () => {
-    const { fleet, locks } = alone();
-    const other = await fleet.process().locks.acquire('b');
+    const { fleet, locks, other } = await besideHolder('b');
     const both = expect(locks.acquire(['a', 'b'], { minHoldMs: 20_000, waitMs: 40 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
     await fleet.clock.settle();
     const since = fleet.clock.now();
@@ -243,9 +241,7 @@ describe('A call that does not want to wait', () => {
   });
 
   it.each(['read', 'write'] as const)('to %s is refused at once, without a command, while a reader of its process waits for the store', async (mode) => {
-    const fleet = new Fleet();
-    const other = await fleet.process().locks.acquire('k');
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire, other } = await besideHolder('k');
     const reader = locks.acquire('k', { mode: 'read' });
     await fleet.clock.settle();
     const [since, { commands }] = [fleet.clock.now(), wire];
@@ -256,9 +252,7 @@ describe('A call that does not want to wait', () => {
   });
 
   it('to read beside a reader whose answer is on its way is refused with that answer, when the other begins to wait', async () => {
-    const fleet = new Fleet();
-    const other = await fleet.process().locks.acquire('k');
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire, other } = await besideHolder('k');
     wire.slowMs = 100;
     const reader = locks.acquire('k', { mode: 'read' });
     await fleet.clock.settle();

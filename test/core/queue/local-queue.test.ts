@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { LockTimeoutError } from '../../../lib/core/port/errors.js';
-import { alone, Fleet, gate } from '../../support/locks.js';
+import { alone, besideHolder, Fleet, gate } from '../../support/locks.js';
 import { Turns } from '../../support/turns.js';
 
 describe('The callers of one process', () => {
@@ -207,8 +207,7 @@ describe('The callers of one process', () => {
 
 describe('A place in the queue', () => {
   it('is not taken over by a caller who asks for another minHoldMs', async () => {
-    const { fleet, locks } = alone();
-    const other = await fleet.process().locks.acquire('k');
+    const { fleet, locks, other } = await besideHolder('k');
     const impatient = expect(locks.acquire('k', { waitMs: 300 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
     const owing = locks.acquire('k', { minHoldMs: 4_000 });
     await fleet.clock.advance(400);

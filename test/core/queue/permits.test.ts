@@ -5,7 +5,7 @@ import type { Lease } from '../../../lib/core/port/lease.js';
 import type { LockOptions } from '../../../lib/core/port/lock-options.js';
 import { LockService } from '../../../lib/lock.service.js';
 import { answering } from '../../support/answering.js';
-import { alone, Fleet, gate } from '../../support/locks.js';
+import { alone, besideHolder, Fleet, gate } from '../../support/locks.js';
 import { Turns } from '../../support/turns.js';
 
 const many = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, index) => make(index));
@@ -135,8 +135,7 @@ function waitsOf(locks: LockService): (number | undefined)[] {
 
 describe('A caller in line for a permit', () => {
   it('is served by the request of another that is answered first, and the other waits on in its stead', async () => {
-    const { fleet, locks, wire } = alone();
-    const held = await fleet.process().locks.acquire('k', { permits: 2 });
+    const { fleet, locks, wire, other: held } = await besideHolder('k', { permits: 2 });
     const answer = gate();
     answering(wire, (n, ask) => (n === 0 ? answer.promise.then(ask) : ask()));
     const told = waitsOf(locks);
@@ -152,8 +151,7 @@ describe('A caller in line for a permit', () => {
   });
 
   it('that does not want to wait is refused at once when its permit went to one before it and the other request has to wait', async () => {
-    const { fleet, locks, wire } = alone();
-    const held = await fleet.process().locks.acquire('k', { permits: 2 });
+    const { fleet, locks, wire, other: held } = await besideHolder('k', { permits: 2 });
     const answer = gate();
     answering(wire, (n, ask) => (n === 0 ? answer.promise.then(ask) : ask()));
     const first = locks.acquire('k', { permits: 2 });
@@ -205,8 +203,7 @@ describe('A caller in line for a permit', () => {
 
 describe('A permit', () => {
   it('is handed to the next caller of its process with one command, and given back when nobody here may have it, also while others ask', async () => {
-    const { fleet, locks, wire } = alone();
-    const held = await fleet.process().locks.acquire('k', { permits: 2 });
+    const { fleet, locks, wire, other: held } = await besideHolder('k', { permits: 2 });
     const first = await locks.acquire('k', { permits: 2 });
     const second = locks.acquire('k', { permits: 2 });
     const third = locks.acquire('k', { permits: 2 });

@@ -4,7 +4,7 @@ import { HAND_ON_WINDOW_MS } from '../../../lib/core/lease/store-lease.js';
 import { LockTimeoutError } from '../../../lib/core/port/errors.js';
 import type { LockOptions, WithLockOptions } from '../../../lib/core/port/lock-options.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { alone, Fleet, gate } from '../../support/locks.js';
+import { alone, besideHolder, Fleet, gate } from '../../support/locks.js';
 
 describe('The callers of one process', () => {
   it('read together on one lease, and stop joining it when a writer waits anywhere', async () => {
@@ -251,8 +251,7 @@ describe('Readers of one process that waited together', () => {
 
 describe('A writer of a process', () => {
   it('does not pass a reader of its process that came before it', async () => {
-    const { fleet, locks } = alone();
-    const other = await fleet.process().locks.acquire('k');
+    const { fleet, locks, other } = await besideHolder('k');
     const order: string[] = [];
     const calls = ['read', 'write', 'write'].map((mode, n) => locks.withLock('k', { mode: mode as 'read' | 'write' }, async () => void order.push(`${n} ${mode}`)));
     await fleet.clock.settle();
@@ -280,8 +279,7 @@ describe('Calls that do not wait for each other in their process', () => {
   });
 
   it('share a request where they can: readers with the terms of another that stands aside ask with it', async () => {
-    const { fleet, locks, wire } = alone();
-    const other = await fleet.process().locks.acquire('k');
+    const { fleet, locks, wire, other } = await besideHolder('k');
     const readers = [6_000, 5_000, 5_000, 5_000].map((leaseMs) => locks.acquire('k', { mode: 'read', leaseMs }));
     await fleet.clock.settle();
     expect(wire.sent.acquire).toBe(2);
@@ -293,11 +291,6 @@ describe('Calls that do not wait for each other in their process', () => {
 });
 
 /** Callers behind a writer of their own process: when they take a place in the store's queue, and what that costs. */
-
-/** What a LockService has inside, as far as a test looks at it. */
-interface LockCallsInside {
-  readonly watchdog: { readonly schedule: { readonly size: number } };
-}
 
 /** A process whose writer holds the lock, and does something `inside`, and two others. `calls` notes who is served when. */
 async function stage(inside: (locks: LockService, pending: Promise<unknown>[]) => void = () => {}) {
@@ -402,7 +395,6 @@ describe('A caller behind a writer of its own process', () => {
     expect(await ends()).toEqual(['first', 'second']);
     // One more request for fences, and the release of the last lease.
     expect(here.wire.commands - before).toBeLessThanOrEqual(2);
-    const { core: { watchdog } } = here.locks as unknown as { core: LockCallsInside };
-    expect(watchdog.schedule.size).toBe(0);
+    expect(here.locks.core!.schedule.size).toBe(0);
   });
 });

@@ -3,16 +3,14 @@ import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireOutcome, HeartbeatOutcome, ReleaseRequest, RenewOutcome } from '../../../lib/core/port/lock-store.js';
 import { answering } from '../../support/answering.js';
-import { alone, Fleet, gate } from '../../support/locks.js';
+import { alone, besideHolder, Fleet, gate } from '../../support/locks.js';
 
 const failure = (retryable = true): LockStoreError => new LockStoreError('not connected', { retryable });
 const codeOf = (call: Promise<unknown>): Promise<unknown> => call.then(() => 'granted', (error: { code: string }) => error.code);
 
 /** A process that waits for a lock which another has, with wakes that never come. */
 async function waiter(waitMs = 60_000) {
-  const fleet = new Fleet();
-  const other = await fleet.process().locks.acquire('k');
-  const { locks, wire } = fleet.process();
+  const { fleet, locks, wire, other } = await besideHolder('k');
   wire.lostWakes.add('granted').add('ask');
   const asked = answering(wire);
   const waiting = locks.acquire('k', { waitMs });
@@ -90,9 +88,7 @@ describe('A wait that is over', () => {
       { waitMs: 400, code: 'LOCK_STORE', answer: () => new Promise(() => {}) },
     ];
     for (const { waitMs, code, answer } of cases) {
-      const fleet = new Fleet();
-      const other = await fleet.process().locks.acquire('k');
-      const { locks, wire } = fleet.process();
+      const { fleet, locks, wire, other } = await besideHolder('k');
       answering(wire, (n, ask) => answer(n, ask, fleet));
       expect(await fleet.clock.runUntil(codeOf(locks.acquire('k', { waitMs })))).toBe(code);
       await other.release();
@@ -214,8 +210,7 @@ describe('A request that nobody wants any more', () => {
   });
 
   it('does not begin for another caller when its grant was being renewed as its own gave up', async () => {
-    const { fleet, locks, wire } = alone();
-    const other = await fleet.process().locks.acquire('k');
+    const { fleet, locks, wire, other } = await besideHolder('k');
     const stop = new AbortController();
     const first = rejected(locks.acquire('k', { renew: false, signal: stop.signal }));
     const second = locks.acquire('k', { leaseMs: 5_000 });
@@ -258,8 +253,7 @@ describe('A grant of fixed length that is made longer', () => {
 
 describe('A grant of fixed length that could not be made longer', () => {
   it('is asked for again, once, and is renewed once at a time', async () => {
-    const { fleet, locks, wire } = alone();
-    const other = await fleet.process().locks.acquire('k');
+    const { fleet, locks, wire, other } = await besideHolder('k');
     const waiting = locks.acquire('k', { renew: false, waitMs: 2_000 });
     await fleet.clock.settle();
     const { id } = (await fleet.store.inspect('k')).waiters[0]!;
@@ -287,8 +281,7 @@ describe('A grant of fixed length that could not be made longer', () => {
 
 describe('A try without an answer that comes to the store late', () => {
   it('does not take the lock for nobody when its grant had come by a message and the hold has ended', async () => {
-    const { fleet, locks, wire } = alone();
-    const other = await fleet.process().locks.acquire('k');
+    const { fleet, locks, wire, other } = await besideHolder('k');
     const waiting = locks.acquire('k');
     await fleet.clock.settle();
     const { id } = (await fleet.store.inspect('k')).waiters[0]!;

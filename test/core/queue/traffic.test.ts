@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import { Traffic } from '../../../lib/core/queue/store-request.js';
 import { storeFailure } from '../../../lib/stores/wire/store-failure.js';
-import { alone, Fleet, gate } from '../../support/locks.js';
+import { alone, besideHolder, Fleet, gate } from '../../support/locks.js';
 
 const MOST = 2_000;
 /** Of a slot group of a Cluster. */
@@ -119,9 +119,7 @@ describe('A store that does not answer', () => {
   });
 
   it('keeps a caller of two locks that got only one for half a second at most', async () => {
-    const fleet = new Fleet();
-    await fleet.process().locks.acquire('two');
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire } = await besideHolder('two');
     wire.release = () => new Promise<never>(() => {});
     const since = fleet.clock.now();
     await expect(fleet.clock.runUntil(locks.acquire(['one', 'two'], { waitMs: 300 }))).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });

@@ -1,13 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import { answering } from '../../support/answering.js';
-import { alone, Fleet, gate, twoReadLeases } from '../../support/locks.js';
+import { alone, besideHolder, Fleet, gate, twoReadLeases } from '../../support/locks.js';
 
 describe('A process that waits', () => {
   it('sleeps no longer than one heartbeat on a free lock though every wake was lost', async () => {
-    const fleet = new Fleet();
-    const holder = await fleet.process().locks.acquire('k');
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire, other: holder } = await besideHolder('k');
     wire.lostWakes.add('granted').add('ask');
     const waiting = locks.acquire('k');
     await fleet.clock.advance(100);
@@ -18,9 +16,7 @@ describe('A process that waits', () => {
   });
 
   it('does not begin on the grant of a heartbeat while a question of its own may give it back', async () => {
-    const fleet = new Fleet();
-    const holder = await fleet.process().locks.acquire('k', { leaseMs: 400, renew: false });
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire, other: holder } = await besideHolder('k', { leaseMs: 400, renew: false });
     wire.lostWakes.add('granted').add('ask');
     let began = false;
     const waiting = locks.acquire('k').then((lease) => {
@@ -48,9 +44,7 @@ describe('A process that waits', () => {
   });
 
   it('tries again what failed though a heartbeat finds its place, and does not begin on a grant that it has not asked for since', async () => {
-    const fleet = new Fleet();
-    const holder = await fleet.process().locks.acquire('k');
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire, other: holder } = await besideHolder('k');
     let isConnected = true;
     // With the failure the store forgets what the grant needs, such as replicas that have it.
     const asked = answering(wire, (_, ask) => (isConnected ? ask() : Promise.reject(new LockStoreError('not connected'))));
@@ -76,9 +70,7 @@ describe('A process that waits', () => {
   });
 
   it('that hears of its grant when it is nearly over gets a whole lease before it begins', async () => {
-    const fleet = new Fleet();
-    const holder = await fleet.process().locks.acquire('k');
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire, other: holder } = await besideHolder('k');
     wire.lostWakes.add('granted').add('ask');
     const waiting = locks.acquire('k', { leaseMs: 800 });
     await fleet.clock.advance(10);
@@ -227,9 +219,7 @@ describe('A message of the store', () => {
   });
 
   it('lets nobody begin before the store has told of a place in its queue', async () => {
-    const fleet = new Fleet();
-    const other = await fleet.process().locks.acquire('k');
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire, other } = await besideHolder('k');
     const sent = gate();
     const asked = answering(wire, (_, ask) => sent.promise.then(ask));
     let began = false;
@@ -254,9 +244,7 @@ describe('A message of the store', () => {
     ['while the store is asked again', true],
     ['before the process was told that it waits: nodes call before all of them have answered', false],
   ])('that comes %s makes it ask once more', async (_, wasTold) => {
-    const fleet = new Fleet();
-    const other = await fleet.process().locks.acquire('k');
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire, other } = await besideHolder('k');
     wire.lostWakes.add('granted');
     const answer = gate();
     const keepBack = (): unknown => answering(wire, (_n, ask) => ask().then((outcome) => answer.promise.then(() => outcome)));
@@ -278,9 +266,7 @@ describe('A message of the store', () => {
   });
 
   it('that comes while a grant of fixed length is renewed asks nothing: a Redlock takes a grant back that it does not find again at once', async () => {
-    const fleet = new Fleet();
-    const other = await fleet.process().locks.acquire('k');
-    const { locks, wire } = fleet.process();
+    const { fleet, locks, wire, other } = await besideHolder('k');
     const waiting = locks.acquire('k', { renew: false });
     await fleet.clock.settle();
     const { id } = (await fleet.store.inspect('k')).waiters[0]!;
