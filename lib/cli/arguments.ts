@@ -3,7 +3,7 @@
  */
 import { parseArgs } from 'node:util';
 import { MODULE_DEFAULTS } from '../nest/lock-module-options.js';
-import { urlProblem } from '../stores/wire/redis-target.js';
+import { urlProblem } from '../nest/redis-target.js';
 
 export interface Target {
   /** One Redis, the masters of a Redlock, nodes of a Cluster, or Sentinels. */
@@ -184,8 +184,9 @@ function targetOf({ redis, cluster = false, sentinel, tls, cacert, username, pre
   const urls = redis ?? (fromEnvironment ? [fromEnvironment] : []);
   if (urls.length === 0) throw new UsageError('give --redis <url>, or set REDIS_URL');
   for (const url of urls) {
-    const problem = urlProblem(url) ?? (/^rediss?:\/\/./.test(url) ? undefined : 'does not start with redis:// or rediss://');
-    if (problem !== undefined) throw new UsageError(`the URL of --redis ${problem}`);
+    const name = 'the URL of --redis';
+    const problem = urlProblem(name, url) ?? (/^rediss?:\/\/./.test(url) ? undefined : `${name} does not start with redis:// or rediss://`);
+    if (problem !== undefined) throw new UsageError(problem);
   }
   if (cluster && sentinel !== undefined) throw new UsageError('--cluster and --sentinel exclude each other');
   if (sentinel === '') throw new UsageError('--sentinel wants the name of the master');

@@ -5,7 +5,7 @@
 import { type NamesOf, type OptionList, optionsProblem, show } from '../core/port/options.js';
 import { isIoredis } from '../stores/wire/ioredis.js';
 import { isNodeRedis } from '../stores/wire/node-redis.js';
-import { clusterNames, type ClusterTarget, redisNames, urlProblem } from '../stores/wire/redis-target.js';
+import { clusterNames, type ClusterTarget, redisNames, serverOfUrl, urlOf } from '../stores/wire/redis-target.js';
 
 const targetNames: NamesOf<ClusterTarget> = { cluster: true, options: true, credentials: true };
 
@@ -22,7 +22,7 @@ const LOOK_WHERE = 'look whether an environment variable is missing';
 
 /** What is wrong with this target, as the end of a sentence; undefined when it is valid. `name` is the option it was given as. */
 export function targetProblem(name: string, target: unknown): string | undefined {
-  if (typeof target === 'string' && target.trim() !== '') return textProblem(name, target);
+  if (typeof target === 'string' && target.trim() !== '') return urlProblem(name, target);
   if (target == null || typeof target === 'string') return `${name} was given, but it is undefined or empty; ${LOOK_WHERE}`;
   if (typeof target !== 'object') return `expected ${name} to be a URL, options or a client, got ${show(target)}`;
   if ('then' in target && typeof target.then === 'function') return `${name} is a promise; give the client itself, or await it in useFactory: ({ redis: await … })`;
@@ -48,17 +48,40 @@ function urlOptionProblem(name: string, target: object, url: unknown): string | 
   const beside = ['host', 'port', 'path', 'sentinels'].find((option) => option in target);
   if (beside !== undefined) return `${name} has url and ${beside}; give one of them`;
   if (typeof url !== 'string' || url.trim() === '') return `expected ${name}.url to be a URL, got ${show(url)}; ${LOOK_WHERE}`;
-  return textProblem(`${name}.url`, url);
+  return urlProblem(`${name}.url`, url);
 }
 
-/** A serverless database is often given by an HTTP endpoint, which has neither connections nor messages. */
-function textProblem(name: string, url: string): string | undefined {
-  if (/^https?:\/\//i.test(url)) {
+/**
+ * What is wrong with the text of a URL; undefined when both packages of clients read the same server and database in it. The sentence does
+ * not repeat the text, because a password may stand in it. A serverless database is often given by an HTTP endpoint, which has neither
+ * connections nor messages.
+ */
+export function urlProblem(name: string, text: string): string | undefined {
+  if (/^https?:\/\//i.test(text)) {
     return `${name} is an HTTP endpoint, and locks need the Redis protocol, for connections that stay open and messages; give the redis:// or rediss:// URL of the same database`;
   }
-  const problem = urlProblem(url);
-  if (problem?.startsWith('cannot be read') && /\s/.test(url.trim())) return `${name} has a space in it, and a URL has none; look at where it comes from`;
-  return problem === undefined ? undefined : `${name} ${problem}`;
+  if (/^["'`]|["'`]$/.test(text.trim())) return `${name} has quotes around it, which are part of the value, as the env file of a container keeps them; leave them out`;
+  if (/^([\w+.-]+:)?\/\//.test(text) && !/^rediss?:\/\//.test(text)) return `${name} starts with neither redis:// nor rediss://; a Unix socket is given by its path alone, such as /run/redis.sock`;
+  const url = readable(text);
+  if (url === undefined) {
+    if (/\s/.test(text.trim())) return `${name} has a space in it, and a URL has none; look at where it comes from`;
+    return `${name} cannot be read as a URL; in a user name or a password / # ? @ : and % are written as %2F %23 %3F %40 %3A and %25`;
+  }
+  if (url.protocol !== 'file:' && url.hostname === '') return `${name} names no host, which would mean the Redis on this machine`;
+  const path = url.protocol === 'file:' ? '' : url.pathname.slice(1);
+  const db = path === '' ? (url.searchParams.get('db') ?? '0') : path;
+  if (!/^\d+$/.test(db)) return `${name} names a database that is no whole number from 0`;
+  return path === '' || /^rediss?:/.test(text) ? undefined : `${name} names a database but does not start with redis:// or rediss://`;
+}
+
+/** undefined also for a URL with a #, which ends what is read of it: a password with that character leads to another server. */
+function readable(text: string): URL | undefined {
+  try {
+    serverOfUrl(text);
+    return text.includes('#') && !text.startsWith('/') ? undefined : urlOf(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** ioredis would take what is no number for database 0, and fail without being asked: `Number(process.env.REDIS_DB)` of nothing is NaN. */
@@ -66,7 +89,7 @@ function numbersProblem(name: string, target: object): string | undefined {
   const db = 'db' in target ? target.db : undefined;
   if (!isWhole(db)) return `expected ${name}.db to be a whole number from 0, got ${show(db)}; ${LOOK_WHERE}`;
   for (const server of serversOf(target) as readonly unknown[]) {
-    const problem = typeof server === 'string' ? textProblem(`${name}.cluster`, server) : portProblem(name, server);
+    const problem = typeof server === 'string' ? urlProblem(`${name}.cluster`, server) : portProblem(name, server);
     if (problem !== undefined) return problem;
   }
   if ('sentinels' in target && target.sentinels != null && !('name' in target && typeof target.name === 'string' && target.name !== '')) {

@@ -37,7 +37,7 @@ describe('A URL with a password', () => {
     ['without its protocol, as the command', ['app:hunter2@redis.example'], 'there is no command of that form (it looks like a URL)'],
     ['without its protocol, behind the key', ['inspect', 'k', 'app:hunter2@redis.example'], 'unexpected argument of that form (it looks like a URL); quote a key that has spaces'],
     ['without its protocol, as a verb of redlock', ['redlock', 'app:hunter2@redis.example'], 'redlock wants init, got of that form (it looks like a URL)'],
-    ['of another protocol', ['list', '--redis', URL.replace('redis', 'http')], 'the URL of --redis starts with neither redis:// nor rediss://; a Unix socket is given by its path alone, such as /run/redis.sock'],
+    ['of another protocol', ['list', '--redis', URL.replace('redis', 'mysql')], 'the URL of --redis starts with neither redis:// nor rediss://; a Unix socket is given by its path alone, such as /run/redis.sock'],
     ['without a protocol, behind --redis', ['list', '--redis', 'app:hunter2@redis.example'], 'the URL of --redis does not start with redis:// or rediss://'],
     ['in quotes, behind --redis', ['list', '--redis', `'${URL}'`], 'the URL of --redis has quotes around it, which are part of the value, as the env file of a container keeps them; leave them out'],
   ])('is not repeated %s', (_where, args, said) => {

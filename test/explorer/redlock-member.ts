@@ -9,7 +9,7 @@ import {
 } from '../../lib/stores/wire/lua.generated.js';
 import { UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../../lib/stores/wire/redis-keys.js';
 import { trustOf } from '../../lib/stores/wire/server-clock.js';
-import { NEVER } from '../../lib/stores/wire/boot-probe.js';
+import { NEVER } from '../../lib/stores/redis/boot-probe.js';
 import { PROCESS_BEGINS_AT, SERVER_BEGINS_AT } from './canonical.js';
 import { changeKnown, changeMember, changeNode, wallFence, type Known, type Member, type NodeLetter, type NodeQuestion, type NodesState } from './redlock-state.js';
 

@@ -1,6 +1,6 @@
 /** The scripts of a Redlock node on a real server: every code they return, and what makes a node stay out. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { NEVER } from '../../lib/stores/wire/boot-probe.js';
+import { NEVER } from '../../lib/stores/redis/boot-probe.js';
 import { type BuiltCall, downgradeCall, forceReleaseCall, readForceRelease, type ReplyItems } from '../../lib/stores/wire/lua.generated.js';
 import { UNTIL_TOLD_MS } from '../../lib/stores/wire/redis-keys.js';
 import { eventually } from '../support/eventually.js';

@@ -1,7 +1,7 @@
 /** What becomes of a hold between two processes, in acquire.lua: a ticket takes it, and a hold takes the ticket. */
 import { describe, expect, it } from '@jest/globals';
 import { acquireCall, readAcquire, type AcquireReply, type BuiltCall, type ReplyItems } from '../../lib/stores/wire/lua.generated.js';
-import { NEVER } from '../../lib/stores/wire/boot-probe.js';
+import { NEVER } from '../../lib/stores/redis/boot-probe.js';
 import { acquireArguments, LuaServer, type LuaLock } from '../support/lua-server.js';
 import { forAll } from '../support/started.js';
 

@@ -4,7 +4,7 @@ import {
   addBringBack, addRelease, addVote, admitCall, bringBack, recallCall, release, releaseCall, vote, voteCall, type BuiltCall, type ReleaseArgs, type ScriptArgument, type VoteArgs,
 } from '../../lib/stores/wire/lua.generated.js';
 import { RedisKeys, UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../../lib/stores/wire/redis-keys.js';
-import { NEVER } from '../../lib/stores/wire/boot-probe.js';
+import { NEVER } from '../../lib/stores/redis/boot-probe.js';
 import { wholeNode } from '../simulation/whole-node.js';
 import { startRedis, type RedisServer } from './redis-server.js';
 

@@ -137,9 +137,8 @@ export class Recovery implements StoreRecovery {
   heard(group: number, memory: string): void {
     const { memories, isCluster } = this.server;
     const together = this.all[isCluster ? group : 0];
-    const known: string | undefined = memories.of(group);
     // Anybody who may publish can say anything, so a group may be none.
-    if (together === undefined || known === undefined || known === memory) return;
+    if (together?.groups.includes(group) !== true || memories.knownOf(group) === memory) return;
     if (isCluster && !this.groups().held.has(group)) return void this.learn(group, memory, memories.connection);
     together.heard.set(group, memory);
     if (!together.isUnderway) this.doubt((each) => each === group);

@@ -7,7 +7,7 @@ import { messageOf } from '../../core/port/errors.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, HeartbeatOutcome, HeldLease, HolderRef, LockStore, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
-import { canTellWhoListens, probe, redisSummary, takeTrialLock, warnOfBlindness, type ServerFacts } from '../wire/boot-probe.js';
+import { canTellWhoListens, probe, redisSummary, takeTrialLock, warnOfBlindness, type ServerFacts } from './boot-probe.js';
 import type { TurnEnd } from '../wire/bundles.js';
 import type { Connect, Connections } from '../wire/connections.js';
 import { lockState } from '../wire/lock-reply.js';
@@ -19,7 +19,7 @@ import { Acquiring } from './acquiring.js';
 import { Recovery } from './recovery.js';
 import { forceRelease, Releases } from './releases.js';
 import { Renewals } from './renewals.js';
-import { type FenceFloors, ONE_SERVER, serverView, type ServerView } from './server-view.js';
+import { type FenceFloors, serverView, type ServerView } from './server-view.js';
 
 export interface RedisStoreOptions {
   /** The prefix of every Redis key and channel. */
@@ -54,8 +54,8 @@ interface RedlockSurroundings {
   turn(key: string): void;
 }
 
-/** The source of a clock sample from any master of a Cluster. It is no lock's: such a sample only bounds until when requests may act. */
-const ANY_MASTER = -1;
+/** No slot group: in a Cluster a clock sample comes from any master, and only bounds until when requests may act. */
+const OF_ANY_MASTER = -1;
 
 export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
@@ -248,9 +248,8 @@ export class RedisStore implements LockStore {
   }
 
   private async readClock(): Promise<void> {
-    const source = this.connections.isCluster ? ANY_MASTER : ONE_SERVER;
     const read = this.parts.runner.command<[string, string], void>('time', undefined, (client) => client.call('time'), ([seconds, micros], sentAt, receivedAt) => {
-      this.parts.trust.clock.observe(source, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
+      this.parts.trust.observe(OF_ANY_MASTER, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
     });
     await read.catch(() => undefined); // The next reply of a script brings the time as well.
   }

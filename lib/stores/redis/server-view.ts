@@ -15,27 +15,25 @@ import { WireFormat } from '../wire/wire-format.js';
 import type { BundledAcquire } from './acquiring.js';
 import type { RedisStoreOptions } from './redis-store.js';
 
-/** The source of all locks (see Spot) when one server answers for all of them. In a Cluster each slot group has a source of its own. */
-export const ONE_SERVER = 0;
-
 export type ServerView = ReturnType<typeof serverView>;
 
 export function serverView(options: RedisStoreOptions, connections: Connections, outage: Outage) {
   const { prefix, process, maxLeaseMs, commandTimeoutMs: timeoutMs, clock, recoveryMs, redlock } = options;
   const { node, isCluster } = connections;
   // In a Cluster each slot group may have another master; else one server answers for all groups.
-  const sourceOf = (group: number): number => (isCluster ? group : ONE_SERVER);
+  const sourceOf = (group: number): number => (isCluster ? group : 0);
   const keys = new RedisKeys(prefix, sourceOf);
   const runner = new ScriptRunner(connections, clock, timeoutMs, outage);
   const trust = new Trust(sourceOf, redlock?.floors);
-  const format = new WireFormat(runner, keys, node, clock, maxLeaseMs, (longestMs) => {
-    if (recoveryMs === 'lease') server.recoveryMs = longestMs;
-  });
-  const server = {
-    connections, node, isCluster, clock, process, format, timeoutMs, runner, keys, trust, recoveryMs: recoveryMs === 'lease' ? maxLeaseMs : recoveryMs,
+  const format = new WireFormat(runner, keys, node, clock, maxLeaseMs);
+  return {
+    connections, node, isCluster, clock, process, format, timeoutMs, runner, keys, trust,
     bundles: new Bundles(runner, redlock?.turnEnd), memories: new Memories(), places: new Map<string, BundledAcquire>(), toldHolds: new ToldHolds(format),
+    /** How long the server grants nothing new after it forgot, in ms. */
+    get recoveryMs() {
+      return recoveryMs === 'lease' ? format.longestMs : recoveryMs;
+    },
   };
-  return server;
 }
 
 /**
@@ -130,22 +128,22 @@ export class Memories {
   /** Another number for each connection: what was asked on an earlier one may be the answer of another server. Only this object writes it. */
   connection = 0;
   /** The memories that were answered on the present connection, by slot group. */
-  private known: string[] = unknownMemories();
+  private known: (string | undefined)[] = unknownMemories();
   /** The memories that were answered last, also on earlier connections, by slot group. */
-  private readonly last: string[] = unknownMemories();
+  private readonly last = unknownMemories();
 
+  /** The memory of a group, as it is sent to the server. */
   of(group: number): string {
-    return this.known[group]!;
+    return this.known[group] ?? UNKNOWN_MEMORY;
   }
 
   /** The memory of a group; undefined while it is not known. */
   knownOf(group: number): string | undefined {
-    const memory = this.of(group);
-    return memory === UNKNOWN_MEMORY ? undefined : memory;
+    return this.known[group];
   }
 
   get areKnown(): boolean {
-    return !this.known.includes(UNKNOWN_MEMORY);
+    return !this.known.includes(undefined);
   }
 
   /**
@@ -159,13 +157,13 @@ export class Memories {
 
   /** Whether there is a group whose server does not say who it is. */
   get areBlind(): boolean {
-    return this.known.some((memory) => memory.startsWith(NO_SERVER));
+    return this.known.some((memory) => memory?.startsWith(NO_SERVER));
   }
 
   /** Whether the server has another memory than this one by now, as far as this process knows. */
   isOutdated(group: number, memory: string | undefined): boolean {
     const known = this.known[group];
-    return known !== memory && known !== UNKNOWN_MEMORY;
+    return known !== undefined && known !== memory;
   }
 
   /** Forgets the memories of this connection, because another server may answer on the next one. */
@@ -177,9 +175,9 @@ export class Memories {
   /** Notes what was asked for on the connection of this number. Returns the memory that was there before, if the server has another one now. */
   learn(group: number, memory: string, connection: number): string | undefined {
     if (connection !== this.connection) return undefined;
-    const before = this.last[group]!;
+    const before = this.last[group];
     this.known[group] = this.last[group] = memory;
-    return before === memory || before === UNKNOWN_MEMORY ? undefined : before;
+    return before === memory ? undefined : before;
   }
 }
 
@@ -188,8 +186,8 @@ export function beginningOf(memory: string): number {
   return Number(memory.slice(SERVER_LENGTH));
 }
 
-function unknownMemories(): string[] {
-  return new Array<string>(SLOT_GROUPS).fill(UNKNOWN_MEMORY);
+function unknownMemories(): (string | undefined)[] {
+  return new Array<undefined>(SLOT_GROUPS).fill(undefined);
 }
 
 /** Whether what {@link ToldHolds} says of a lock was told by this memory, and not by an earlier one. */

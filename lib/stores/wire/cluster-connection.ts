@@ -53,7 +53,6 @@ export class ClusterConnection extends Connecting {
   constructor(
     private readonly entry: ClusterEntry,
     private readonly needs: Needs,
-    private readonly patienceMs: number,
   ) {
     super();
   }
@@ -134,7 +133,7 @@ export class ClusterConnection extends Connecting {
     const present = this.nodes.get(name);
     if (present !== undefined) return present;
     const source = { ...this.entry.ofNodes, address: this.entry.map(address) };
-    const node = new ServerConnection(() => Promise.resolve(source), this.needs, { patienceMs: this.patienceMs });
+    const node = new ServerConnection(() => Promise.resolve(source), this.needs);
     this.nodes.set(name, node);
     const isOfNode = (redisKey: string): boolean => masterOf(this.ranges, slotOf(redisKey)) === name;
     node.events.on('open', () => this.changed(isOfNode));

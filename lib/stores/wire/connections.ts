@@ -41,8 +41,6 @@ interface Master {
   close?(): void;
 }
 
-const SHORTEST_PATIENCE_MS = 1_000;
-
 export class Connections {
   readonly isCluster: boolean;
   readonly commands: Connection;
@@ -61,8 +59,7 @@ export class Connections {
   ) {
     this.node = route.node;
     this.to = route.begin(needs, (to) => this.all().forEach((connection) => connection instanceof ServerConnection && connection.leaveFor(to)));
-    const { timeoutMs } = needs;
-    this.commands = this.connect(Math.min(timeoutMs, Math.max(SHORTEST_PATIENCE_MS, 0.75 * timeoutMs)));
+    this.commands = this.connect();
     this.isCluster = this.commands instanceof ClusterConnection;
     this.commands.events.on('problem', (error) => (this.lastError = error));
     this.commands.events.on('open', () => {
@@ -72,16 +69,16 @@ export class Connections {
     });
   }
 
-  /** The connection for renewals that so many replicas must acknowledge. It has as much patience as a command has time, because it is silent while it waits for them. */
+  /** The connection for renewals that so many replicas must acknowledge. */
   replicated(replicas: number): Connection {
     let connection = this.replicating.get(replicas);
-    if (connection === undefined) this.replicating.set(replicas, (connection = this.connect(this.needs.timeoutMs)));
+    if (connection === undefined) this.replicating.set(replicas, (connection = this.connect()));
     return connection;
   }
 
   /** Makes a connection for messages, which its maker closes; in a Cluster to any node, because messages reach all of them. */
   subscribe(listening: Listening): ServerConnection {
-    return new ServerConnection(() => this.commands.here(), this.needs, { listening });
+    return new ServerConnection(() => this.commands.here(), this.needs, listening);
   }
 
   /** The masters, on each of which SCAN has to run. */
@@ -94,10 +91,9 @@ export class Connections {
     if ('close' in this.to) this.to.close?.();
   }
 
-  /** Makes a connection that is given up when it owes an answer and nothing comes from it for `patienceMs`. */
-  private connect(patienceMs: number): Connection {
+  private connect(): Connection {
     const { to, needs } = this;
-    return 'roots' in to ? new ClusterConnection(to, needs, patienceMs) : new ServerConnection(to.locate, needs, { patienceMs });
+    return 'roots' in to ? new ClusterConnection(to, needs) : new ServerConnection(to.locate, needs);
   }
 
   private all(): readonly Connection[] {

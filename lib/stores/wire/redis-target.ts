@@ -52,8 +52,10 @@ export interface ServerOptions extends NodeOptions {
   readonly sentinelCredentials?: Credentials | undefined;
 }
 
-/** The same for the nodes of a Cluster. */
-interface NodeOptions extends OtherOptions {
+/** The same for the nodes of a Cluster, and all other options of ioredis. Of those node-redis is only given what says how to connect. */
+type NodeOptions = NamedOptions & { readonly [Name in Exclude<(typeof OF_REDIS)[number], keyof NamedOptions>]?: unknown };
+
+interface NamedOptions {
   readonly host?: string | undefined;
   readonly port?: number | undefined;
   /** Of a Unix socket. */
@@ -71,12 +73,6 @@ interface NodeOptions extends OtherOptions {
   readonly sentinelUsername?: string | null | undefined;
   readonly sentinelPassword?: string | null | undefined;
 }
-
-type Known =
-  | 'host' | 'port' | 'path' | 'username' | 'password' | 'db' | 'tls' | 'family' | 'connectTimeout' | 'sentinels' | 'name' | 'sentinelUsername' | 'sentinelPassword';
-
-/** All other options of ioredis. Of these node-redis is only given what says how to connect. */
-type OtherOptions = { readonly [Name in Exclude<(typeof OF_REDIS)[number], Known>]?: unknown };
 
 /** A Redis Cluster, as the option `redis`: some of its nodes, and options for the connections to all of them. */
 export interface ClusterTarget {
@@ -105,7 +101,7 @@ export function serverOfUrl(text: string): ServerOptions {
     const [path = '', query = ''] = text.split('?');
     return { path, ...parametersOf(new URLSearchParams(query)) };
   }
-  const { protocol, hostname, port, username, password, pathname, searchParams } = parsed(text);
+  const { protocol, hostname, port, username, password, pathname, searchParams } = urlOf(text);
   return said({
     ...parametersOf(searchParams),
     host: hostname.replace(/^\[(.*)\]$/, '$1'),
@@ -127,33 +123,7 @@ export function said(server: ServerOptions): ServerOptions {
   return Object.fromEntries(Object.entries(server).filter(([, value]) => value !== undefined));
 }
 
-/**
- * What is wrong with the text of a URL, as the end of a sentence; undefined when both packages of clients read the same server and
- * database in it. The sentence does not repeat the text, because a password may stand in it.
- */
-export function urlProblem(text: string): string | undefined {
-  if (/^["'`]|["'`]$/.test(text.trim())) return 'has quotes around it, which are part of the value, as the env file of a container keeps them; leave them out';
-  if (/^([\w+.-]+:)?\/\//.test(text) && !/^rediss?:\/\//.test(text)) return 'starts with neither redis:// nor rediss://; a Unix socket is given by its path alone, such as /run/redis.sock';
-  const url = readable(text);
-  if (url === undefined) return 'cannot be read as a URL; in a user name or a password / # ? @ : and % are written as %2F %23 %3F %40 %3A and %25';
-  if (url.protocol !== 'file:' && url.hostname === '') return 'names no host, which would mean the Redis on this machine';
-  const path = url.protocol === 'file:' ? '' : url.pathname.slice(1);
-  const db = path === '' ? (url.searchParams.get('db') ?? '0') : path;
-  if (!/^\d+$/.test(db)) return 'names a database that is no whole number from 0';
-  return path === '' || /^rediss?:/.test(text) ? undefined : 'names a database but does not start with redis:// or rediss://';
-}
-
-/** undefined also for a URL with a #, which ends what is read of it: a password with that character leads to another server. */
-function readable(text: string): URL | undefined {
-  try {
-    serverOfUrl(text);
-    return text.includes('#') && !text.startsWith('/') ? undefined : parsed(text);
-  } catch {
-    return undefined;
-  }
-}
-
-function parsed(text: string): URL {
+export function urlOf(text: string): URL {
   if (text.startsWith('/')) return new URL(`file://${text}`);
   return new URL(/^\w+:\/\//.test(text) ? text : `redis://${text}`);
 }

@@ -7,7 +7,7 @@ import { LockStoreError } from '../../core/port/errors.js';
 import type { Connection, Connections } from './connections.js';
 import type { BuiltCall } from './lua.generated.js';
 import type { Sender, ServerConnection, Target } from './server-connection.js';
-import { type Attempt, isNoScript, isReply, NO_MASTER, type Outage, reasonOf, reasonWith, storeFailure, UnexpectedReplyError } from './store-failure.js';
+import { type Attempt, isReply, NO_MASTER, type Outage, reasonOf, reasonWith, storeFailure, UnexpectedReplyError } from './store-failure.js';
 
 /**
  * A command to send, and what is called with its reply or its failure. Until it is answered, the errand itself stands in the list of
@@ -52,6 +52,8 @@ export type ScriptReply = number | string | readonly ScriptReply[];
 /** Makes the outcome from a reply. The server ran the call between the local instants `sentAt` and `receivedAt`. */
 type Decode<R, T> = (reply: R, sentAt: number, receivedAt: number) => T | Promise<T>;
 
+/** The part of its time for which a command waits for replicas. The connection is silent meanwhile, for less than it may be ({@link AwaitedAnswers}). */
+const WAITS_FOR = 0.7;
 /** How often a command is sent again to where the server said, at most. */
 const MAX_REDIRECTIONS = 4;
 
@@ -87,7 +89,7 @@ export class ScriptRunner {
     const { script, keys, args, key, timeoutMs = this.timeoutMs } = call;
     // Commands that are sent in one turn of the event loop follow each other without another in between.
     const send = (to: Sender): Promise<unknown> =>
-      Promise.all([to.eval(script.source, keys.length, ...keys, ...args), to.call('WAIT', replicas, Math.max(1, Math.floor(0.8 * timeoutMs)))]);
+      Promise.all([to.eval(script.source, keys.length, ...keys, ...args), to.call('WAIT', replicas, Math.max(1, Math.floor(WAITS_FOR * timeoutMs)))]);
     const connection = this.connections.replicated(replicas);
     const errand = { what: script.name, key, redisKeys: keys, timeoutMs, connection, isPatient: true, send };
     return this.replyTo<[ScriptReply, number], T>(errand, ([reply, acknowledged], sentAt) => decode(reply, acknowledged, sentAt));
@@ -190,13 +192,14 @@ export class ScriptRunner {
   private refused(errand: Errand, error: unknown, asSource: boolean, left: number): void {
     const { sentTo, connection = this.connection, redisKey } = errand;
     const isAwaited = errand.index >= 0;
+    const reason = reasonOf(error);
     this.awaited.heard(errand);
-    if (isAwaited && !asSource && isNoScript(error)) {
+    if (isAwaited && !asSource && reason.startsWith('NOSCRIPT')) {
       // Trust counts from this second request, because the first one did nothing.
       errand.sentAt = this.clock.now();
       return this.send(errand, sentTo!, true, left);
     }
-    const elsewhere = isAwaited && left > 0 ? connection.elsewhere(reasonOf(error), sentTo!, redisKey) : undefined;
+    const elsewhere = isAwaited && left > 0 ? connection.elsewhere(reason, sentTo!, redisKey) : undefined;
     if (elsewhere === undefined) this.ended(errand, error, isAwaited);
     else this.sendLater(errand, elsewhere, asSource, left - 1);
   }
@@ -222,10 +225,12 @@ function closedError({ what, key, node }: Attempt): LockStoreError {
 
 /** A connection is only given up after a silence of this length, in ms: an answer that misses a short deadline may only be slow. */
 const LEAST_SILENCE_MS = 1_000;
+/** The part of the time of a command after which a silent connection is given up, if that is longer: so the command can be made again in time. */
+const SILENT_FOR = 0.75;
 
 /**
  * The commands that were sent and not answered yet. Each has a deadline, because a connection that lost its peer neither answers nor
- * fails. A connection from which nothing comes at all is given up, so that a new one is made: after its patience, or sooner, once the
+ * fails. A connection from which nothing comes at all is given up, so that a new one is made: after {@link SILENT_FOR}, or sooner, once the
  * deadline of a command has passed in its silence. In a Cluster that is the connection of one node, and the others serve on.
  *
  *     awaited ──▶ answered | refused | given up (its deadline has passed, or its connection is silent)
@@ -234,13 +239,18 @@ class AwaitedAnswers {
   readonly out: Errand[] = [];
   private timer: Timer | undefined;
   private timerAt = Infinity;
+  private readonly leastSilenceMs: number;
+  private readonly mostSilenceMs: number;
 
   constructor(
     private readonly clock: Clock,
-    private readonly timeoutMs: number,
+    timeoutMs: number,
     /** Called with a command whose answer is not awaited any more, and the reason. */
     private readonly gaveUp: (awaited: Errand, reason: Error) => void,
-  ) {}
+  ) {
+    this.leastSilenceMs = Math.min(timeoutMs, LEAST_SILENCE_MS);
+    this.mostSilenceMs = Math.max(this.leastSilenceMs, SILENT_FOR * timeoutMs);
+  }
 
   /** Adds a command that was sent to this server, or waits for the one that it belongs to. */
   add(awaited: Errand, to?: ServerConnection): void {
@@ -253,7 +263,7 @@ class AwaitedAnswers {
     if (to !== undefined) {
       to.owesSince ??= awaited.sentAt;
       to.out += 1;
-      at = Math.min(at, to.owesSince + to.patienceMs);
+      at = Math.min(at, to.owesSince + this.mostSilenceMs);
     }
     if (at < this.timerAt) this.lookAt(at);
   }
@@ -301,7 +311,7 @@ class AwaitedAnswers {
     const silent = new Set(this.out.filter((awaited) => this.isSilent(awaited, now)).map(({ sentTo }) => sentTo!));
     let next = Infinity;
     for (const awaited of [...this.out]) {
-      if (awaited.deadline > now && !silent.has(awaited.sentTo!)) next = Math.min(next, awaited.deadline, silentAt(awaited));
+      if (awaited.deadline > now && !silent.has(awaited.sentTo!)) next = Math.min(next, awaited.deadline, (awaited.sentTo?.owesSince ?? Infinity) + this.mostSilenceMs);
       else this.giveUp(awaited, now);
     }
     for (const connection of silent) {
@@ -312,9 +322,8 @@ class AwaitedAnswers {
     if (next < Infinity) this.lookAt(next);
   }
 
-  private isSilent(awaited: Errand, now: number): boolean {
-    const { deadline, sentTo } = awaited;
-    return now >= silentAt(awaited) || (now >= deadline && now - (sentTo?.owesSince ?? Infinity) >= Math.min(this.timeoutMs, LEAST_SILENCE_MS));
+  private isSilent({ deadline, sentTo }: Errand, now: number): boolean {
+    return now - (sentTo?.owesSince ?? Infinity) >= (now >= deadline ? this.leastSilenceMs : this.mostSilenceMs);
   }
 
   private giveUp(awaited: Errand, now: number): void {
@@ -326,8 +335,4 @@ class AwaitedAnswers {
 
 function unanswered(forMs: number): Error {
   return new Error(`no answer within ${Math.round(forMs)} ms`);
-}
-
-function silentAt({ sentTo }: Errand): number {
-  return sentTo?.owesSince === undefined ? Infinity : sentTo.owesSince + sentTo.patienceMs;
 }

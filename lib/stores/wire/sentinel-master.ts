@@ -75,7 +75,7 @@ export class SentinelMaster {
     if (this.closed || this.listening.has(name)) return;
     const hear = (message: string): void => void (message.split(' ').includes(this.name) && this.hear(sentinel));
     const pauseMs = LISTENS_AGAIN_MS * (0.5 + Math.random());
-    const connection = new ServerConnection(() => Promise.resolve(this.source(sentinel)), this.needs, { listening: { channels: SWITCHES, hear, pauseMs } });
+    const connection = new ServerConnection(() => Promise.resolve(this.source(sentinel)), this.needs, { channels: SWITCHES, hear, pauseMs });
     this.listening.set(name, connection);
     connection.start().catch(() => {});
   }

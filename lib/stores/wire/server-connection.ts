@@ -158,16 +158,6 @@ interface Live {
   reason?: Error;
 }
 
-/** How a connection differs from one for commands to a server that may be silent for as long as it likes. */
-interface Usage {
-  /** It is given up when it owes an answer and nothing comes from it for so long, in ms. */
-  readonly patienceMs?: number | undefined;
-  /** How long the server may take for each step of connecting, in ms. */
-  readonly stepMs?: number | undefined;
-  /** What is heard on it, if it is one for messages: it is open when it has subscribed. */
-  readonly listening?: Listening | undefined;
-}
-
 export class ServerConnection extends Connecting {
   sender = UNCONNECTED;
   /** The source of the server that the present connection leads to. */
@@ -176,9 +166,6 @@ export class ServerConnection extends Connecting {
   owesSince: number | undefined;
   /** How many of its answers are awaited. Only AwaitedAnswers writes it. */
   out = 0;
-  readonly patienceMs: number;
-  private readonly stepMs: number;
-  private readonly listening: Listening | undefined;
   /** What is connected, or connecting; nothing once that has ended. */
   private live: Live | undefined;
   private starting: Promise<void> | undefined;
@@ -191,12 +178,12 @@ export class ServerConnection extends Connecting {
   constructor(
     private readonly locate: Locate,
     private readonly needs: Needs,
-    { patienceMs = Infinity, listening, stepMs = listening ? Math.max(needs.timeoutMs, SUBSCRIBES_WITHIN_MS) : connectingMs(needs.timeoutMs) }: Usage = {},
+    /** What is heard on it, if it is one for messages: it is open when it has subscribed. */
+    private readonly listening?: Listening,
+    /** How long the server may take for each step of connecting, in ms. */
+    private readonly stepMs = listening ? Math.max(needs.timeoutMs, SUBSCRIBES_WITHIN_MS) : connectingMs(needs.timeoutMs),
   ) {
     super();
-    this.patienceMs = patienceMs;
-    this.stepMs = stepMs;
-    this.listening = listening;
   }
 
   start(): Promise<void> {
@@ -358,7 +345,7 @@ export class ServerConnection extends Connecting {
  * each step of connecting may take, if not as long as for any connection.
  */
 export async function askOnce<T>(source: Source, needs: Needs, ask: (sender: Sender) => Promise<T>, withinMs: number, stepMs?: number): Promise<T> {
-  const connection = new ServerConnection(() => Promise.resolve(source), needs, { stepMs });
+  const connection = new ServerConnection(() => Promise.resolve(source), needs, undefined, stepMs);
   try {
     await connection.start();
     return await answerWithin(ask(connection.sender), withinMs, needs.clock);

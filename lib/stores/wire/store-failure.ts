@@ -124,10 +124,6 @@ export function isReply(error: unknown): boolean {
   return name === 'ReplyError' || /^(?:[A-Z]{2,} |@?user_script:)/.test(String(message));
 }
 
-export function isNoScript(error: unknown): boolean {
-  return /^NOSCRIPT\b/.test(reasonOf(error));
-}
-
 /** `queueKey` and `fenceKey` are left out where the command does not have them. */
 type KeysInCommand = Pick<Spot, 'key' | 'lockKey'> & Partial<Spot>;
 

@@ -25,8 +25,6 @@ export class WireFormat {
     private readonly clock: Clock,
     /** The longest lease that a process of the prefix may take, in ms, as far as this one was told. */
     public longestMs: number,
-    /** Called with it whenever it was told. */
-    private readonly agreed: (longestMs: number) => void,
   ) {}
 
   /** Writes the format where there is none. @throws LockStoreError when the server does not answer, or other processes have another one */
@@ -37,7 +35,7 @@ export class WireFormat {
     if (told.kind === 'agreed') {
       this.version = told.version;
       this.longestMs = told.longestMs;
-      return this.agreed(told.longestMs);
+      return;
     }
     const own = `version=${version} groups=${SLOT_GROUPS}`;
     throw new LockStoreError(

@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { Finding } from '../../../lib/core/port/lock-events.js';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
-import { leastRule } from '../../../lib/stores/wire/boot-probe.js';
+import { leastRule } from '../../../lib/stores/redis/boot-probe.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { eventually } from '../../support/eventually.js';
 import { within } from '../../support/in-time.js';

@@ -1,7 +1,7 @@
 /** A store that nobody asks anything is silent, and one that was closed leaves nothing behind in the process. */
 import { describe, expect, it } from '@jest/globals';
 import type { RedisTarget } from '../../../lib/stores/wire/redis-target.js';
-import { leastRule } from '../../../lib/stores/wire/boot-probe.js';
+import { leastRule } from '../../../lib/stores/redis/boot-probe.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { startCluster } from '../../support/redis-cluster.js';

@@ -1,7 +1,7 @@
 /** What a store tells the log of its server, without a server. */
 import { describe, expect, it } from '@jest/globals';
 import type { Finding } from '../../../lib/core/port/lock-events.js';
-import { canTellWhoListens, warnOfBlindness } from '../../../lib/stores/wire/boot-probe.js';
+import { canTellWhoListens, warnOfBlindness } from '../../../lib/stores/redis/boot-probe.js';
 import type { Connections } from '../../../lib/stores/wire/connections.js';
 import { outageNews } from '../../../lib/stores/wire/store-failure.js';
 import type { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';

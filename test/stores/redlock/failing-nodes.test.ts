@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../../lib/core/port/clock.js';
 import type { AcquireOutcome, AcquireRequest, LockStore } from '../../../lib/core/port/lock-store.js';
 import { LockService } from '../../../lib/lock.service.js';
-import { leastRule } from '../../../lib/stores/wire/boot-probe.js';
+import { leastRule } from '../../../lib/stores/redis/boot-probe.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { acquireRequest, newId } from '../../support/acquire-request.js';
 import { builtPackage } from '../../support/built-package.js';

@@ -1,37 +1,26 @@
 /**
  * The boot of a store: its server answers, all processes use the same wire format, and the access rules (ACL) of the server's user allow
- * every command and channel that will be needed. Each script runs once, on a lock that nobody else can name, so that a missing
- * right shows at boot and not at the first use. The health check takes such a lock, too.
+ * every command and channel that will be needed, so that a missing right shows at boot and not at the first use. Then a lock is taken that
+ * nobody else can name, as the health check does.
  */
 import { once } from 'node:events';
-import { delay, inTime, type Clock } from '../../core/port/clock.js';
+import { delay, inTime } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/lock-events.js';
 import type { StoreSummary } from '../../core/port/lock-store.js';
-import type { Connections } from './connections.js';
-import { acquireCall, downgradeCall, forceReleaseCall, heartbeatCall, inspectCall, readAcquire, releaseCall, renewCall, type AcquireArgs, type BuiltCall } from './lua.generated.js';
-import { listOf, RECOVERING_REASON, releaseOutcome } from './lock-reply.js';
-import { UNKNOWN_MEMORY, type RedisKeys } from './redis-keys.js';
-import type { ScriptReply, ScriptRunner } from './script-runner.js';
-import { causeOf, reasonOf, storeFailure } from './store-failure.js';
-import type { WakeChannel } from './wake-channel.js';
-import type { WireFormat } from './wire-format.js';
+import type { Connections } from '../wire/connections.js';
+import { acquireCall, readAcquire, releaseCall, type AcquireArgs } from '../wire/lua.generated.js';
+import { listOf, RECOVERING_REASON, releaseOutcome } from '../wire/lock-reply.js';
+import { UNKNOWN_MEMORY } from '../wire/redis-keys.js';
+import type { ScriptReply, ScriptRunner } from '../wire/script-runner.js';
+import { causeOf, isReply, reasonOf, storeFailure } from '../wire/store-failure.js';
+import type { WakeChannel } from '../wire/wake-channel.js';
+import type { Recovery } from './recovery.js';
+import type { RedisStoreOptions } from './redis-store.js';
+import type { ServerView } from './server-view.js';
 
 /** The store that boots. */
-interface Booting {
-  readonly process: string;
-  readonly bootTimeoutMs: number;
-  readonly clock: Clock;
-  readonly report: Report;
-  readonly strictServer?: boolean | undefined;
-  readonly connections: Connections;
-  readonly runner: ScriptRunner;
-  readonly keys: RedisKeys;
-  readonly channel: WakeChannel;
-  readonly format: WireFormat;
-  readonly recoveryMs: number;
-  readonly recovery: { learnAtBoot(): Promise<void> };
-}
+type Booting = ServerView & Pick<RedisStoreOptions, 'bootTimeoutMs' | 'report' | 'strictServer'> & { readonly channel: WakeChannel; readonly recovery: Recovery };
 
 /** The pause before a server that is loading, busy or failing over is probed again, in ms. */
 const PROBES_AGAIN_AFTER_MS = 100;
@@ -44,54 +33,42 @@ const TRIAL_LEASE_MS = 1_000;
 export const NEVER = 9_999_999_999_999;
 
 /**
- * Resolves when the server can be used, with what it says of its set-up, or with undefined when the user may not ask. Rejects with
- * LockStoreError, or with the error that the server replied; also when `bootTimeoutMs` is over while a command is under way that nobody
- * answers.
+ * Resolves when the server can be used, with what it says of its set-up, or with undefined when the user may not ask: it may be loading,
+ * busy or failing over for a while. Rejects with LockStoreError, or with the error that the server replied: at once when waiting does not
+ * mend what is wrong, and when `bootTimeoutMs` is over.
  */
 export async function probe(store: Booting): Promise<ServerFacts | undefined> {
-  const { connections, clock, bootTimeoutMs } = store;
+  const { connections, connections: { commands }, clock, bootTimeoutMs } = store;
+  /** What was wrong when it was asked last. */
+  let unfit: LockStoreError | undefined;
+  const becomesFit = async (): Promise<ServerFacts | undefined> => {
+    for (;;) {
+      try {
+        if (!commands.state.isOpen) await Promise.race([commands.opened(), once(commands.events, 'problem')]);
+        return await check(store);
+      } catch (error) {
+        if (!(error instanceof LockStoreError)) throw error;
+        const isAnswer = isReply(error.cause);
+        const mistake = mistakeIn(isAnswer ? error : (connections.lastError ?? error), connections);
+        if (!(mistake ?? error).retryable) throw mistake ?? error;
+        // That there is no connection says less than what the server said before.
+        if (mistake !== undefined || isAnswer) unfit = mistake ?? error;
+      }
+      await delay(clock, PROBES_AGAIN_AFTER_MS);
+    }
+  };
   try {
-    return await inTime(clock, becomesFit(store, clock.now() + bootTimeoutMs), bootTimeoutMs, () => unreachable(connections, bootTimeoutMs));
+    return await inTime(clock, becomesFit(), bootTimeoutMs, () => unfit ?? unreachable(connections, bootTimeoutMs));
   } catch (error) {
     throw rightsError(error, connections.node, store.keys.prefix) ?? error;
-  }
-}
-
-/** Checks until the server is fit. It may be loading, busy or failing over for a while. */
-async function becomesFit(store: Booting, deadline: number): Promise<ServerFacts | undefined> {
-  const { connections, clock } = store;
-  await connected(connections);
-  let replica: LockStoreError | undefined;
-  for (;;) {
-    try {
-      return await check(store);
-    } catch (error) {
-      if (!(error instanceof LockStoreError)) throw error;
-      const mistake = mistakeIn(error, error.nodes[0]?.reason ?? '', connections);
-      if (!(mistake ?? error).retryable) throw mistake ?? error;
-      // The next try looks for the master of a replica, and its error says less than that this server is one.
-      replica = mistake ?? replica;
-      if (clock.now() + PROBES_AGAIN_AFTER_MS >= deadline) throw replica ?? error;
-    }
-    await delay(clock, PROBES_AGAIN_AFTER_MS);
-  }
-}
-
-/** Resolves when the server has answered on the connection. Rejects when it says what waiting does not mend. */
-async function connected(connections: Connections): Promise<void> {
-  const { commands } = connections;
-  while (!commands.state.isOpen) {
-    await Promise.race([commands.opened(), once(commands.events, 'problem')]);
-    const { lastError } = connections;
-    const mistake = lastError && mistakeIn(lastError, reasonOf(lastError), connections);
-    if (mistake?.retryable === false) throw mistake;
   }
 }
 
 async function check(store: Booting): Promise<ServerFacts | undefined> {
   await runEveryCommand(store);
   await store.format.claim();
-  await runEveryScript(store);
+  // A server that recovers will grant.
+  await takeTrialLock(store, () => {});
   await store.recovery.learnAtBoot();
   await store.channel.open().catch((error: unknown) => {
     throw storeFailure(error, { what: 'subscribe', key: undefined, node: store.connections.node });
@@ -138,43 +115,23 @@ async function runEveryCommand(store: Booting): Promise<void> {
   await Promise.all(connections.masters().map((master) => runner.command('scan', master, (client) => client.call('scan', '0', 'COUNT', 1))));
 }
 
-async function runEveryScript(store: Booting): Promise<void> {
-  const { runner, keys, process, recoveryMs } = store;
-  const name = probeName('boot', store);
-  const on = keys.probe(keys.groupOf(name), name);
-  const holder = `${process}.boot1`;
-  const waiter = `${process}.boot2`;
-  const calls: readonly BuiltCall[] = [
-    acquireCall(on, trialRequest({ id: holder, mode: 'write', queue: true, recoveryMs })),
-    acquireCall(on, trialRequest({ id: waiter, mode: 'read', queue: true, recoveryMs })),
-    renewCall({ lockKeys: [on.lockKey] }, { runs: [{ leaseMs: TRIAL_LEASE_MS, ids: holder }] }),
-    heartbeatCall(on, { id: waiter, floor: 0, recoveryMs, known: UNKNOWN_MEMORY }),
-    inspectCall(on),
-    downgradeCall(on, { id: holder, floor: 0, recoveryMs }),
-    releaseCall(on, { id: holder, mayBeOver: true, floor: 0, abandoned: false, recoveryMs, known: UNKNOWN_MEMORY }),
-    forceReleaseCall(on, { notAfter: NEVER, floor: 0, recoveryMs }),
-  ];
-  for (const call of calls) await runner.run(call, () => undefined);
-}
-
 /**
- * Takes and releases a lock that nobody else can name, for the health check: a server may answer questions and yet refuse every write,
- * because its memory is full or it has become a replica. Trials of one process at the same time have the same id, so they do not get in
- * each other's way. Rejects with LockStoreError.
+ * Takes and releases a lock that nobody else can name: a server may answer questions and yet refuse every write, because its memory is full
+ * or it has become a replica. Trials of one process at the same time have the same id, so they do not get in each other's way. Rejects with
+ * LockStoreError. `accept` throws for an answer that is none of a fit server.
  */
-export async function takeTrialLock({ process, keys: ofStore, runner, recoveryMs }: Pick<Booting, 'process' | 'keys' | 'runner' | 'recoveryMs'>): Promise<void> {
+export async function takeTrialLock({ process, keys: ofStore, runner, recoveryMs }: ServerView, accept = granted): Promise<void> {
   const name = `trial:${process}`;
   const [id, keys] = [`${process}.trial`, ofStore.probe(ofStore.groupOf(name), name)];
-  await runner.run(acquireCall(keys, trialRequest({ id, mode: 'write', queue: false, recoveryMs })), granted);
+  const request: AcquireArgs = {
+    id, mode: 'write', queue: false, leaseMs: TRIAL_LEASE_MS, needsListener: false, plain: true, takes: 'nothing', notAfter: NEVER, floor: 0,
+    known: UNKNOWN_MEMORY, fences: 1, minHoldMs: 0, graceMs: 0, recoveryMs,
+  };
+  await runner.run(acquireCall(keys, request), accept);
   await runner.run(releaseCall(keys, { id, mayBeOver: true, floor: 0, abandoned: true, recoveryMs, known: UNKNOWN_MEMORY }), releaseOutcome);
 }
 
-/** What is asked for a lock that nobody else can name. */
-function trialRequest(how: Pick<AcquireArgs, 'id' | 'mode' | 'queue' | 'recoveryMs'>): AcquireArgs {
-  return { ...how, leaseMs: TRIAL_LEASE_MS, needsListener: false, plain: true, takes: 'nothing', notAfter: NEVER, floor: 0, known: UNKNOWN_MEMORY, fences: 1, minHoldMs: 0, graceMs: 0 };
-}
-
-/** Accepts every reply of acquire.lua but a refusal of the server, or that it recovers. @throws Error with the server's words */
+/** Accepts every reply of acquire.lua but that the server recovers. @throws Error with the server's words */
 function granted(reply: ScriptReply): void {
   if (typeof reply !== 'string' && readAcquire(listOf(reply)).kind === 'recovering') throw new Error(RECOVERING_REASON);
 }
@@ -219,11 +176,7 @@ function fieldOf(info: string, name: string): string | undefined {
 }
 
 /** What one Redis, a Sentinel or a Cluster is, in the line with which an application starts. */
-export function redisSummary(
-  { prefix, recoveryMs, minReplicas = 0 }: { readonly prefix: string; readonly recoveryMs: number | 'lease'; readonly minReplicas?: number | undefined },
-  { node, isCluster }: Connections,
-  facts: ServerFacts | undefined,
-): StoreSummary {
+export function redisSummary({ prefix, recoveryMs, minReplicas = 0 }: RedisStoreOptions, { node, isCluster }: Connections, facts: ServerFacts | undefined): StoreSummary {
   const off = recoveryMs === 0 ? ['recovery (recoveryMs is 0: after a restart or a failover without the grant two may hold one lock)'] : [];
   if (facts === undefined) {
     return { place: isCluster ? 'a Cluster' : placeOf(node, ''), prefix, off, unknown: `replicas, eviction and persistence, because the user may not run INFO` };
@@ -287,7 +240,8 @@ const MISTAKES: readonly (readonly [RegExp, string, string, 'of one server'?])[]
 ];
 
 /** What to tell of an error at boot; undefined of one that is no mistake in the options. */
-function mistakeIn(error: Error, reason: string, { node, isCluster }: Connections): LockStoreError | undefined {
+function mistakeIn(error: Error, { node, isCluster }: Connections): LockStoreError | undefined {
+  const reason = error instanceof LockStoreError ? (error.nodes[0]?.reason ?? '') : reasonOf(error);
   const [words, what, next] = MISTAKES.find(([said, , , of]) => said.test(reason) && !(isCluster && of)) ?? [];
   return words && bootError(node, `${what}: ${reason}. ${next}`, error, reason, words === REPLICA);
 }
