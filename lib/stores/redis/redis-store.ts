@@ -9,11 +9,11 @@ import type { Doubt, HeartbeatOutcome, HeldLease, HolderRef, LockStore, RenewOut
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import { canTellWhoListens, probe, redisSummary, takeTrialLock, warnOfBlindness, type ServerFacts } from './boot-probe.js';
 import type { TurnEnd } from '../wire/bundles.js';
-import type { Connect, Connections } from '../wire/connections.js';
+import type { Connect } from '../wire/connections.js';
 import { lockState } from '../wire/lock-reply.js';
 import { downgradeCall, inspectCall, readDowngrade } from '../wire/lua.generated.js';
 import { checkProcess, KEYS_PER_SCAN } from '../wire/redis-keys.js';
-import { isOfOneLock, NOT_CONNECTED, Outage, outageNews, type OutageListener, storeFailure } from '../wire/store-failure.js';
+import { isOfOneLock, NOT_CONNECTED, type OutageListener, storeFailure } from '../wire/store-failure.js';
 import { WakeChannel, type WakeListener } from '../wire/wake-channel.js';
 import { Acquiring } from './acquiring.js';
 import { Recovery } from './recovery.js';
@@ -54,9 +54,6 @@ interface RedlockSurroundings {
   turn(key: string): void;
 }
 
-/** No slot group: in a Cluster a clock sample comes from any master, and only bounds until when requests may act. */
-const OF_ANY_MASTER = -1;
-
 export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   readonly ticketHome: string;
@@ -69,8 +66,6 @@ export class RedisStore implements LockStore {
   readonly server: string;
   readonly recovery: Recovery;
   readonly parts: ServerView;
-  private readonly connections: Connections;
-  private readonly outage: Outage;
   readonly releases: Releases;
   private readonly renewals: Renewals;
   private readonly acquiring: Acquiring;
@@ -78,14 +73,12 @@ export class RedisStore implements LockStore {
   private listener: (wake: Wake) => void = () => {};
 
   constructor(private readonly options: RedisStoreOptions) {
-    const { connection, prefix, process, commandTimeoutMs, maxLeaseMs, clock, report, redlock } = options;
+    const { prefix, process, maxLeaseMs, clock, report } = options;
     checkProcess(process);
-    const connections = (this.connections = connection(commandTimeoutMs, clock));
-    const node = (this.server = connections.node);
-    this.outage = new Outage(clock, { ...(redlock?.outages ?? outageNews(node, report)), ask: () => void this.readClock() });
-    const server = (this.parts = serverView(options, connections, this.outage));
-    const { keys } = server;
-    this.capabilities = { queue: true, replicas: true, permits: true, maxLeaseMs, groupOf: connections.isCluster ? (key) => keys.groupOf(key) : undefined };
+    const server = (this.parts = serverView(options));
+    const { keys, connections, isCluster } = server;
+    this.server = server.node;
+    this.capabilities = { queue: true, replicas: true, permits: true, maxLeaseMs, groupOf: isCluster ? (key) => keys.groupOf(key) : undefined };
     const recovery = (this.recovery = new Recovery(server, report, (group) => this.serverForgot(group)));
     const releases = (this.releases = new Releases(server));
     this.release = releases.release;
@@ -99,7 +92,7 @@ export class RedisStore implements LockStore {
   }
 
   async open(): Promise<void> {
-    const { options, connections, channel, recovery, parts, parts: { runner, keys, memories, recoveryMs } } = this;
+    const { options, channel, recovery, parts, parts: { connections, runner, keys, memories, recoveryMs, outage } } = this;
     const deadline = options.clock.now() + options.bootTimeoutMs;
     try {
       this.facts = await probe({ ...options, ...parts, recovery, channel });
@@ -109,7 +102,7 @@ export class RedisStore implements LockStore {
         warnOfBlindness(memories.areBlind, connections.node, recoveryMs, options.report);
         this.acquiring.needsListener = await canTellWhoListens(runner, connections, keys.channel(options.process), options.report);
       }
-      this.outage.watch();
+      outage.watch();
     } catch (error) {
       await this.close();
       throw storeFailure(error, { what: 'opening', key: undefined, node: connections.node });
@@ -172,7 +165,7 @@ export class RedisStore implements LockStore {
    * whole time is listed, unless another program has put something else at one of its Redis keys.
    */
   async *list({ startsWith = '' }: ListOptions = {}): AsyncGenerator<LockState, void, undefined> {
-    const { connections, options: { report }, parts: { runner, keys } } = this;
+    const { options: { report }, parts: { connections, runner, keys } } = this;
     const pattern = keys.lockPattern(startsWith);
     const masters = connections.masters();
     if (masters.length === 0) throw storeFailure(new Error(NOT_CONNECTED), { what: 'list', key: undefined, node: connections.node });
@@ -200,7 +193,7 @@ export class RedisStore implements LockStore {
     this.recovery.close();
     this.channel.close();
     this.parts.runner.close();
-    this.connections.close();
+    this.parts.connections.close();
   }
 
   /** What becomes of the messages of the server. */
@@ -222,7 +215,7 @@ export class RedisStore implements LockStore {
 
   /** Forgets what the server said when a connection ends or begins, because another server may answer now, and asks it anew. */
   private followConnections(): void {
-    const { connections, releases, recovery, outage, parts: { trust, memories, keys } } = this;
+    const { releases, recovery, parts: { connections, outage, trust, memories, keys, readClock } } = this;
     const { commands } = connections;
     commands.events.on('change', (isConcerned) => {
       trust.clock.reset();
@@ -236,7 +229,7 @@ export class RedisStore implements LockStore {
       // What is held comes before everything else.
       recovery.doubt(() => true, 'all');
       // The server's time is read at once, because requests on a new connection need it to say until when they may act.
-      void this.readClock();
+      void readClock();
       this.channel.follow();
     });
   }
@@ -245,12 +238,5 @@ export class RedisStore implements LockStore {
   private serverForgot(group: number): void {
     for (const { spot, request: { key, id } } of this.parts.places.values()) if (spot.group === group) this.listener({ kind: 'ask', key, id });
     void this.parts.format.keep(() => this.recovery.isOpen, this.options.report);
-  }
-
-  private async readClock(): Promise<void> {
-    const read = this.parts.runner.command<[string, string], void>('time', undefined, (client) => client.call('time'), ([seconds, micros], sentAt, receivedAt) => {
-      this.parts.trust.observe(OF_ANY_MASTER, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
-    });
-    await read.catch(() => undefined); // The next reply of a script brings the time as well.
   }
 }

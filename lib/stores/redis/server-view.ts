@@ -4,9 +4,8 @@
  */
 import { FIRST_LEASE_MS, type AcquireRequest, type Grant } from '../../core/port/lock-store.js';
 import { Bundles } from '../wire/bundles.js';
-import type { Connections } from '../wire/connections.js';
 import type { ServerGrant } from '../wire/lock-reply.js';
-import type { Outage } from '../wire/store-failure.js';
+import { Outage, outageNews } from '../wire/store-failure.js';
 import { NO_SERVER, RedisKeys, SLOT_GROUPS, UNKNOWN_MEMORY, type Spot } from '../wire/redis-keys.js';
 import { ScriptRunner } from '../wire/script-runner.js';
 import { ServerClock, trustOf, type Exchange } from '../wire/server-clock.js';
@@ -15,19 +14,31 @@ import { WireFormat } from '../wire/wire-format.js';
 import type { BundledAcquire } from './acquiring.js';
 import type { RedisStoreOptions } from './redis-store.js';
 
+/** No slot group: in a Cluster a clock sample comes from any master, and only bounds until when requests may act. */
+const OF_ANY_MASTER = -1;
+
 export type ServerView = ReturnType<typeof serverView>;
 
-export function serverView(options: RedisStoreOptions, connections: Connections, outage: Outage) {
-  const { prefix, process, maxLeaseMs, commandTimeoutMs: timeoutMs, clock, recoveryMs, redlock } = options;
+export function serverView(options: RedisStoreOptions) {
+  const { prefix, process, maxLeaseMs, commandTimeoutMs: timeoutMs, clock, recoveryMs, redlock, report } = options;
+  const connections = options.connection(timeoutMs, clock);
   const { node, isCluster } = connections;
   // In a Cluster each slot group may have another master; else one server answers for all groups.
   const sourceOf = (group: number): number => (isCluster ? group : 0);
   const keys = new RedisKeys(prefix, sourceOf);
+  const outage = new Outage(clock, { ...(redlock?.outages ?? outageNews(node, report)), ask: () => void readClock() });
   const runner = new ScriptRunner(connections, clock, timeoutMs, outage);
   const trust = new Trust(sourceOf, redlock?.floors);
   const format = new WireFormat(runner, keys, node, clock, maxLeaseMs);
+  /** The time of the server, or of any master of a Cluster. The next reply of a script brings it as well. */
+  const readClock = async (): Promise<void> => {
+    const read = runner.command<[string, string], void>('time', undefined, (client) => client.call('time'), ([seconds, micros], sentAt, receivedAt) => {
+      trust.observe(OF_ANY_MASTER, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
+    });
+    await read.catch(() => undefined);
+  };
   return {
-    connections, node, isCluster, clock, process, format, timeoutMs, runner, keys, trust,
+    connections, node, isCluster, clock, process, format, timeoutMs, runner, outage, keys, trust, readClock,
     bundles: new Bundles(runner, redlock?.turnEnd), memories: new Memories(), places: new Map<string, BundledAcquire>(), toldHolds: new ToldHolds(format),
     /** How long the server grants nothing new after it forgot, in ms. */
     get recoveryMs() {

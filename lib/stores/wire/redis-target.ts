@@ -3,7 +3,7 @@
  * only the package that it uses.
  */
 import type { ClusterOptions, RedisOptions } from 'ioredis';
-import type { Clock } from '../../core/port/clock.js';
+import { type Clock, inTime } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
 import type { NamesOf } from '../../core/port/options.js';
 
@@ -153,16 +153,17 @@ export type AskLogin = (clock: Clock, withinMs: number) => Promise<Login>;
  */
 export function loginFrom(name: 'credentials' | 'sentinelCredentials', credentials: Credentials | undefined): AskLogin | undefined {
   if (credentials === undefined) return undefined;
-  return (clock, withinMs) =>
-    new Promise((resolve, reject) => {
-      const fail = (what: string): void => reject(new Error(`the function ${name} ${what}`));
-      const timer = clock.setTimer(() => fail(`gave nothing within ${withinMs} ms`), withinMs);
-      void Promise.resolve()
-        .then(credentials)
-        .then((given) => (isLogin(given) ? resolve(loginIn(given)) : fail('did not give { username?, password }, with a password that is a text')))
-        .catch((error: unknown) => fail(`failed${wordsOf(error)}`))
-        .finally(() => clock.clearTimer(timer));
-    });
+  const failed = (what: string): Error => new Error(`the function ${name} ${what}`);
+  const ask = async (): Promise<Login | undefined> => {
+    const given: unknown = await credentials();
+    return isLogin(given) ? loginIn(given) : undefined;
+  };
+  return async (clock, withinMs) => {
+    const asked = ask().catch((error: unknown) => Promise.reject(failed(`failed${wordsOf(error)}`)));
+    const login = await inTime(clock, asked, withinMs, () => failed(`gave nothing within ${withinMs} ms`));
+    if (login === undefined) throw failed('did not give { username?, password }, with a password that is a text');
+    return login;
+  };
 }
 
 /** What an error of the function says. That of a parser repeats the text that it could not read, which may be the secret. */

@@ -120,7 +120,8 @@ describe('Nodes that remember nothing', () => {
     const member = await redlock.opened('p', { maxLeaseMs: 4_000 });
     const error = await failure(ask(member.store));
     expect(error.nodes).toHaveLength(3);
-    expect(error.nodes[0]!.reason).toMatch(/^restarted or flushed, and stays out until what it may have forgotten has ended and/);
+    // Two of them decide; which answer first is up to the network.
+    expect(error.nodes.map(({ reason }) => reason)).toContainEqual(expect.stringMatching(/^restarted or flushed, and stays out until what it may have forgotten has ended and/));
     await redlock.pass(3_500);
     await failure(ask(member.store));
     await redlock.pass(2_000);
