@@ -67,7 +67,7 @@ describe('a reply of format version 3', () => {
     ['acquire of a lock that is held', scripts.readAcquire([3, 5, 900, '-']), { kind: 'busy', now: 5, leftMs: 900, holds: '-' }],
     ['vote', scripts.readVote([1, 5, 70, 900, 1, 0, 0]), { kind: 'granted', now: 5, fence: 70, leftMs: 900, mode: 'write', shared: false, contended: false, memory: undefined }],
     ['vote while others wait', scripts.readVote([1, 5, 70, 900, 1, 1, 1, 'm']), { kind: 'granted', now: 5, fence: 70, leftMs: 900, mode: 'write', shared: true, contended: true, memory: 'm' }],
-    ['heartbeat of the second waiter', scripts.readHeartbeat([5, 0, 0, 0, 0, 0, 0, 2, -1, '1,w,9,p.1', 0, 0, 0], scripts.heartbeatHeadSize + scripts.heartbeatSize), { kind: 'waiting', leftMs: -1, holds: '1,w,9,p.1' }],
+    ['heartbeat of the second waiter', scripts.readHeartbeat([5, 0, 0, 0, 0, 0, 0, 2, -1, '1,w,7,9,p.1', 0, 0, 0], scripts.heartbeatHeadSize + scripts.heartbeatSize), { kind: 'waiting', leftMs: -1, holds: '1,w,7,9,p.1' }],
     ['renew', scripts.readRenewNews([5, 2, -1, 0], scripts.renewHeadSize), { position: 2, left: -1, contended: false }],
     ['inspect', scripts.readInspectHolder(['w', 1, 'p.1', 70, 'saga%207', 900, '-', 400], scripts.inspectHeadSize), { id: 'p.1', fence: 70, owner: 'saga 7', leftMs: 900, label: undefined, graceMs: 400 }],
   ])('is read by the names of the header: %s', (_, told, expected) => expect(told).toEqual(expected));

@@ -51,7 +51,7 @@ describe('Whoever was told that a lock is held, and asks again when the server h
     const lock = lua.lock('si1');
     const told = await forgotten(lock, ['h.1'], { leaseMs: 20_000 });
     const [code, , askAgainMs] = (await lock.acquire('w.1', { ...RECOVERS, told })) as number[];
-    expect([code, askAgainMs]).toEqual([2, Number(told.split(',')[3]) + 1]);
+    expect([code, askAgainMs]).toEqual([2, Number(told.split(',')[4]) + 1]);
     expect(await lock.acquire('n.1', { ...RECOVERS, queue: 0 })).toEqual([3, expect.any(Number), expect.any(Number), expect.any(String)]);
     const over = lua.lock('si2');
     const long = await forgotten(over, ['h.1'], { leaseMs: 20_000 });
@@ -120,7 +120,7 @@ describe('Whoever was told that a lock is held, and asks again when the server h
     await release(lock, 'a.1');
     await lock.renew('h.1', 20_000);
     const told = ((await lock.acquire('w.1', RECOVERS)) as string[])[3]!;
-    expect(told).toMatch(/,w,\d+,h\.1$/);
+    expect(told).toMatch(/,w,\d+,\d+,h\.1$/);
     await lua.client.restore(lock.lockKey, 0, record, 'REPLACE');
     await lua.client.restore(lock.queueKey, 0, places, 'REPLACE');
     // The process of the holder is cut off, so that nobody listens there.
@@ -134,8 +134,10 @@ describe('Whoever was told that a lock is held, and asks again when the server h
     };
     if (when !== 'after it') await asks();
     await lua.past((await lua.now()) + RECOVERS.recoveryMs);
-    await release(lock, 'a.1');
-    if (when === 'after it') await asks();
+    if (when === 'after it') {
+      await release(lock, 'a.1');
+      await asks();
+    }
     expect(await lock.holders()).toEqual([]); // but kept for h.1
     expect((await beat(lock, 'w.1'))[0]).toBe(2);
     expect(await bringBack(lock, 'h.1')).toBe(1);
@@ -147,6 +149,7 @@ describe('Whoever was told that a lock is held, and asks again when the server h
     await lock.memory();
     await lock.takes('h.1', RECOVERS);
     await lock.acquire('w.1', RECOVERS);
+    await lua.past(await lua.now());
     const fence = (await lua.client.get(lock.fenceKey))!;
     await lua.client.set(lock.fenceKey, fence.replace(/ .{8}/, ' 00000000'));
     const newMemory = await lock.memory(RECOVERS.recoveryMs);
@@ -154,6 +157,50 @@ describe('Whoever was told that a lock is held, and asks again when the server h
     await release(lock, 'h.1');
     expect(await beat(lock, 'w.1')).toEqual([2, 0, '-']);
     await lock.takes('w.1', { ...RECOVERS, known: newMemory });
+  });
+
+  it.each(['w', 'r'] as const)('does not wait for a holder whom others followed before that, as the record shows that a restart kept (they hold it in mode %s), and they hold it as they did', async (mode) => {
+    const lock = lua.lock(`si followed ${mode}`);
+    await lock.memory();
+    await lock.takes('h.1', { ...RECOVERS, mode: mode === 'w' ? 'r' : 'w' });
+    const told = await toldBy(lock, 'w.1');
+    await release(lock, 'h.1');
+    await lock.takes('a.1', { ...RECOVERS, mode });
+    const fence = (await lua.client.get(lock.fenceKey))!;
+    await lua.client.set(lock.fenceKey, fence.replace(/ .{8}/, ' 00000000'));
+    const newMemory = await lock.memory(RECOVERS.recoveryMs);
+    await lua.past((await lua.now()) + RECOVERS.recoveryMs);
+    expect(((await lock.acquire('w.1', { ...RECOVERS, told, known: newMemory })) as string[])[3]).toMatch(new RegExp(`,${mode},\\d+,\\d+,a\\.1$`));
+    await release(lock, 'a.1');
+    expect(await waits(lock, 'w.1')).toBe(1);
+  });
+
+  it('does not wait for a holder in whose place another has been heard of since', async () => {
+    const lock = lua.lock('si heard');
+    const told = await forgotten(lock, ['h.1']);
+    expect(await bringBack(lock, 'a.1')).toBe(1);
+    await lock.acquire('w.1', { ...RECOVERS, told });
+    expect(await lock.holders()).toEqual(['a.1']);
+    await release(lock, 'a.1');
+    expect(await waits(lock, 'w.1')).toBe(1);
+  });
+
+  it.each([
+    ['in this order', (told: string[]) => told],
+    ['in the other order', (told: string[]) => told.reverse()],
+  ])('waits for those of the last phase of whom anybody tells, when others tell of earlier ones (%s)', async (_, order) => {
+    const lock = lua.lock(`si phases ${_}`);
+    await lock.memory();
+    const told: string[] = [];
+    for (const [n, [mode, ...ids]] of [['w', 'h.1'], ['r', 'r.1', 'r.2'], ['w', 'h.2']].entries()) {
+      for (const id of ids) await lock.takes(id, { ...RECOVERS, mode: mode as 'r' | 'w' });
+      told.push(await toldBy(lock, `w.${n}`));
+      if (n < 2) for (const id of ids) await release(lock, id);
+    }
+    await lua.client.del(lock.lockKey, lock.queueKey, lock.fenceKey);
+    await lock.memory(RECOVERS.recoveryMs);
+    for (const [n, each] of order(told).entries()) await lock.acquire(`w.${n}`, { ...RECOVERS, told: each });
+    expect(await lua.client.get(lock.lockKey)).toMatch(/^w10 \d+ ~h\.2 \S+ 0 0 - -$/);
   });
 
   it('waits for all readers of whom it was told, and for no permit that was free', async () => {
@@ -170,6 +217,21 @@ describe('Whoever was told that a lock is held, and asks again when the server h
     await release(smtp, 'p.1');
     await smtp.takes('p.3', { ...RECOVERS, permits: 2, told: permits });
     expect(await smtp.acquire('p.4', { ...RECOVERS, permits: 2, told: permits })).toEqual([2, expect.any(Number), -1, expect.any(String)].map((each, n) => (n === 2 ? expect.any(Number) : each)));
+  });
+
+  it('waits for all permits of which it was told where until then nobody kept the lock', async () => {
+    const lock = lua.lock('si nobody');
+    await lock.memory();
+    for (const id of ['p.1', 'p.2']) await lock.takes(id, { ...RECOVERS, permits: 2 });
+    await lock.acquire('w.1', { ...RECOVERS, permits: 2 });
+    const told = await toldBy(lock, 'w.2', { permits: 2 });
+    const record = (await lua.client.get(lock.lockKey))!;
+    await lua.client.set(lock.lockKey, record.replace(/\d{13} p\.\d/g, '1700000000000 ended.1'));
+    await lua.client.del(lock.fenceKey);
+    await beat(lock, 'w.1');
+    expect(await lua.client.get(lock.lockKey)).toMatch(/^p10 \d+ ~recovery .*$/);
+    await toldBy(lock, 'w.2', { permits: 2, told });
+    expect(await lua.client.get(lock.lockKey)).toMatch(/^p11 \d+ ~p\.1 .*\n\d+ ~p\.2 .*$/);
   });
 
   it('waits for a holder no longer when an operator takes the lock away, and does not tell of it again; what keeps the lock while the server recovers stays', async () => {

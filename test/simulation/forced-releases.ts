@@ -144,9 +144,9 @@ export class ForcedReleases {
   }
 }
 
-/** Whose lease has not ended there. A turn that is kept for a process has no fence. */
+/** Whose lease has not ended there. A turn that is kept for a process has no fences. */
 function living(server: SimServer, text = ''): readonly Holder[] {
-  return readHolders(text).filter(({ end, fence }) => end >= server.nowMs() && fence > 0);
+  return readHolders(text).filter(({ end, fences }) => end >= server.nowMs() && fences > 0);
 }
 
 function has({ fence: first, fences }: { readonly fence: number; readonly fences: number }, fence: number): boolean {

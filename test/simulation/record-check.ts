@@ -68,10 +68,10 @@ export class RecordCheck {
     if (queue !== undefined && (server.expiryOf(queueKey) ?? Infinity) > (server.expiryOf(lockKey) ?? Infinity)) yield 'the queue outlives its lock';
     if (Math.max(...holders.map(({ end }) => end)) > (server.expiryOf(lockKey) ?? Infinity)) yield 'the lock expires before its holders';
     // What was told of a holder that was forgotten may be older than what was told of another.
-    const known = holders.filter((holder) => holder.fence > 0);
+    const known = holders.filter((holder) => holder.fences > 0);
     if (text[0] === 'w' && new Set(known.map(({ owner }, n) => (owner === '-' ? n : owner))).size > 1) yield 'two writers';
     if (text[0] === 'p') yield* this.permitFaults(holders, waitersOf(queue, 'w', now).filter(({ end }) => end >= servedFrom(server.text(fenceKey))).length, (server.text(fenceKey) ?? '').split(' ').length > 2);
-    if (holders.some((holder) => holder.fence + holder.fences - 1 > fence)) yield 'a holder has a fence that the counter does not know';
+    if (known.some((holder) => holder.fence + holder.fences - 1 > fence)) yield 'a holder has a fence that the counter does not know';
     // In a recovery nobody is let in.
     if ((server.text(fenceKey) ?? '').split(' ').length > 2) return;
     if (holders.length === 0 && waiting.r + waiting.w > 0) yield 'a free lock with waiters';

@@ -193,9 +193,9 @@ local function enter(lock, who, lengthMs, sharedFence)
   lock.holders[#lock.holders + 1] = holder
   return holder
 end
-local function addNobody(lock, id, ending)
+local function addNobody(lock, id, ending, fence)
   local owner = lock.mode == 'p' and string.format('%d', lock.permits) or '-'
-  lock.holders[#lock.holders + 1] = { ending = ending, id = id, fence = 0, fences = 1, minEnd = 0, owner = owner, label = '-', graceMs = 0, heardOf = 0, longMs = longMsOf(ending - now) }
+  lock.holders[#lock.holders + 1] = { ending = ending, id = id, fence = fence or 0, fences = 0, minEnd = 0, owner = owner, label = '-', graceMs = 0, heardOf = 0, longMs = longMsOf(ending - now) }
 end
 local function writeLock(lock)
   if #lock.holders == 0 then
@@ -645,13 +645,14 @@ const sharedStandIn = `local MAX_TOLD = 16
 local HEARD_MS = 600000
 local function holdsOf(lock)
   if not lock.memory or lock.recoveryMs == 0 then return '-' end
-  local told = {}
+  local told, last = {}, nil
   for i = 1, math.min(#lock.holders, MAX_TOLD) do
     local holder = lock.holders[i]
-    if holder.id ~= RECOVERY then told[#told + 1] = string.format('%.0f,%s', holder.ending - now, holder.id) end
+    if holder.id ~= RECOVERY then told[#told + 1], last = string.format('%.0f,%s', holder.ending - now, holder.id), holder end
   end
-  if #told == 0 then return '-' end
-  return string.sub(lock.memory, 18) .. ',' .. lock.mode .. (lock.mode == 'p' and string.format('%d', lock.permits) or '') .. ',' .. table.concat(told, ',')
+  if not last then return '-' end
+  local mode = lock.mode .. (lock.mode == 'p' and string.format('%d', lock.permits) or '')
+  return string.format('%s,%s,%.0f,%s', string.sub(lock.memory, 18), mode, whole(last).fence, table.concat(told, ','))
 end
 local function heardKey(lock)
   return string.sub(lock.fenceKey, 1, -2) .. 'q:%heard'
@@ -663,7 +664,7 @@ local function heardOf(lock, id)
   redis.pcall('PEXPIRE', heardKey(lock), leftMs)
 end
 local function isStandIn(holder)
-  return isReleased(holder) and whole(holder).fence == 0
+  return isReleased(holder) and whole(holder).fences == 0
 end
 local function dropStandIns(lock, id)
   local kept = {}
@@ -677,35 +678,44 @@ end
 local function wasHeardOf(lock, id)
   return redis.call('HGET', heardKey(lock), id) == lock.memory
 end
-local function isOverBy(lock, mode)
-  local sinceUs = tonumber(string.sub(lock.memory, 18)) * 1000
+local function makeWay(lock, mode, fence)
+  local sinceUs, kept, ended = tonumber(string.sub(lock.memory, 18)) * 1000, {}, {}
   for _, holder in ipairs(lock.holders) do
-    local mayHaveEnded = whole(holder).fence < sinceUs and (mode == 'p') == (lock.mode == 'p') and not wasHeardOf(lock, holder.id)
-    if not mayHaveEnded and not isStandIn(holder) and (mode ~= lock.mode or mode == 'w' and holder.owner == '-') then return true end
+    if whole(holder).fence == fence or mode == lock.mode and (mode ~= 'w' or holder.owner ~= '-') then
+      kept[#kept + 1] = holder
+    elseif holder.fence > fence or not isStandIn(holder) and (holder.fence >= sinceUs or wasHeardOf(lock, holder.id)) then
+      return false
+    else
+      ended[#ended + 1] = holder
+    end
   end
-  return false
+  for _, holder in ipairs(ended) do tellHolder(lock, holder, 'l') end
+  lock.holders = kept
+  return true
 end
 local function standIn(lock, request)
-  local agoMs, since, mode, permits, holds = string.match(request.told, '^(%d+),(%d+),(%a)(%d*),(.+)$')
-  if not since or since == string.sub(lock.memory, 18) or isOverBy(lock, mode) then return false end
+  local agoMs, since, mode, permits, fence, holds = string.match(request.told, '^(%d+),(%d+),(%a)(%d*),(%d+),(.+)$')
+  fence = tonumber(fence)
+  if not since or since == string.sub(lock.memory, 18) then return false end
+  dropStandIns(lock, string.sub(RECOVERY, 2))
+  if not makeWay(lock, mode, fence) then return false end
   for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
     local id, ending = string.gsub(told, '^~', ''), now + tonumber(left) - tonumber(agoMs)
     local isFull = lock.mode == 'p' and #lock.holders > 0 and #lock.holders >= lock.permits
     if ending > now and not isFull and not holderOf(lock, id) and not holderOf(lock, '~' .. id) and not wasHeardOf(lock, id) then
-      if #lock.holders == 0 then lock.permits = tonumber(permits) or 0 end
-      if #lock.holders == 0 or mode == 'w' then lock.mode = mode end
-      addNobody(lock, '~' .. id, ending)
+      if #lock.holders == 0 then lock.mode, lock.permits = mode, tonumber(permits) or 0 end
+      addNobody(lock, '~' .. id, ending, fence)
     end
   end
   for _, holder in ipairs(lock.holders) do
-    if isStandIn(holder) and holder.id ~= RECOVERY then return true end
+    if isStandIn(holder) then return true end
   end
   return false
 end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '76af03df80b00271f2ca9cbfa5fa22180a493dba',
+  sha1: '59173fb69898a1dc9f7d734df94263c3da0781db',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -1079,7 +1089,7 @@ export function readAgree(reply: ReplyItems, at = 0, code = Number(reply[at])): 
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: 'e867dba8844f099c00876a42918f902719b5d506',
+  sha1: 'fb0131d26b10367cadc8e11a6271851b2af12e48',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1255,7 +1265,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: '12b8a5ed6d0c0c6abc5fe732231409d41e0e0131',
+  sha1: 'b5dfe356c6897013d54cc2a91b8986b070b5e887',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1343,7 +1353,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: '9f40c53019114fdfb4e20be9a1c12c6f93980a64',
+  sha1: 'a01d1232cc013a0f699b55732ab443704dd16c51',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1425,7 +1435,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: 'b1c7d71e6ba7fbdb0007758efcecc87e8ca71454',
+  sha1: 'ce8b01e4f8bba5c1c578ba8c0fbbb1e3d6f8aa2b',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -1564,7 +1574,7 @@ export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
 
 export const inspect: LuaScript = {
   name: 'inspect',
-  sha1: '71eb105029adf508e7d8eb99bb927752233f537d',
+  sha1: '8fb51313f33c37ee30c72aabffe5d0b6ae9ec9d9',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
@@ -1574,7 +1584,7 @@ ${sharedLockRecord}
 local lock = parseLock(text, {})
 local reply = { lock.mode, 0 }
 for _, holder in ipairs(lock.holders) do
-  if whole(holder).fence > 0 then
+  if whole(holder).fences > 0 then
     reply[2] = reply[2] + 1
     for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label, holder.graceMs }) do
       reply[#reply + 1] = field
@@ -1718,7 +1728,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '89d416482d4b5560974d455bea1ccf56967262fd',
+  sha1: '805f9c81f989618947b7d449ac790148a0f4c856',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1819,7 +1829,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew: LuaScript = {
   name: 'renew',
-  sha1: '58a5cab7292c2fc668d8a08202cc0ff994b94212',
+  sha1: '88e4177acd1d22ccf5e4643514950fe160bd3683',
   source: `local lockKeys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -1929,7 +1939,7 @@ export function readRenewNews(reply: ReplyItems, at = 0): RenewNews {
 
 export const vote: LuaScript = {
   name: 'vote',
-  sha1: '39e708381fb85b9d9bbfc781d435f49fe543d594',
+  sha1: '2220ede55d3e37b5ee6df3f6cdaf03b652219d52',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}

@@ -18,8 +18,8 @@ if not text then return { '', 0 } end
 local lock = parseLock(text, {})
 local reply = { lock.mode, 0 }
 for _, holder in ipairs(lock.holders) do
-  -- Only what stands in the place of a holder has no fence.
-  if whole(holder).fence > 0 then
+  -- Only what stands in the place of a holder has no fences.
+  if whole(holder).fences > 0 then
     reply[2] = reply[2] + 1
     for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label, holder.graceMs }) do
       reply[#reply + 1] = field

@@ -232,10 +232,10 @@ local function enter(lock, who, lengthMs, sharedFence)
   return holder
 end
 
--- Adds a line that keeps the lock taken by nobody: it has no fence.
-local function addNobody(lock, id, ending)
+-- Adds a line that keeps the lock taken by nobody: it has no fences, and stands in for a holder with this one, if for any.
+local function addNobody(lock, id, ending, fence)
   local owner = lock.mode == 'p' and string.format('%d', lock.permits) or '-'
-  lock.holders[#lock.holders + 1] = { ending = ending, id = id, fence = 0, fences = 1, minEnd = 0, owner = owner, label = '-', graceMs = 0, heardOf = 0, longMs = longMsOf(ending - now) }
+  lock.holders[#lock.holders + 1] = { ending = ending, id = id, fence = fence or 0, fences = 0, minEnd = 0, owner = owner, label = '-', graceMs = 0, heardOf = 0, longMs = longMsOf(ending - now) }
 end
 
 local function writeLock(lock)

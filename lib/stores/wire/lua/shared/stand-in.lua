@@ -1,9 +1,9 @@
 -- Who has to wait, or is refused, is told who holds the lock and for how long. When the server has forgotten that, it hears it from them:
--- with their next request each of those holders gets a stand-in, a line whose id has a ~ before it and which has no fence. It keeps the
+-- with their next request each of those holders gets a stand-in, a line whose id has a ~ before it and which has no fences. It keeps the
 -- lock taken until the end that was told, unless the server hears of the holder before: it brings its lease back, or releases it.
 --
---   1795236000100,w,12000,web-1.7        what is told: since when the server remembers, the mode, and for each holder the ms that are
---   1795236000100,p3,400,web-1.8,90,…    left and its id; - for nothing
+--   1795236000100,w,1795236000123456,12000,web-1.7        what is told: since when the server remembers, the mode, the fence of the last
+--   1795236000100,p3,1795236000123458,400,web-1.8,90,…    of them, and for each holder the ms that are left and its id; - for nothing
 --
 -- The ids that were heard of are kept in a hash of the slot group, because what is told of them may be told late: `<id>` <memory>.
 
@@ -12,13 +12,14 @@ local HEARD_MS = 600000 -- longer than any lease that was granted before the ser
 
 local function holdsOf(lock)
   if not lock.memory or lock.recoveryMs == 0 then return '-' end
-  local told = {}
+  local told, last = {}, nil
   for i = 1, math.min(#lock.holders, MAX_TOLD) do
     local holder = lock.holders[i]
-    if holder.id ~= RECOVERY then told[#told + 1] = string.format('%.0f,%s', holder.ending - now, holder.id) end
+    if holder.id ~= RECOVERY then told[#told + 1], last = string.format('%.0f,%s', holder.ending - now, holder.id), holder end
   end
-  if #told == 0 then return '-' end
-  return string.sub(lock.memory, 18) .. ',' .. lock.mode .. (lock.mode == 'p' and string.format('%d', lock.permits) or '') .. ',' .. table.concat(told, ',')
+  if not last then return '-' end
+  local mode = lock.mode .. (lock.mode == 'p' and string.format('%d', lock.permits) or '')
+  return string.format('%s,%s,%.0f,%s', string.sub(lock.memory, 18), mode, whole(last).fence, table.concat(told, ','))
 end
 
 local function heardKey(lock)
@@ -34,7 +35,7 @@ local function heardOf(lock, id)
 end
 
 local function isStandIn(holder)
-  return isReleased(holder) and whole(holder).fence == 0
+  return isReleased(holder) and whole(holder).fences == 0
 end
 
 -- Takes away the stand-in of this id, or all of them; whether there was one.
@@ -53,32 +54,42 @@ local function wasHeardOf(lock, id)
   return redis.call('HGET', heardKey(lock), id) == lock.memory
 end
 
--- Whether others who have the lock since the server forgot leave no room for those of whom is told now: that was told too late. Who was
--- granted it before and was not heard of since may have ended, as in the record of a replica that lagged behind.
-local function isOverBy(lock, mode)
-  local sinceUs = tonumber(string.sub(lock.memory, 18)) * 1000
+-- A record that a restart kept may be newer than what is told, and that of a replica that lagged behind may be older. The fences say
+-- which: of two holders that cannot have had the lock beside each other the one with the lower fence had ended before. This takes away those
+-- who ended before what is told. False when one came after it, or has the lock from this memory, which granted it or has heard of it.
+local function makeWay(lock, mode, fence)
+  local sinceUs, kept, ended = tonumber(string.sub(lock.memory, 18)) * 1000, {}, {}
   for _, holder in ipairs(lock.holders) do
-    local mayHaveEnded = whole(holder).fence < sinceUs and (mode == 'p') == (lock.mode == 'p') and not wasHeardOf(lock, holder.id)
-    if not mayHaveEnded and not isStandIn(holder) and (mode ~= lock.mode or mode == 'w' and holder.owner == '-') then return true end
+    if whole(holder).fence == fence or mode == lock.mode and (mode ~= 'w' or holder.owner ~= '-') then
+      kept[#kept + 1] = holder
+    elseif holder.fence > fence or not isStandIn(holder) and (holder.fence >= sinceUs or wasHeardOf(lock, holder.id)) then
+      return false
+    else
+      ended[#ended + 1] = holder
+    end
   end
-  return false
+  for _, holder in ipairs(ended) do tellHolder(lock, holder, 'l') end
+  lock.holders = kept
+  return true
 end
 
 -- Gives a stand-in to each holder of whom this request was told by an earlier memory, and nobody has heard since. Whether there is any.
 local function standIn(lock, request)
-  local agoMs, since, mode, permits, holds = string.match(request.told, '^(%d+),(%d+),(%a)(%d*),(.+)$')
-  if not since or since == string.sub(lock.memory, 18) or isOverBy(lock, mode) then return false end
+  local agoMs, since, mode, permits, fence, holds = string.match(request.told, '^(%d+),(%d+),(%a)(%d*),(%d+),(.+)$')
+  fence = tonumber(fence)
+  if not since or since == string.sub(lock.memory, 18) then return false end
+  dropStandIns(lock, string.sub(RECOVERY, 2))
+  if not makeWay(lock, mode, fence) then return false end
   for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
     local id, ending = string.gsub(told, '^~', ''), now + tonumber(left) - tonumber(agoMs)
     local isFull = lock.mode == 'p' and #lock.holders > 0 and #lock.holders >= lock.permits
     if ending > now and not isFull and not holderOf(lock, id) and not holderOf(lock, '~' .. id) and not wasHeardOf(lock, id) then
-      if #lock.holders == 0 then lock.permits = tonumber(permits) or 0 end
-      if #lock.holders == 0 or mode == 'w' then lock.mode = mode end
-      addNobody(lock, '~' .. id, ending)
+      if #lock.holders == 0 then lock.mode, lock.permits = mode, tonumber(permits) or 0 end
+      addNobody(lock, '~' .. id, ending, fence)
     end
   end
   for _, holder in ipairs(lock.holders) do
-    if isStandIn(holder) and holder.id ~= RECOVERY then return true end
+    if isStandIn(holder) then return true end
   end
   return false
 end
