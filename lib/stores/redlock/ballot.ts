@@ -6,7 +6,7 @@
  *       └──(refused, failed, cancelled)────────────────────────▶ over   and taken back wherever it may stand
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type Hear, type HeldLease, type ReleaseRequest, type RenewOutcome, type Reply } from '../../core/port/lock-store.js';
+import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type Hear, type ReleaseRequest, type RenewOutcome, type Reply } from '../../core/port/lock-store.js';
 import type { LockMode } from '../../core/port/lock-options.js';
 import { BundledRelease } from '../redis/releases.js';
 import { ScriptRequest } from '../wire/bundles.js';
@@ -228,7 +228,7 @@ class Standing extends ScriptRequest<VoteReply> {
   vote: Granted | undefined;
   /** Whether the node refused it, for others come first there. */
   isMarked = false;
-  /** Whether the node said that a forced release took the lock away there. */
+  /** Whether a forced release took the lock away there: the node said so, or would have the ballot still. */
   isTaken = false;
   declare askedAt: number;
   /** The request for the vote: until when the node may act on it by its own time, and what was known of its memory. */
@@ -274,7 +274,8 @@ class Standing extends ScriptRequest<VoteReply> {
     if (memory !== known) node.store.recovery.compare(group, memory, this.connectionNumber);
     ballot.redlock.floors.saw(group, fence + ballot.fences - 1);
     ballot.isWanted ||= contended;
-    this.keeps(trustOf(leftMs, sentAt), memory);
+    this.end = trustOf(leftMs, sentAt);
+    this.memory = memory;
     this.granted(told, sentAt);
   }
 
@@ -321,50 +322,46 @@ class Standing extends ScriptRequest<VoteReply> {
     this.ballot.redlock.mark(this.node, this.key);
   }
 
-  /** Notes that the node has the ballot. */
-  keeps(end: number, memory: string | undefined): void {
-    this.end = end;
-    this.memory = memory;
-  }
-
-  /** Renews the ballot on the node. */
-  async renew(leaseMs: number): Promise<Renewal> {
-    const { node, key, ballot, end } = this;
-    const outcome = await this.renewal(leaseMs);
-    if (outcome.kind === 'renewed') this.keeps(outcome.trustedUntil, outcome.memory);
-    if (outcome.kind !== 'lost') return outcome;
-    // On a connection on which the node has not said yet what it remembers, a lease that is not there may be forgotten, or taken away.
-    const memory = node.store.memoryOf(key);
-    if (memory === undefined) return { kind: 'unknown', cause: node.refusal(key, 'not known to remember') };
-    // A node that has forgotten nothing since would keep it until its end. One that did not answer may have granted it.
-    const now = ballot.redlock.clock.now();
-    const mayBeTaken = end === undefined ? this.mayHave && now < ballot.endsAt : this.memory === memory && now < end;
-    if (end === undefined && this.lateUntil !== undefined && now > this.lateUntil) this.mayHave = false;
-    return mayBeTaken ? { kind: 'taken' } : outcome;
-  }
-
   /**
-   * Gives the ballot to the node, with its fence, unless the node has granted the lock to somebody else. It does not get its minHoldMs: the
-   * others, a quorum, keep the time. Never rejects.
+   * Renews the ballot on the node. A node that has forgotten it has it back then. One that has forgotten nothing and would have it still says
+   * by its absence that a forced release took it away. Never rejects.
    */
-  async give(leaseMs: number): Promise<RenewOutcome> {
-    const { ballot, ballot: { request: { owner, label }, mode, firstFence, fences, trustedUntil } } = this;
-    this.mayHave = true;
-    // Where it does not stand any more it was looked for before: no memory has this name.
-    const held = { mode, firstFence, fences, owner, label, trustedUntil, memory: NO_MEMORY, permits: undefined, minHoldUntil: -Infinity };
-    const outcome = await this.renewal(leaseMs, { ...held, isHeld: ballot.state !== 'over', isReleased: false });
-    if (outcome.kind === 'renewed') this.keeps(outcome.trustedUntil, outcome.memory);
-    else if (outcome.kind === 'lost') this.mayHave = false;
-    // Without an answer the request may still act there until the end of the trust.
-    else this.lateUntil = ballot.trustedUntil;
-    if (ballot.state === 'over') this.withdraw();
+  async renew(leaseMs: number): Promise<RenewOutcome> {
+    const { end = -Infinity, memory, ballot: { redlock: { clock } } } = this;
+    const mayRemember = memory !== undefined && clock.now() < end;
+    const outcome = await this.renewal(leaseMs, mayRemember ? memory : undefined);
+    if (outcome.kind === 'lost') this.isTaken = mayRemember;
     return outcome;
   }
 
-  private async renewal(leaseMs: number, held?: HeldLease): Promise<RenewOutcome> {
-    const { ballot: { key, id, terms: { graceMs } }, node } = this;
-    const [outcome] = await node.store.renew([{ key, id, leaseMs, graceMs, minReplicas: 0, held }]);
-    return outcome!;
+  /** Gives the ballot to the node, with its fence, unless the node has granted the lock to somebody else. Never rejects. */
+  give(leaseMs: number): Promise<RenewOutcome> {
+    // Where it does not stand any more it was looked for before: no memory has this name.
+    return this.renewal(leaseMs, NO_MEMORY);
+  }
+
+  /**
+   * Renews the ballot on the node, and brings it back, under its fence, if the node had it with the memory of this name and has another one
+   * now. It does not get its minHoldMs then: the others, a quorum, keep the time.
+   */
+  private async renewal(leaseMs: number, memory: string | undefined): Promise<RenewOutcome> {
+    const { node, ballot, ballot: { key, id, mode, firstFence, fences, trustedUntil, terms: { graceMs, owner, label } } } = this;
+    const held = {
+      get isHeld() {
+        return ballot.state !== 'over';
+      },
+      isReleased: false, mode, firstFence, fences, owner, label, trustedUntil, memory, permits: undefined, minHoldUntil: -Infinity,
+    };
+    this.mayHave ||= memory !== undefined;
+    const [outcome] = (await node.store.renew([{ key, id, leaseMs, graceMs, minReplicas: 0, held: memory === undefined ? undefined : held }])) as [RenewOutcome];
+    if (outcome.kind === 'renewed') {
+      this.end = outcome.trustedUntil;
+      this.memory = outcome.memory ?? this.memory;
+    }
+    // Without an answer the request may still bring it back.
+    if (outcome.kind === 'unknown') this.lateUntil = outcome.lateUntil ?? this.lateUntil;
+    if (ballot.state === 'over' && (this.mayHave || this.lateUntil !== undefined)) this.withdraw();
+    return outcome;
   }
 
   /** What the node says that granted what was asked for: no more than its time. */
@@ -439,9 +436,6 @@ function textOfVote({ kind }: VoteReply): string {
   return texts[kind] ?? kind;
 }
 
-/** What a node says of a ballot that it should renew. `taken`: it had it, or may have had it, and a forced release took the lock away there. */
-type Renewal = RenewOutcome | { readonly kind: 'taken' };
-
 /**
  * Renews a lease by quorum. A node that does not have it is given it while the lease can be trusted, so that a lease outlives the nodes it
  * began on: until then no other process can have been granted the lock, for each node of its quorum has it, or forgot it and is closed for
@@ -458,10 +452,10 @@ export async function renewByQuorum(ballot: Ballot, leaseMs: number): Promise<Re
   const { key, standings, request, redlock: { nodes, quorum, clock } } = ballot;
   ballot.lasts(leaseMs + request.leaseMs + (request.graceMs ?? 0));
   let isKept = false;
-  const giveBack = (reply: Reply<Renewal> | undefined, at: number): void => {
-    if (isKept && isOf(reply, 'lost')) void standings[at]!.give(leaseMs);
+  const giveBack = (reply: Reply<RenewOutcome> | undefined, at: number): void => {
+    if (isKept && isOf(reply, 'lost') && !standings[at]!.isTaken) void standings[at]!.give(leaseMs);
   };
-  const replies = await poll<RedlockNode, Renewal, Replies<Renewal>>(
+  const replies = await poll<RedlockNode, RenewOutcome, Replies<RenewOutcome>>(
     nodes,
     asking(key, (_, at) => standings[at]!.renew(leaseMs)),
     (all, count) => (count === nodes.length || all.filter((reply) => isOf(reply, 'renewed')).length >= quorum ? all : undefined),
@@ -469,12 +463,11 @@ export async function renewByQuorum(ballot: Ballot, leaseMs: number): Promise<Re
   );
   const kept = replies.filter((reply) => isOf(reply, 'renewed'));
   const missing = standings.filter((_, at) => isOf(replies[at], 'lost'));
-  const without = missing.length + replies.filter((reply) => isOf(reply, 'taken')).length;
-  const mayGoOn = without === missing.length && ballot.takenOn === 0 && clock.now() < ballot.trustedUntil;
+  const mayGoOn = ballot.takenOn === 0 && clock.now() < ballot.trustedUntil;
   isKept = kept.length >= quorum;
   replies.forEach(giveBack);
   // Where no quorum has it, the nodes that do not have it can be given it, while one has it or they are too few for a loss.
-  if (!isKept && mayGoOn && (kept.length > 0 || without < quorum)) {
+  if (!isKept && mayGoOn && (kept.length > 0 || missing.length < quorum)) {
     kept.push(...(await Promise.all(missing.map((standing) => standing.give(leaseMs)))).filter((outcome) => isOf(outcome, 'renewed')));
   }
   // A ballot that was taken back meanwhile is not held any more, though the nodes renewed it before.
@@ -484,15 +477,15 @@ export async function renewByQuorum(ballot: Ballot, leaseMs: number): Promise<Re
     // It is enough that one node says that somebody waits.
     return { kind: 'renewed', trustedUntil, contended: kept.some(({ contended }) => contended) };
   }
-  if (without >= quorum && !(kept.length > 0 && mayGoOn)) return { kind: 'lost' };
+  if (missing.length >= quorum && !(kept.length > 0 && mayGoOn)) return { kind: 'lost' };
   return { kind: 'unknown', cause: noQuorum('a renewal', key, nodes, replies, textOfRenewal) };
 }
 
-function isOf<K extends Renewal['kind']>(reply: Reply<Renewal> | undefined, kind: K): reply is Extract<Renewal, { kind: K }> {
+function isOf<K extends RenewOutcome['kind']>(reply: Reply<RenewOutcome> | undefined, kind: K): reply is Extract<RenewOutcome, { kind: K }> {
   return reply !== undefined && 'kind' in reply && reply.kind === kind;
 }
 
 /** What a node said; with the words in which it refused the key of this lock. */
-function textOfRenewal(outcome: Renewal): string {
+function textOfRenewal(outcome: RenewOutcome): string {
   return outcome.kind === 'unknown' && outcome.cause instanceof LockStoreError ? reasonOf(outcome.cause) : outcome.kind;
 }

@@ -362,17 +362,25 @@ async function renewal(words: readonly Answer[], isTrusted = true, isTakenBack =
   const clock = new FakeClock();
   const givenBack: number[] = [];
   const nodes = words.map((_, at) => ({ name: 'abcde'[at], isUsable: true })) as unknown as RedlockNode[];
-  const answer = async (word: Answer, at: number): Promise<RenewOutcome | { kind: 'taken' }> => {
+  const answer = async (word: Answer, at: number): Promise<RenewOutcome> => {
     await delay(clock, word.endsWith(', late') ? LEASE_MS / 2 : 1);
     if (word === 'fails') return { kind: 'unknown', cause: new LockStoreError('out of order', { nodes: [{ node: 'abcde'[at]!, reason: 'LOADING' }] }) };
-    return word.startsWith('has it') ? { kind: 'renewed', trustedUntil: clock.now() + LEASE_MS, contended: false } : { kind: word.includes('had it taken') ? 'taken' : 'lost' };
+    return word.startsWith('has it') ? { kind: 'renewed', trustedUntil: clock.now() + LEASE_MS, contended: false } : { kind: 'lost' };
   };
   const standings = words.map((word, at) => ({
-    renew: () => answer(word, at),
+    isTaken: false,
+    async renew() {
+      const outcome = await answer(word, at);
+      this.isTaken = word.startsWith('had it taken');
+      return outcome;
+    },
     give: () => (givenBack.push(at), answer('fails', at)),
   }));
   const ballot = {
-    key: 'k', state: 'held', request: { leaseMs: LEASE_MS }, trustedUntil: isTrusted ? Infinity : -Infinity, standings, takenOn,
+    key: 'k', state: 'held', request: { leaseMs: LEASE_MS }, trustedUntil: isTrusted ? Infinity : -Infinity, standings,
+    get takenOn() {
+      return takenOn + standings.filter(({ isTaken }) => isTaken).length;
+    },
     redlock: { nodes, quorum: quorumOf(nodes.length), clock },
     lasts: () => {},
   } as unknown as Ballot;

@@ -211,6 +211,33 @@ describe('A lease', () => {
     expect((await requests.renew(next, 'r.1')).kind).toBe('renewed');
   });
 
+  it('S3: is not given again to a node that let it be taken away, though a quorum has it: more may be about to let it go', async () => {
+    const [member, operator] = [await redlock.opened('p'), await redlock.opened('q')];
+    await ask(member.store, { id: 'p.held' });
+    for (const way of operator.ways.slice(1)) way.silence('loses');
+    await failure(redlock.runUntil(operator.store.forceRelease('k')));
+    expect((await requests.renew(member, 'p.held')).kind).toBe('renewed');
+    expect(requests.standing()).toEqual(['redis2', 'redis3']);
+  });
+
+  it('comes back to a node that could not be reached for longer than the lease', async () => {
+    const member = await redlock.opened('p');
+    await ask(member.store, { id: 'p.held', leaseMs: 1_000 });
+    const renewsFor3s = async (): Promise<void> => {
+      for (let n = 0; n < 10; n += 1) {
+        expect((await requests.renew(member, 'p.held', 1_000)).kind).toBe('renewed');
+        await redlock.pass(300);
+      }
+    };
+    member.ways[0]!.silence('loses');
+    await renewsFor3s();
+    expect(requests.standing()).toEqual(['redis2', 'redis3']);
+    member.ways[0]!.silence('no');
+    member.ways[0]!.cut();
+    await renewsFor3s();
+    expect(requests.standing()).toEqual(['redis1', 'redis2', 'redis3']);
+  });
+
   it('is told as wanted by a request that waits, which is called when it is free', async () => {
     const [member, other] = [await redlock.opened('p'), await redlock.opened('q')];
     const [mine, theirs]: [Wake[], Wake[]] = [[], []];
