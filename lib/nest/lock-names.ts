@@ -76,20 +76,17 @@ export function* lockModules(modules: ModulesContainer): Generator<readonly [str
  * @throws LockUsageError when there is no lock module of that name, or a test has put an object without that member in its place
  */
 export function findLocks<Asked extends Partial<LockService>>(moduleRef: ModuleRef, instance: string, who: string, member: keyof Asked & string): Asked {
-  const locks = find<Asked>(moduleRef, instance, who);
-  if (locks[member] !== undefined) return locks;
-  throw new LockUsageError(`${who} needs a LockService, but an object without '${member}' stands in its place. Use TestLocks, or leave ${who} out.`);
-}
-
-function find<Asked>(moduleRef: ModuleRef, instance: string, who: string): Asked {
+  let locks: Asked;
   try {
-    return moduleRef.get<LockService, Asked>(locksToken(instance), { strict: false });
+    locks = moduleRef.get<LockService, Asked>(locksToken(instance), { strict: false });
   } catch (cause) {
     const why = isOfAnotherCopy(moduleRef, instance)
       ? `which the application imports from another copy of nestjs-holdfast: its LockService is another class. ${ONE_COPY}`
       : 'but the application imports no such module.';
     throw new LockUsageError(`${who} needs lock module '${instance}', ${why}`, { cause });
   }
+  if (locks[member] !== undefined) return locks;
+  throw new LockUsageError(`${who} needs a LockService, but an object without '${member}' stands in its place. Use TestLocks, or leave ${who} out.`);
 }
 
 /** Whether there is a lock module of this name all the same: the token of an interceptor is the same in all copies of this package, that of LockService is its class. */

@@ -16,9 +16,6 @@ import { routeLock, type RouteKey, type RouteLockOptions } from './route-lock.js
 import { Hold } from '../core/hold/hold.js';
 import type { Lease } from '../core/port/lease.js';
 
-/** The part of LockService that the interceptor uses. */
-type Locker = Pick<LockService, 'withLock'>;
-
 /** Gives the signal that ends the wait for the lock, from the signal of the options. */
 type WaitEnds = (signal: AbortSignalLike | undefined) => AbortSignal;
 
@@ -43,7 +40,7 @@ export class LockInterceptor {
 
   /** `describe`: whether class and method of a holder are given to the store (`describeHolders`). `profiles`: those of the module. */
   constructor(
-    private readonly locks: Locker,
+    private readonly locks: Pick<LockService, 'withLock'>,
     private readonly describe: boolean = MODULE_DEFAULTS.describeHolders,
     private readonly profiles: LockProfiles = {},
   ) {}

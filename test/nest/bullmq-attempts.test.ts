@@ -4,10 +4,10 @@ import { Test } from '@nestjs/testing';
 import { Queue, Worker, type Job } from 'bullmq';
 import { LockModule, LockService, type Lease } from '../../lib/index.js';
 import { Payments } from '../docs/examples/handing-off.js';
-import { DrivenProcess } from '../support/driven-process.js';
 import { eventually } from '../support/eventually.js';
 import { startRedis } from '../support/redis-server.js';
 import { forAll } from '../support/started.js';
+import { startWorker } from '../support/worker.js';
 
 const closing: (() => Promise<unknown>)[] = [];
 const redis = forAll(startRedis);
@@ -94,9 +94,8 @@ describe.each(['ioredis', 'redis'] as const)('a job with attempts, over %s', (cl
 });
 
 /** Lets a process of its own take the job and die. */
-async function dies(client: string, queue: string, when: 'while' | 'after'): Promise<void> {
-  const worker = new DrivenProcess('test/support/ticket-process.mjs', { options: { redis: redis.url, client } });
-  await worker.ready;
+async function dies(client: 'ioredis' | 'redis', queue: string, when: 'while' | 'after'): Promise<void> {
+  const worker = await startWorker({ redis: redis.url, client });
   const { exited } = worker;
   await worker.ask('job', { queue, port: redis.port, dies: when }).catch(() => undefined);
   expect((await exited).signal).toBe('SIGKILL');

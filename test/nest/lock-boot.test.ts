@@ -167,6 +167,22 @@ describe('A method without a lock', () => {
     await startApp({ imports: [LockModule.forRoot({ embedded: true, name: 'billing' })], providers: [Careless] });
     expect(lines).toHaveLength(1);
   });
+
+  it('is an error with strictOverrides', async () => {
+    @Injectable()
+    class Careless extends Base {
+      override async run(): Promise<void> {}
+    }
+    const strict = LockModule.forRoot({ embedded: true, strictOverrides: true });
+    await expect(startApp({ providers: [Careless] }, strict)).rejects.toThrow('Careless.run overrides the locked method Base.run');
+  });
+
+  it('is fine when it is locked as well, or only inherited', async () => {
+    class Heir extends Base {}
+    const strict = LockModule.forRoot({ embedded: true, strictOverrides: true });
+    const app = await startApp({ providers: [Careful, Heir] }, strict);
+    expect(app.get(Careful)).toBeInstanceOf(Careful);
+  });
 });
 
 describe('A test module without locks, whose mocks are empty objects', () => {
@@ -211,41 +227,6 @@ describe('LockModule without forRoot', () => {
   it('in a feature module is refused at boot in words, beside a root module that has it and without one', async () => {
     await expect(startAlone({ imports: [LockModule.forRoot({ embedded: true }), Feature] })).rejects.toThrow(said);
     await expect(startAlone({ imports: [LockModule] })).rejects.toThrow(said);
-  });
-});
-
-/** Methods that override a locked method, which the boot finds. */
-describe('a method without a lock that overrides a locked one', () => {
-  class Base {
-    @Locked('base')
-    async run(): Promise<void> {}
-  }
-
-  @Injectable()
-  class Careless extends Base {
-    override async run(): Promise<void> {}
-  }
-
-  it('is named in a warning at boot', async () => {
-    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
-    await startApp({ providers: [Careless] });
-    expect(warn.mock.calls.flat().filter((line) => String(line).includes('Careless.run overrides the locked method Base.run'))).toHaveLength(1);
-  });
-
-  it('is an error with strictOverrides', async () => {
-    const strict = LockModule.forRoot({ embedded: true, strictOverrides: true });
-    await expect(startApp({ providers: [Careless] }, strict)).rejects.toThrow('Careless.run overrides the locked method Base.run');
-  });
-
-  it('is fine when it is locked as well, or only inherited', async () => {
-    class Careful extends Base {
-      @Locked('careful')
-      override async run(): Promise<void> {}
-    }
-    class Heir extends Base {}
-    const strict = LockModule.forRoot({ embedded: true, strictOverrides: true });
-    const app = await startApp({ providers: [Careful, Heir] }, strict);
-    expect(app.get(Careful)).toBeInstanceOf(Careful);
   });
 });
 

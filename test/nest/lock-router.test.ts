@@ -1,14 +1,13 @@
 /** Several lock modules in one application, and a route that leads each key to the module that keeps it. */
 import { describe, expect, it } from '@jest/globals';
-import { Inject, Injectable, type DynamicModule, type OnApplicationShutdown, type OnModuleDestroy } from '@nestjs/common';
+import { Injectable, type DynamicModule, type OnApplicationShutdown } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { once } from 'node:events';
 import { concat, defer, lastValueFrom, map, timer, type Observable } from 'rxjs';
 import { InjectLocks, LockClosedError, Locked, LockKeyError, LockModule, LockService, LockUsageError } from '../../lib/index.js';
 import { systemClock } from '../../lib/core/port/clock.js';
 import { locksToken, storeToken } from '../../lib/nest/lock-names.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
-import { Gate, startAlone, until } from './application.js';
+import { Gate, startAlone } from './application.js';
 
 describe('a route', () => {
   const route = (key: string) => (key.startsWith('eu:') ? 'eu' : key.startsWith('us:') ? 'us' : 'mars');
@@ -191,9 +190,9 @@ describe('a route', () => {
 });
 
 describe('A module with a route', () => {
-  const both = (shutdownGraceMs?: number) => [
-    LockModule.forRoot({ embedded: true, name: 'billing', shutdownGraceMs }),
-    LockModule.forRoot({ embedded: true, shutdownGraceMs, route: (key) => (key.startsWith('billing:') ? 'billing' : 'default') }),
+  const both = () => [
+    LockModule.forRoot({ embedded: true, name: 'billing' }),
+    LockModule.forRoot({ embedded: true, route: (key) => (key.startsWith('billing:') ? 'billing' : 'default') }),
   ];
 
   /** Lets everything go on that needs no time to pass. */
@@ -239,27 +238,5 @@ describe('A module with a route', () => {
     expect(told).toEqual([]);
     gate.release();
     await closed;
-  });
-
-  it('and a store tells its holds of the shutdown before the first hook of the application', async () => {
-    @Injectable()
-    class Reports implements OnModuleDestroy {
-      report: Promise<unknown> | undefined;
-
-      constructor(@Inject(LockService) private readonly locks: LockService) {}
-
-      begin(): void {
-        this.report = this.locks.withLock('report', { onLost: 'ignore' }, ({ signal }) => once(signal, 'abort'));
-      }
-
-      async onModuleDestroy(): Promise<void> {
-        await this.report;
-      }
-    }
-    const app = await startAlone({ imports: both(20), providers: [Reports] });
-    app.get(Reports).begin();
-    await until(() => app.get(LockService).isLocked('report'), 'the hold');
-    await app.close();
-    await expect(app.get(Reports).report).resolves.toBeDefined();
   });
 });

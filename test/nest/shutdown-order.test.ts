@@ -68,14 +68,25 @@ describe('A hook that runs when the application shuts down', () => {
     expect(ended).toEqual(['worker']);
   });
 
-  it('may wait for work that ends when its signal aborts: the grace has begun before', async () => {
+  it.each([
+    ['of a module with a store', {}, false],
+    ['of one with a route beside it', { route: () => 'default' }, false],
+    ['though a module was loaded lazily before', {}, true],
+  ])('may wait for work that ends when its signal aborts: the grace has begun before (%s)', async (_what, options, lazily) => {
+    @Module({})
+    class Late {}
+
     @Injectable()
-    class Reports implements OnModuleDestroy {
+    class Reports implements OnModuleInit, OnModuleDestroy {
       report: Promise<unknown> | undefined;
 
-      constructor(@Inject(LockService) private readonly locks: LockService) {}
+      constructor(
+        @Inject(LockService) private readonly locks: LockService,
+        @Inject(LazyModuleLoader) private readonly loader: LazyModuleLoader,
+      ) {}
 
-      begin(): void {
+      async onModuleInit(): Promise<void> {
+        if (lazily) await this.loader.load(() => Late);
         this.report = this.locks.withLock('report', { onLost: 'ignore' }, aborted);
       }
 
@@ -83,11 +94,9 @@ describe('A hook that runs when the application shuts down', () => {
         await this.report;
       }
     }
-    const app = await startApp({ providers: [Reports] }, quick());
-    const reports = app.get(Reports);
-    reports.begin();
+    const app = await startApp({ providers: [Reports] }, LockModule.forRoot({ embedded: true, shutdownGraceMs: 50, ...options }));
     await app.close();
-    await expect(reports.report).resolves.toBeUndefined();
+    await expect(app.get(Reports).report).resolves.toBeUndefined();
   });
 
   it('may lock after the grace, and also when there is none', async () => {
@@ -122,35 +131,6 @@ describe('A hook that runs when the application shuts down', () => {
     const app = await startApp({ providers: [Late] }, LockModule.forRoot({ embedded: true, ...options }));
     await app.close();
     expect(app.get(Late).refused).toBeInstanceOf(LockClosedError);
-  });
-
-  it('may wait for work that ends when its signal aborts, though a module was loaded lazily before', async () => {
-    @Module({})
-    class Late {}
-
-    @Injectable()
-    class Reports implements OnModuleInit, OnModuleDestroy {
-      private report: Promise<unknown> | undefined;
-
-      constructor(
-        @Inject(LockService) private readonly locks: LockService,
-        @Inject(LazyModuleLoader) private readonly loader: LazyModuleLoader,
-      ) {}
-
-      async onModuleInit(): Promise<void> {
-        await this.loader.load(() => Late);
-        this.report = this.locks.withLock('report', { onLost: 'ignore' }, aborted);
-      }
-
-      async onModuleDestroy(): Promise<void> {
-        await this.report;
-        ended.push('reports');
-      }
-    }
-    const ended: string[] = [];
-    const app = await startApp({ providers: [Reports] }, quick());
-    await app.close();
-    expect(ended).toEqual(['reports']);
   });
 });
 

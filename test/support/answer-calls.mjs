@@ -1,5 +1,7 @@
 /** The side of a driven process: what its script imports to load the built package and to answer the calls of its test. */
 import { pathToFileURL } from 'node:url';
+import { Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
 
 /** What the test gave to the script. */
 export const given = JSON.parse(process.argv[2]);
@@ -24,4 +26,21 @@ export function answerCalls(verbs) {
     process.exit(70);
   });
   process.send({ ready: true });
+}
+
+/**
+ * Boots an application of a lock module and these providers, answers calls by the verbs that `verbsOf` makes of it, and closes it at the call
+ * `close` or the signal of an orchestrator. The process must end by itself then.
+ */
+export async function serve(LockModule, providers, verbsOf) {
+  class App {}
+  Module({ imports: [LockModule.forRoot({ client: process.env.HOLDFAST_TEST_CLIENT ?? 'ioredis', ...given.options })], providers })(App);
+  const app = await NestFactory.createApplicationContext(App, { logger: ['error'], abortOnError: false });
+  const close = async () => {
+    await app.close();
+    process.disconnect();
+  };
+  // Not Nest's own hooks: they end the process with the signal, and it has to end by itself.
+  process.once('SIGTERM', close);
+  answerCalls({ ...verbsOf(app), close });
 }

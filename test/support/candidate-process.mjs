@@ -1,8 +1,7 @@
 /** A Nest application with the built package that stands for the role `indexer`, and tells the test (candidate.ts) of each term that it leads. */
 import 'reflect-metadata';
-import { Injectable, Module } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
-import { answerCalls, given, load } from './answer-calls.mjs';
+import { Injectable } from '@nestjs/common';
+import { given, load, serve } from './answer-calls.mjs';
 
 const { Leader, LockModule, LockService } = await load();
 
@@ -30,9 +29,6 @@ class Indexer {
 Injectable()(Indexer);
 Leader('indexer')(Indexer.prototype, 'index', Object.getOwnPropertyDescriptor(Indexer.prototype, 'index'));
 
-class App {}
-Module({ imports: [LockModule.forRoot({ client: process.env.HOLDFAST_TEST_CLIENT ?? 'ioredis', ...given.options })], providers: [Indexer] })(App);
-
 /** Takes locks that the other processes want as well. */
 async function work() {
   for (;;) {
@@ -49,16 +45,11 @@ const verbs = {
     while (now() < until);
     return isLeader();
   },
-  async close() {
-    await app.close();
-    process.disconnect();
-  },
 };
 
-const app = await NestFactory.createApplicationContext(App, { logger: ['error'], abortOnError: false });
-locks = app.get(LockService);
-// Not Nest's own hooks: they end the process with the signal, and it has to end by itself.
-process.once('SIGTERM', () => verbs.close());
-// The shutdown refuses it, and then it is over.
-if (given.loaded) work().catch(() => {});
-answerCalls(verbs);
+await serve(LockModule, [Indexer], (app) => {
+  locks = app.get(LockService);
+  // The shutdown refuses it, and then it is over.
+  if (given.loaded) work().catch(() => {});
+  return verbs;
+});

@@ -31,11 +31,6 @@ export class Candidate extends DrivenProcess {
     return this.ask('block', { ms });
   }
 
-  async close(): Promise<number | null> {
-    if (this.isUp) void this.ask('close').catch(() => {});
-    return (await this.exited).code;
-  }
-
   protected override heard({ term }: { readonly term?: ToldTerm }): void {
     if (term === undefined) return;
     const known = this.terms.findIndex(({ fence }) => fence === term.fence);

@@ -2,7 +2,7 @@
  * A process of a test's own that loads the built package and does what the test calls for, to be paused, killed and ended.
  * Its script names what it can do, by verbs (answer-calls.mjs):
  *
- *   const one = new DrivenProcess('test/support/ticket-process.mjs', { options });
+ *   const one = new DrivenProcess('test/support/worker-process.mjs', { options });
  *   await one.ready;
  *   await one.ask('hold', { key: 'order:1' });
  *   one.pause();
@@ -91,6 +91,12 @@ export class DrivenProcess {
   /** Asks it to end as an orchestrator does. */
   terminate(): void {
     this.child.kill('SIGTERM');
+  }
+
+  /** Closes its application; the process must end by itself then. */
+  async close(): Promise<number | null> {
+    if (this.isUp) void this.ask('close').catch(() => {});
+    return (await this.exited).code;
   }
 
   async kill(): Promise<void> {

@@ -3,10 +3,9 @@
  * It ends by itself when it was told to close, and when the test has gone.
  */
 import 'reflect-metadata';
-import { Injectable, Module } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
+import { Injectable } from '@nestjs/common';
 import { Redis } from 'ioredis';
-import { answerCalls, given, load } from './answer-calls.mjs';
+import { load, serve } from './answer-calls.mjs';
 
 const { Locked, LockModule, LockService } = await load();
 
@@ -25,8 +24,7 @@ const descriptor = Object.getOwnPropertyDescriptor(Counter.prototype, 'increment
 Locked('counter:<0>', { waitMs: 60_000 })(Counter.prototype, 'increment', descriptor);
 Object.defineProperty(Counter.prototype, 'increment', descriptor);
 
-class App {}
-Module({ imports: [LockModule.forRoot({ client: process.env.HOLDFAST_TEST_CLIENT ?? 'ioredis', ...given })], providers: [Counter] })(App);
+const die = () => process.kill(process.pid, 'SIGKILL');
 
 const leases = new Map();
 const verbs = {
@@ -56,7 +54,7 @@ const verbs = {
   verify: ({ name }) => leases.get(name).verify(),
   async increments({ counter, times, at }) {
     guarded = new Redis(at);
-    for (let n = 0; n < times; n++) await app.get(Counter).increment(counter);
+    for (let n = 0; n < times; n++) await counters.increment(counter);
     await guarded.quit();
   },
   /** Moves 1 from one account to the other, again and again, taking both locks in the order given. */
@@ -71,14 +69,24 @@ const verbs = {
     await accounts.quit();
   },
   inspect: ({ key }) => locks.inspect(key),
-  async close() {
-    await app.close();
-    process.disconnect();
+  /** Takes one job of a BullMQ queue, adopts its ticket and is killed: `while` it works under the hold, or `after` it has handed it back. */
+  async job({ queue, port, dies }) {
+    const { Worker } = await import('bullmq');
+    const attempt = async ({ data: { ticket } }) => {
+      const fails = async () => {
+        if (dies === 'while') die();
+        throw new Error('the provider failed');
+      };
+      await locks.withAdopted(ticket, { onError: 'handBack', withinMs: 30_000, leaseMs: 2_000 }, fails).catch(die);
+    };
+    new Worker(queue, attempt, { connection: { host: '127.0.0.1', port }, lockDuration: 500, stalledInterval: 100 });
   },
 };
 
-const app = await NestFactory.createApplicationContext(App, { logger: ['error'], abortOnError: false });
-// Not Nest's own hooks: they end the process with the signal, and it has to end by itself.
-process.once('SIGTERM', () => verbs.close());
-const locks = app.get(LockService);
-answerCalls(verbs);
+let locks;
+let counters;
+await serve(LockModule, [Counter], (app) => {
+  locks = app.get(LockService);
+  counters = app.get(Counter);
+  return verbs;
+});

@@ -24,7 +24,7 @@ export class Worker extends DrivenProcess {
   private leases = 0;
 
   constructor(options: LockModuleOptions) {
-    super('test/support/worker-process.mjs', options);
+    super('test/support/worker-process.mjs', { options });
   }
 
   async hold(key: string | readonly string[], options: LockOptions = {}): Promise<WorkerLease> {
@@ -50,12 +50,6 @@ export class Worker extends DrivenProcess {
 
   inspect(key: string): Promise<LockState> {
     return this.ask('inspect', { key });
-  }
-
-  /** Closes the application; the process must end by itself then. */
-  async close(): Promise<number | null> {
-    if (this.isUp) void this.ask('close').catch(() => {});
-    return (await this.exited).code;
   }
 }
 

@@ -44,7 +44,8 @@ export class CrewMember extends DrivenProcess {
     return this.ask('stepClock', { ms });
   }
 
-  close(): Promise<void> {
+  /** Closes its application. The process stays, for the next one. */
+  closeApplication(): Promise<void> {
     return this.ask('close');
   }
 

@@ -88,7 +88,7 @@ export async function runFault(scenario: Scenario, seed: number, crew: Crew, res
     await sleep(SETTLES_MS);
     const stoppedAt = monotonicNow();
     const reports = await Promise.all(members.map((member) => member.finish()));
-    await Promise.all(members.map((member) => member.close()));
+    await Promise.all(members.map((member) => member.closeApplication()));
     const lags = lateTurns.stop();
     const left = await emptied(topology);
     const complaints = members.map((member) => member.takeErrors()).filter((text) => text !== '');
