@@ -87,11 +87,11 @@ export class Wire extends StoreAround {
     }
   }
 
-  override async heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {
+  override async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
     try {
-      return await this.send('heartbeat', () => this.store.heartbeat(waiter));
+      return await this.send('heartbeat', () => this.store.heartbeat(waiters));
     } catch (cause) {
-      return { kind: 'unknown', cause: cause as LockStoreError };
+      return waiters.map(() => ({ kind: 'unknown', cause: cause as LockStoreError }));
     }
   }
 

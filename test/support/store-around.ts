@@ -48,8 +48,8 @@ export class StoreAround implements LockStore {
     return this.store.renew(requests);
   }
 
-  heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {
-    return this.store.heartbeat(waiter);
+  heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
+    return this.store.heartbeat(waiters);
   }
 
   release(request: ReleaseRequest): Promise<'released' | 'lost'> {

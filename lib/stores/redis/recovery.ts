@@ -22,8 +22,6 @@ import { SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { marginOf } from '../wire/server-clock.js';
 import { beginningOf, SERVER_LENGTH, type ServerView } from './server-view.js';
 
-/** A claim without an answer is sent again after this long, in ms: a late answer counts all the same. */
-const ANSWERS_WITHIN_MS = 300;
 /** The pauses before groups that are not through are claimed again, in ms, each longer than the one before. */
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 800;
@@ -194,14 +192,14 @@ export class Recovery implements StoreRecovery {
   private async claimAndBringBack(groups: readonly number[], doubt: Doubt): Promise<'unanswered' | 'partly' | 'through'> {
     const { held } = this.groups();
     if (this.server.isCluster && !groups.some((group) => held.has(group))) return 'through';
-    const claim = (): Promise<boolean> => this.ask(groups, (group) => held.has(group), ANSWERS_WITHIN_MS).then(() => true, () => false);
+    const claim = (): Promise<boolean> => this.ask(groups, (group) => held.has(group)).then(() => true, () => false);
     if (!(await claim())) return 'unanswered';
     const reviewed = this.review(doubt);
     const takesLonger = (): Promise<boolean> => inTime(this.server.clock, reviewed, CLAIMS_AGAIN_AFTER_MS, () => new Error('leases are still to come back')).then(() => false, () => true);
-    while (this.isOpen && (await takesLonger())) void claim();
+    while (this.isOpen && (await takesLonger())) await claim();
     const { outdated } = this.groups();
     if (groups.some((group) => outdated.has(group))) return 'partly';
-    if (this.recoversForMs > 0 && held.size > 0 && this.isOpen) await this.ask(groups, () => false, ANSWERS_WITHIN_MS).catch(() => undefined);
+    if (this.recoversForMs > 0 && held.size > 0 && this.isOpen) await this.ask(groups, () => false).catch(() => undefined);
     return 'through';
   }
 
@@ -234,12 +232,12 @@ export class Recovery implements StoreRecovery {
     return found;
   }
 
-  private ask(groups: readonly number[], holds: (group: number) => boolean, timeoutMs?: number): Promise<void> {
+  private ask(groups: readonly number[], holds: (group: number) => boolean): Promise<void> {
     const { runner, keys, trust, memories, process, recoveryMs } = this.server;
     const { connection } = memories;
     const on = { keys: groups.map((group) => ({ fenceKey: keys.fence(group) })) };
     const call = recallCall(on, { process, recoveryMs, groups: groups.map((group) => ({ floor: trust.floors.of(group), holds: holds(group) })) });
-    return runner.run({ ...call, timeoutMs }, (reply, sentAt, receivedAt) => {
+    return runner.run(call, (reply, sentAt, receivedAt) => {
       const told = listOf(reply);
       const { now, recoversForMs } = readRecallHead(told);
       if (recoversForMs > 0) this.recovering(receivedAt, recoversForMs + marginOf(recoversForMs));

@@ -144,9 +144,9 @@ export class RedisStore implements LockStore {
     return outcomes;
   }
 
-  heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {
+  heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
     this.channel.check();
-    return this.acquiring.heartbeat(waiter);
+    return this.acquiring.heartbeat(waiters);
   }
 
   downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {

@@ -30,6 +30,8 @@ const MAX_RENEWED_TOGETHER = 250;
 const MAX_COMMANDS_OUT = 16;
 /** How many leases one command brings back at most. Each costs a server 13 to 40 µs, and all other commands wait meanwhile. */
 const MAX_BROUGHT_BACK_TOGETHER = 60;
+/** How many of these commands are out to a server at most: one that gets little CPU answers them in time, so that none is made twice. */
+const MAX_BRING_BACKS_OUT = 4;
 
 /** A renewal that carries what is needed to bring the lease back. */
 type LeaseRequest = RenewRequest & { readonly held: HeldLease };
@@ -42,7 +44,7 @@ export class Renewals {
   private readonly plain = new Batches<RenewRequest, RenewOutcome>(MAX_RENEWED_TOGETHER, MAX_COMMANDS_OUT, (batch) => this.send(batch));
   /** A connection that waits for replicas can do nothing else meanwhile, so one command at a time waits for them, with all that came since the one before. */
   private readonly acknowledged = new Batches<RenewRequest, RenewOutcome>(MAX_RENEWED_TOGETHER, 1, (batch) => this.sendAcknowledged(batch));
-  private readonly broughtBack = new Batches<LeaseRequest, RenewOutcome>(MAX_BROUGHT_BACK_TOGETHER, MAX_COMMANDS_OUT, (batch) => this.bringBack(batch), (batch, error) => this.notBroughtBack(batch, error));
+  private readonly broughtBack = new Batches<LeaseRequest, RenewOutcome>(MAX_BROUGHT_BACK_TOGETHER, MAX_BRING_BACKS_OUT, (batch) => this.bringBack(batch), (batch, error) => this.notBroughtBack(batch, error));
 
   constructor(
     private readonly server: ServerView,

@@ -263,7 +263,7 @@ class AwaitedAnswers {
     if (to !== undefined) {
       to.owesSince ??= awaited.sentAt;
       to.out += 1;
-      at = Math.min(at, to.owesSince + this.mostSilenceMs);
+      at = Math.min(at, this.silentAt(to, this.mostSilenceMs));
     }
     if (at < this.timerAt) this.lookAt(at);
   }
@@ -311,7 +311,7 @@ class AwaitedAnswers {
     const silent = new Set(this.out.filter((awaited) => this.isSilent(awaited, now)).map(({ sentTo }) => sentTo!));
     let next = Infinity;
     for (const awaited of [...this.out]) {
-      if (awaited.deadline > now && !silent.has(awaited.sentTo!)) next = Math.min(next, awaited.deadline, (awaited.sentTo?.owesSince ?? Infinity) + this.mostSilenceMs);
+      if (awaited.deadline > now && !silent.has(awaited.sentTo!)) next = Math.min(next, awaited.deadline, this.silentAt(awaited.sentTo, this.mostSilenceMs));
       else this.giveUp(awaited, now);
     }
     for (const connection of silent) {
@@ -323,7 +323,12 @@ class AwaitedAnswers {
   }
 
   private isSilent({ deadline, sentTo }: Errand, now: number): boolean {
-    return now - (sentTo?.owesSince ?? Infinity) >= (now >= deadline ? this.leastSilenceMs : this.mostSilenceMs);
+    return now >= this.silentAt(sentTo, now >= deadline ? this.leastSilenceMs : this.mostSilenceMs);
+  }
+
+  /** When a server that goes on saying nothing has been silent for so long, which is longer for one that is known to be slow. */
+  private silentAt(to: ServerConnection | undefined, silenceMs: number): number {
+    return to?.owesSince === undefined ? Infinity : to.owesSince + to.patience * silenceMs;
   }
 
   private giveUp(awaited: Errand, now: number): void {

@@ -91,6 +91,12 @@ function connectingMs(timeoutMs: number): number {
   return Math.max(LEAST_TO_CONNECT_MS, Math.min(timeoutMs, CONNECTS_WITHIN_MS));
 }
 
+/**
+ * A server that was silent is given twice the time after each time in a row, up to so many times the usual, until a connection is open in the
+ * usual time again. One that is only busy would else be left by all its clients again and again, and kept busy by their new connections.
+ */
+const MOST_PATIENCE = 8;
+
 const FIRST_RECONNECT_MS = 40;
 const LONGEST_RECONNECT_MS = 150;
 
@@ -166,6 +172,8 @@ export class ServerConnection extends Connecting {
   owesSince: number | undefined;
   /** How many of its answers are awaited. Only AwaitedAnswers writes it. */
   out = 0;
+  /** How many times the usual the server has for an answer: more than once when it was too slow. Only this object writes it. */
+  patience = 1;
   /** What is connected, or connecting; nothing once that has ended. */
   private live: Live | undefined;
   private starting: Promise<void> | undefined;
@@ -219,9 +227,11 @@ export class ServerConnection extends Connecting {
     this.live?.client?.uncork?.();
   }
 
-  /** Ends a connection that has stopped answering, or for this reason, so that a new one is made. */
-  drop(reason?: Error): void {
-    if (this.state.isOpen) this.leave(reason);
+  /** Ends an open connection, so that a new one is made. `silence`: the server was silent for too long, so the new one gives it more time. */
+  drop(silence?: Error): void {
+    if (!this.state.isOpen) return;
+    if (silence === undefined) this.leave();
+    else this.tooSlow(silence);
   }
 
   /** Leaves the server that it leads to, or begins to lead to. */
@@ -269,34 +279,37 @@ export class ServerConnection extends Connecting {
 
   /** Rejects with what the client or the server says. A server that accepts connections and answers nothing is given up. */
   private async open(source: Source, live: Live): Promise<void> {
-    const { stepMs, listening, needs: { clock, timeoutMs } } = this;
-    const silence = `the server takes connections, but gave no answer within ${stepMs} ms`;
+    const { listening, needs: { clock, timeoutMs } } = this;
+    const begunAt = clock.now();
+    const stepMs = this.patience * this.stepMs;
+    const beginStep = (): void => this.beginStep(stepMs, () => this.tooSlow(new Error(`the server takes connections, but gave no answer within ${stepMs} ms`)));
     try {
       const login = await source.login?.(clock, timeoutMs);
       if (this.live !== live) throw new Error('the connection was closed');
-      this.beginStep('connect ETIMEDOUT');
+      this.beginStep(stepMs, () => this.leave(new Error('connect ETIMEDOUT')));
       const client = (live.client = source.make({
         address: source.address,
         login,
-        connected: () => this.live === live && this.beginStep(silence),
+        connected: () => this.live === live && beginStep(),
         // What a client says of a connection that was ended here hides why.
         failed: (error) => (live.reason = this.live === live ? error : live.reason),
         ended: () => this.live === live && this.state.isOpen && this.leave(live.reason),
       }));
       await client.connect();
-      this.beginStep(silence);
+      beginStep();
       // Operators find the connection in CLIENT LIST by its name. Some versions of ioredis are connected before the server has answered
       // to the password and the database; answers come in order, so both are known with this one. An error reply is an answer too.
       await client.sender.call('client', 'SETNAME', CONNECTION_NAME).catch((error: unknown) => {
         if (!isReply(error)) throw error;
       });
-      this.beginStep(silence);
+      beginStep();
       if (listening !== undefined) await subscribe(client, listening);
       // ioredis goes on in database 0, where the locks are not, when a server refuses another one.
       if (live.reason !== undefined || this.live !== live) throw new Error('the connection was closed');
       this.endTimer();
       this.sender = client.sender;
       this.state.isOpen = true;
+      if (clock.now() - begunAt < this.stepMs) this.patience = 1;
       this.needsNoProcess();
       this.events.emit('open');
     } catch (error) {
@@ -307,14 +320,19 @@ export class ServerConnection extends Connecting {
     }
   }
 
+  private tooSlow(reason: Error): void {
+    this.leave(reason);
+    this.patience = Math.min(MOST_PATIENCE, 2 * this.patience);
+  }
+
   /**
    * Begins a step of connecting, for which the server has so long. A process that is late does not take a server for a silent one:
    * when the time is over, what waits to be sent is sent, and what has come is read before the step ends.
    */
-  private beginStep(problem: string): void {
+  private beginStep(stepMs: number, isOver: () => void): void {
     const { clock } = this.needs;
     this.endTimer();
-    const timer = clock.setTimer(() => void sentAndRead(clock).then(() => this.timer === timer && this.leave(new Error(problem))), this.stepMs);
+    const timer = clock.setTimer(() => void sentAndRead(clock).then(() => this.timer === timer && isOver()), stepMs);
     this.timer = timer;
   }
 

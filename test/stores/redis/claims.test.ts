@@ -103,6 +103,19 @@ describe('A server that may have forgotten', () => {
     expect(on.done.slice(tries)).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews where it says so', 'reviews all']);
   });
 
+  it('gets no second claim while the first is on its way, because a server that is only busy would be kept busy by them', async () => {
+    const on = await booted();
+    const answer = gate<void>();
+    on.hold = answer.promise;
+    on.recovery.doubt();
+    await on.clock.advance(1_900);
+    expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`]);
+    answer.open();
+    await on.clock.settle();
+    expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews where it says so']);
+    expect(on.calls[1]!.timeoutMs).toBeUndefined();
+  });
+
   it('is claimed until all is back, and left to the renewals when that takes too long', async () => {
     const on = await booted();
     [on.memory, on.recoversForMs, on.bringsBack] = [TWO, 400, false];

@@ -109,7 +109,7 @@ describe('A lease that a renewal does not find', () => {
     expect(two).toEqual(back);
   });
 
-  it('goes with 59 others at most, sixteen commands at a time', async () => {
+  it('goes with 59 others at most, four commands at a time, so that a server that gets little CPU answers each in time', async () => {
     const { calls, renew } = stage();
     expect(await renew(...Array.from({ length: 61 }, (_, n) => lease(`k${n}`)))).toHaveLength(61);
     expect(calls.map((call) => call.keys.length)).toEqual([180, 3]);
@@ -117,7 +117,7 @@ describe('A lease that a renewal does not find', () => {
     const many = stage({ hold: answers.promise });
     const all = many.renew(...Array.from({ length: 18 * 60 }, (_, n) => lease(`k${n}`, { memory: 'another' })));
     for (let n = 0; n < 5; n += 1) await new Promise(setImmediate);
-    expect(many.calls).toHaveLength(16);
+    expect(many.calls).toHaveLength(4);
     answers.open();
     await all;
     expect(many.calls).toHaveLength(18);
