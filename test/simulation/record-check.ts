@@ -70,12 +70,13 @@ export class RecordCheck {
     // What was told of a holder that was forgotten may be older than what was told of another.
     const known = holders.filter((holder) => holder.fences > 0);
     if (text[0] === 'w' && new Set(known.map(({ owner }, n) => (owner === '-' ? n : owner))).size > 1) yield 'two writers';
-    if (text[0] === 'p') yield* this.permitFaults(holders, waitersOf(queue, 'w', now).filter(({ end }) => end >= servedFrom(server.text(fenceKey))).length, (server.text(fenceKey) ?? '').split(' ').length > 2);
+    const isServed = ({ end }: Waiter): boolean => end >= servedFrom(server.text(fenceKey));
+    if (text[0] === 'p') yield* this.permitFaults(holders, waitersOf(queue, 'w', now).filter(isServed).length, (server.text(fenceKey) ?? '').split(' ').length > 2);
     if (known.some((holder) => holder.fence + holder.fences - 1 > fence)) yield 'a holder has a fence that the counter does not know';
     // In a recovery nobody is let in.
     if ((server.text(fenceKey) ?? '').split(' ').length > 2) return;
     if (holders.length === 0 && waiting.r + waiting.w > 0) yield 'a free lock with waiters';
-    if (text[0] === 'r' && waiting.w === 0 && waitersOf(queue, 'r', now).some((waiter) => hears(server, lockKey, waiter))) yield 'readers wait beside readers';
+    if (text[0] === 'r' && waiting.w === 0 && waitersOf(queue, 'r', now).some((waiter) => isServed(waiter) && hears(server, lockKey, waiter))) yield 'readers wait beside readers';
   }
 
   /** In the owner's place each holder says how many permits there are. */
