@@ -29,7 +29,9 @@ export function serverView(options: RedisStoreOptions) {
   const outage = new Outage(clock, { ...(redlock?.outages ?? outageNews(node, report)), ask: () => void readClock() });
   const runner = new ScriptRunner(connections, clock, timeoutMs, outage);
   const trust = new Trust(sourceOf, redlock?.floors);
-  const format = new WireFormat(runner, keys, node, clock, maxLeaseMs);
+  const format = new WireFormat(runner, keys, node, clock, maxLeaseMs, (longestMs) => {
+    if (recoveryMs === 'lease') view.recoveryMs = longestMs;
+  });
   /** The time of the server, or of any master of a Cluster. The next reply of a script brings it as well. */
   const readClock = async (): Promise<void> => {
     const read = runner.command<[string, string], void>('time', undefined, (client) => client.call('time'), ([seconds, micros], sentAt, receivedAt) => {
@@ -37,14 +39,13 @@ export function serverView(options: RedisStoreOptions) {
     });
     await read.catch(() => undefined);
   };
-  return {
+  const view = {
     connections, node, isCluster, clock, process, format, timeoutMs, runner, outage, keys, trust, readClock,
     bundles: new Bundles(runner, redlock?.turnEnd), memories: new Memories(), places: new Map<string, BundledAcquire>(), toldHolds: new ToldHolds(format),
     /** How long the server grants nothing new after it forgot, in ms. */
-    get recoveryMs() {
-      return recoveryMs === 'lease' ? format.longestMs : recoveryMs;
-    },
+    recoveryMs: recoveryMs === 'lease' ? maxLeaseMs : recoveryMs,
   };
+  return view;
 }
 
 /**

@@ -263,7 +263,7 @@ class AwaitedAnswers {
     if (to !== undefined) {
       to.owesSince ??= awaited.sentAt;
       to.out += 1;
-      at = Math.min(at, this.silentAt(to, this.mostSilenceMs));
+      at = Math.min(at, to.owesSince + to.patience * this.mostSilenceMs);
     }
     if (at < this.timerAt) this.lookAt(at);
   }

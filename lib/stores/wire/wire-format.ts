@@ -25,6 +25,8 @@ export class WireFormat {
     private readonly clock: Clock,
     /** The longest lease that a process of the prefix may take, in ms, as far as this one was told. */
     public longestMs: number,
+    /** Called with the longest lease on which all agreed. */
+    private readonly agreed: (longestMs: number) => void,
   ) {}
 
   /** Writes the format where there is none. @throws LockStoreError when the server does not answer, or other processes have another one */
@@ -35,6 +37,7 @@ export class WireFormat {
     if (told.kind === 'agreed') {
       this.version = told.version;
       this.longestMs = told.longestMs;
+      this.agreed(told.longestMs);
       return;
     }
     const own = `version=${version} groups=${SLOT_GROUPS}`;
