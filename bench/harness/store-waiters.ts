@@ -111,7 +111,7 @@ export class StoreWaiters {
     const ids = [...waiting.keys()];
     if (ids.length === 0) return;
     this.heartbeats += Math.ceil(ids.length / HEARTBEAT_BATCH);
-    const outcomes = await store.heartbeat(ids.map((id) => ({ key: KEY, id })));
+    const outcomes = await Promise.all(ids.map((id) => store.heartbeat({ key: KEY, id })));
     outcomes.forEach((outcome, at) => {
       // An id that is not in the queue yet, or not any more, is `gone` too; only those who still wait are told.
       if (outcome.kind === 'granted' || outcome.kind === 'gone') waiting.get(ids[at]!)?.(outcome.kind === 'granted');

@@ -74,15 +74,13 @@ export class TestWire implements LockStore {
     return outcomes.map(wholeRenewal);
   }
 
-  async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
+  async heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {
     const { outage } = this.shared;
-    if (outage) return waiters.map(() => ({ kind: 'unknown', cause: outage }));
-    const outcomes = await this.shared.memory.heartbeat(waiters);
-    waiters.forEach(({ id }, index) => {
-      if (outcomes[index]?.kind === 'granted') this.shared.granted(id);
-      if (outcomes[index]?.kind === 'gone') this.shared.forget(id);
-    });
-    return outcomes.map(wholeAnswer);
+    if (outage) return { kind: 'unknown', cause: outage };
+    const outcome = await this.shared.memory.heartbeat(waiter);
+    if (outcome.kind === 'granted') this.shared.granted(waiter.id);
+    if (outcome.kind === 'gone') this.shared.forget(waiter.id);
+    return wholeAnswer(outcome);
   }
 
   async release(request: ReleaseRequest): Promise<'released' | 'lost'> {

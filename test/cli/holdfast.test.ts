@@ -20,7 +20,7 @@ beforeAll(() => void programPath()); // compiles the program once
 beforeEach(async () => {
   await redis.command('FLUSHALL');
   store = await openRedisStore(redis.url, 'web-1:12:abcdefgh', PATIENT);
-  heart = setInterval(() => void store.heartbeat([...waiters]), 500);
+  heart = setInterval(() => waiters.forEach((waiter) => void store.heartbeat(waiter)), 500);
 });
 
 afterEach(async () => {

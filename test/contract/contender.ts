@@ -101,7 +101,7 @@ export class Contender {
   }
 
   async heartbeat(): Promise<HeartbeatOutcome> {
-    const [outcome] = await this.store.heartbeat([{ key: this.key, id: this.id }]);
+    const outcome = await this.store.heartbeat({ key: this.key, id: this.id });
     return outcome as HeartbeatOutcome;
   }
 

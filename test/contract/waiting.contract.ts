@@ -173,7 +173,7 @@ export function keepsWaiters(stage: Stage, promised: Promised): void {
     const waiters = Array.from({ length: 200 }, () => stage.contender(key));
     /** Nobody's place ends meanwhile, however slow the store is. */
     const keepPlaces = async (some: readonly Contender[]): Promise<void> => {
-      for (const store of stage.stores()) await store.heartbeat(some.filter((waiter) => waiter.store === store));
+      await Promise.all(some.map((waiter) => waiter.heartbeat()));
     };
     for (const [n, waiter] of waiters.entries()) {
       await waiter.queues();

@@ -35,7 +35,7 @@ async function takeTurns(stores: readonly RedisStore[], waiters: number): Promis
   const keepPlaces = (store: RedisStore): void => {
     const refs = [...waiting].filter(([, each]) => each === store).map(([id]) => ({ key, id }));
     heartbeats += Math.ceil(refs.length / 100);
-    store.heartbeat(refs).then((outcomes) => outcomes.forEach(({ kind }, i) => kind === 'granted' && turn(refs[i]!.id)), fail);
+    for (const ref of refs) store.heartbeat(ref).then(({ kind }) => kind === 'granted' && turn(ref.id), fail);
   };
   for (const store of stores) {
     store.onWake((wake: Wake) => {

@@ -80,7 +80,7 @@ export class StoreAndMachine {
       }
       case 'heartbeat': {
         const batch = this.batch(act.who);
-        return this.compareBatch(batch, (store) => store.heartbeat(batch));
+        return this.compareBatch(batch, (store) => Promise.all(batch.map((waiter) => store.heartbeat(waiter))));
       }
       case 'release': {
         const ref = { ...refOf(this.request(act.who)), abandoned: act.abandoned };

@@ -79,21 +79,19 @@ export class RecordingStore extends StoreAround {
     return outcomes;
   }
 
-  override async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
+  override async heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {
     this.recorder.storeCalls++;
     const sentAt = this.process.time.now;
-    const outcomes = await this.store.heartbeat(waiters);
-    waiters.forEach(({ id, key }, at) => {
-      const outcome = outcomes[at] as HeartbeatOutcome;
-      if (outcome.kind === 'waiting') this.recorder.wasTold(this.process, key, sentAt);
-      // Where a replica must have a grant, one that a heartbeat tells of is nobody's before it has been asked for.
-      if (outcome.kind === 'granted' && this.recorder.plan.minReplicas === 0) this.granted(id, outcome.grant);
-      if (outcome.kind !== 'gone') return;
-      // A grant that a message told of, and that the store forgot before work began under it, is nobody's either.
-      this.tell(id, { kind: 'lost' });
-      this.tell(id, { kind: 'left' });
-    });
-    return outcomes;
+    const outcome = await this.store.heartbeat(waiter);
+    const { id, key } = waiter;
+    if (outcome.kind === 'waiting') this.recorder.wasTold(this.process, key, sentAt);
+    // Where a replica must have a grant, one that a heartbeat tells of is nobody's before it has been asked for.
+    if (outcome.kind === 'granted' && this.recorder.plan.minReplicas === 0) this.granted(id, outcome.grant);
+    if (outcome.kind !== 'gone') return outcome;
+    // A grant that a message told of, and that the store forgot before work began under it, is nobody's either.
+    this.tell(id, { kind: 'lost' });
+    this.tell(id, { kind: 'left' });
+    return outcome;
   }
 
   override async release(request: ReleaseRequest): Promise<'released' | 'lost'> {

@@ -87,11 +87,11 @@ export class Wire extends StoreAround {
     }
   }
 
-  override async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
+  override async heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {
     try {
-      return await this.send('heartbeat', () => this.store.heartbeat(waiters));
+      return await this.send('heartbeat', () => this.store.heartbeat(waiter));
     } catch (cause) {
-      return waiters.map(() => ({ kind: 'unknown', cause: cause as LockStoreError }));
+      return { kind: 'unknown', cause: cause as LockStoreError };
     }
   }
 

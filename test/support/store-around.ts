@@ -48,8 +48,8 @@ export class StoreAround implements LockStore {
     return this.store.renew(requests);
   }
 
-  heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
-    return this.store.heartbeat(waiters);
+  heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {
+    return this.store.heartbeat(waiter);
   }
 
   release(request: ReleaseRequest): Promise<'released' | 'lost'> {

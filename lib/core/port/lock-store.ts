@@ -285,8 +285,8 @@ export interface LockStore {
   readonly acquire: Verb<AcquireRequest, AcquireOutcome>;
   /** P5, P9. Renews leases. The outcomes are in the order of the requests; never rejects. */
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]>;
-  /** P8, P10. Keeps places in the queue, and returns grants whose wake may have been lost. Never rejects. */
-  heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]>;
+  /** P8, P10. Keeps a place in the queue, and returns its grant, whose wake may have been lost. Those of one turn are sent together. Never rejects. */
+  heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome>;
   /** P4, P6. Releases a lock, or leaves its queue. `lost`: the store no longer knew the id. Rejects with LockStoreError when unknown. */
   readonly release: Verb<ReleaseRequest, 'released' | 'lost'>;
   /**

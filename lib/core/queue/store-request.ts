@@ -319,7 +319,7 @@ export class StoreRequest implements AcquireRequest {
   /** Keeps its place in the store's queue. The answer also brings a grant whose wake was lost; it does not count once the place is gone. */
   private async beat(): Promise<void> {
     const { host: { store }, key, id } = this;
-    const outcome = (await store.heartbeat([{ key, id }]))[0]!;
+    const outcome = await store.heartbeat({ key, id });
     if (this.beatAt === Infinity) return;
     // While a try is open or has failed, its release may be giving this grant back. So the store is asked what is left of it.
     if (outcome.kind === 'granted') return this.wake(this.asking || this.lastError || this.backoff ? undefined : outcome.grant);

@@ -68,8 +68,8 @@ export class MemoryStore implements LockStore {
     return this.command((at) => requests.map((request) => this.machine.renew(request, at)));
   }
 
-  async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
-    return this.command((at) => waiters.map((waiter) => this.machine.heartbeat(waiter, at)));
+  async heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {
+    return this.command((at) => this.machine.heartbeat(waiter, at));
   }
 
   async release(request: ReleaseRequest): Promise<'released' | 'lost'> {

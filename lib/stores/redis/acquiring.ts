@@ -98,13 +98,10 @@ export class Acquiring {
     return grant;
   }
 
-  /** Keeps the places of waiters, and returns grants whose message was lost. The outcomes are in the order of the waiters; never rejects. */
-  heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
-    const { keys } = this.server;
-    return Promise.all(waiters.map(({ key, id }) => {
-      const spot = keys.spotOf(key);
-      return this.heartbeats.run(spot.source, { key, id, spot });
-    }));
+  /** Keeps the place of a waiter, and returns a grant whose message was lost. Never rejects. */
+  heartbeat({ key, id }: HolderRef): Promise<HeartbeatOutcome> {
+    const spot = this.server.keys.spotOf(key);
+    return this.heartbeats.run(spot.source, { key, id, spot });
   }
 
   private sendHeartbeats(waiters: readonly Waiter[]): Promise<readonly HeartbeatOutcome[]> {

@@ -144,9 +144,9 @@ export class RedisStore implements LockStore {
     return outcomes;
   }
 
-  heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
+  heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {
     this.channel.check();
-    return this.acquiring.heartbeat(waiters);
+    return this.acquiring.heartbeat(waiter);
   }
 
   downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {

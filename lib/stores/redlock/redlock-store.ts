@@ -126,8 +126,8 @@ export class RedlockStore implements LockStore {
   }
 
   /** A Redlock has no queue, so that no waiter has a place to keep alive. */
-  async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
-    return waiters.map(() => ({ kind: 'gone' }));
+  async heartbeat(): Promise<HeartbeatOutcome> {
+    return { kind: 'gone' };
   }
 
   release(request: ReleaseRequest): Promise<'released' | 'lost'> {

@@ -1,7 +1,7 @@
 /** One request for a lock: what it says to the store, how often, and what becomes of what it was granted when nobody wants it any more. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import type { AcquireOutcome, HeartbeatOutcome, ReleaseRequest, RenewOutcome } from '../../../lib/core/port/lock-store.js';
+import type { AcquireOutcome, ReleaseRequest, RenewOutcome } from '../../../lib/core/port/lock-store.js';
 import { answering } from '../../support/answering.js';
 import { alone, besideHolder, Fleet, gate } from '../../support/locks.js';
 
@@ -121,7 +121,7 @@ describe('A wait that is over', () => {
     const { fleet, wire, asked, waiting } = await waiter(1_900);
     let beats = 0;
     const { heartbeat } = wire;
-    wire.heartbeat = async (waiters) => (failing.includes((beats += 1)) ? waiters.map((): HeartbeatOutcome => ({ kind: 'unknown', cause: failure() })) : heartbeat.call(wire, waiters));
+    wire.heartbeat = async (waiter) => (failing.includes((beats += 1)) ? { kind: 'unknown', cause: failure() } : heartbeat.call(wire, waiter));
     expect([await fleet.clock.runUntil(codeOf(waiting)), beats, asked.length]).toEqual([code, 2, 1]);
   });
 });

@@ -159,7 +159,7 @@ describe('a server that lost its fences and whose clock is behind', () => {
     expect((await b.acquire(waiting)).kind).toBe('waiting');
     await releaseWithFencesPutBack(held);
     if (told === 'message') await eventually(() => expect(wakes.get(waiting.id)).toEqual({ kind: 'ask', key: 'k', id: waiting.id }));
-    else expect(await b.heartbeat([waiting])).toEqual([{ kind: 'waiting', askAgainInMs: 0 }]);
+    else expect(await b.heartbeat(waiting)).toEqual({ kind: 'waiting', askAgainInMs: 0 });
     expect(granted(await b.acquire(waiting)).fence).toBeGreaterThan(seen);
     expect((await b.inspect('k')).holders).toHaveLength(1);
   });

@@ -60,7 +60,7 @@ describe('a network that fails', () => {
     expect(error).toMatchObject({ key: ask.key, retryable: true });
     expect(error.message).toContain(`'${ask.key}'`);
     expect(await store.renew([{ ...held }])).toMatchObject([{ kind: 'unknown', cause: { code: 'LOCK_STORE' } }]);
-    expect(await store.heartbeat([held])).toMatchObject([{ kind: 'unknown', cause: { code: 'LOCK_STORE' } }]);
+    expect(await store.heartbeat(held)).toMatchObject({ kind: 'unknown', cause: { code: 'LOCK_STORE' } });
     await failure(store.release(held));
     await proxy.heal();
     await within(2_000, () => resumes());
@@ -243,7 +243,7 @@ describe('A server that has become read-only', () => {
     await redis.command('REPLICAOF', '127.0.0.1', 1);
     const asked = {
       acquire: () => store.acquire(request('another')),
-      heartbeat: () => store.heartbeat([waiter]),
+      heartbeat: () => store.heartbeat(waiter),
       renew: () => store.renew([holder]),
       release: () => store.release(holder),
     };

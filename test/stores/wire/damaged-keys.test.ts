@@ -96,7 +96,7 @@ describe('a lock whose Redis key holds something else', () => {
     for (const one of waiting) expect((await store.acquire(one)).kind).toBe('waiting');
     await damage(redisKeysOf(held[2]!.key).lock);
     await damage(redisKeysOf(held[4]!.key).queue);
-    const outcomes = await store.heartbeat(waiting);
+    const outcomes = await Promise.all(waiting.map((one) => store.heartbeat(one)));
     expect(outcomes.map(({ kind }) => kind)).toEqual(['waiting', 'waiting', 'unknown', 'waiting', 'unknown', 'waiting']);
     expect(outcomes[4]).toMatchObject({ cause: told(held[4]!.key, redisKeysOf(held[4]!.key).queue) });
   });
