@@ -95,7 +95,7 @@ function connectingMs(timeoutMs: number): number {
  * A server that was silent is given twice the time after each time in a row, up to so many times the usual, until a connection is open in the
  * usual time again. One that is only busy would else be left by all its clients again and again, and kept busy by their new connections.
  */
-const MOST_PATIENCE = 8;
+const MOST_PATIENCE = 4;
 
 const FIRST_RECONNECT_MS = 40;
 const LONGEST_RECONNECT_MS = 150;
@@ -280,12 +280,12 @@ export class ServerConnection extends Connecting {
   /** Rejects with what the client or the server says. A server that accepts connections and answers nothing is given up. */
   private async open(source: Source, live: Live): Promise<void> {
     const { listening, needs: { clock, timeoutMs } } = this;
-    const begunAt = clock.now();
     const stepMs = this.patience * this.stepMs;
     const beginStep = (): void => this.beginStep(stepMs, () => this.tooSlow(new Error(`the server takes connections, but gave no answer within ${stepMs} ms`)));
     try {
       const login = await source.login?.(clock, timeoutMs);
       if (this.live !== live) throw new Error('the connection was closed');
+      const begunAt = clock.now();
       this.beginStep(stepMs, () => this.leave(new Error('connect ETIMEDOUT')));
       const client = (live.client = source.make({
         address: source.address,
