@@ -3,7 +3,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
-import type { Connections } from '../../../lib/stores/wire/connections.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import type { ClusterTarget } from '../../../lib/stores/wire/redis-target.js';
 import { acquireRequest, newId } from '../../support/acquire-request.js';
@@ -127,8 +126,7 @@ describe('list', () => {
     const store = await openRedisStore({ cluster: cluster.startupNodes }, 'p');
     const held = Array.from({ length: 30 }, (_, i) => request(`listed:${i}`));
     for (const each of held) await store.acquire(each);
-    const { connections } = store as unknown as { connections: Connections };
-    const forgotten = new Promise<void>((resolve) => connections.commands.events.on('change', () => resolve()));
+    const forgotten = new Promise<void>((resolve) => store.parts.connections.commands.events.on('change', () => resolve()));
     await cluster.masters[0]!.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await forgotten;
     await eventually(async () => {
