@@ -69,7 +69,7 @@ export class LifeSigns {
     if (permits !== undefined && members[0]) await this.allPermitsCanBeHad(members[0].locks, permits, withinMs);
   }
 
-  /** While somebody holds the lock with another number of permits, a call is refused at once: a lease or a ticket from before may do so. */
+  /** While somebody holds the lock with another number of permits, a call is refused at once: a lease or a ticket from before may do so, or the late copy of a request that was refused. */
   private async onceOtherNumbersAreGone<T>(withinMs: number, ask: () => Promise<T>): Promise<T> {
     const { time } = this.world;
     for (const until = time.now + withinMs; ; ) {
@@ -86,10 +86,11 @@ export class LifeSigns {
   private async allPermitsCanBeHad(locks: LockService, permits: number, withinMs: number): Promise<void> {
     const { world } = this;
     let left = permits;
-    const leases = Array.from({ length: permits }, () => locks.acquire(PERMIT_KEY, { permits, waitMs: withinMs, leaseMs: Math.min(3_000, world.plan.maxLeaseMs) }));
+    const options = { permits, waitMs: withinMs, leaseMs: Math.min(3_000, world.plan.maxLeaseMs) };
+    const leases = Array.from({ length: permits }, () => this.onceOtherNumbersAreGone(withinMs, () => locks.acquire(PERMIT_KEY, options)));
     const all = Promise.all(leases.map((lease) => lease.then(() => (left -= 1))));
     all.catch((error: unknown) => world.violations.push(`after all faults ${left} of ${permits} permits could not be had: ${String(error)}`));
-    await world.time.runUntil(() => left === 0 || world.broken, world.time.now + withinMs + 1_000);
+    await world.time.runUntil(() => left === 0 || world.broken, world.time.now + 2 * withinMs + 1_000);
     if (left > 0 && !world.broken) world.violations.push(`after all faults ${left} of ${permits} permits could not be had`);
     const released = Promise.allSettled(leases.map(async (lease) => (await lease).release())).then(() => (left = -1));
     await world.time.runUntil(() => left === -1, world.time.now + withinMs);

@@ -13,6 +13,7 @@
  * memory is told with the next answer to a request.
  */
 import { delay, inTime } from '../../core/port/clock.js';
+import type { LockStoreError } from '../../core/port/errors.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, HeldLease, HolderRef, StoreRecovery } from '../../core/port/lock-store.js';
 import { listOf } from '../wire/lock-reply.js';
@@ -73,6 +74,7 @@ export class Recovery implements StoreRecovery {
   private reviewing: Promise<void> | undefined;
   /** Whether it was told that the server forgot, and not yet that its recovery is over. */
   private isTelling = false;
+  private stopTelling: () => void = () => {};
 
   constructor(
     private readonly server: ServerView,
@@ -106,6 +108,7 @@ export class Recovery implements StoreRecovery {
 
   close(): void {
     this.isOpen = false;
+    this.stopTelling();
     for (const together of this.all) together.goOn();
   }
 
@@ -182,7 +185,7 @@ export class Recovery implements StoreRecovery {
       if (!isNews && (came === 'through' || (came === 'partly' && clock.now() - since >= GIVES_UP_AFTER_MS))) break;
       together.inDoubt = together.inDoubt === 'all' || came !== 'unanswered' ? (together.inDoubt ?? 'where it says so') : inDoubt;
       if (isNews) continue;
-      await Promise.race([delay(clock, pauseMs * (0.5 + Math.random())), new Promise<void>((resolve) => (together.goOn = resolve))]);
+      await this.pause(pauseMs * (0.5 + Math.random()), (goOn) => (together.goOn = goOn));
       pauseMs = Math.min(LONGEST_PAUSE_MS, 2 * pauseMs);
     }
     together.isUnderway = false;
@@ -192,8 +195,11 @@ export class Recovery implements StoreRecovery {
   private async claimAndBringBack(groups: readonly number[], doubt: Doubt): Promise<'unanswered' | 'partly' | 'through'> {
     const { held } = this.groups();
     if (this.server.isCluster && !groups.some((group) => held.has(group))) return 'through';
-    const claim = (): Promise<boolean> => this.ask(groups, (group) => held.has(group)).then(() => true, () => false);
-    if (!(await claim())) return 'unanswered';
+    // A server that refuses, because a record is damaged, would refuse for ever.
+    const claim = (): Promise<'unanswered' | 'partly' | 'through'> =>
+      this.ask(groups, (group) => held.has(group)).then(() => 'through', (error: LockStoreError) => (error.retryable ? 'unanswered' : 'partly'));
+    const claimed = await claim();
+    if (claimed !== 'through') return claimed;
     const reviewed = this.review(doubt);
     const takesLonger = (): Promise<boolean> => inTime(this.server.clock, reviewed, CLAIMS_AGAIN_AFTER_MS, () => new Error('leases are still to come back')).then(() => false, () => true);
     while (this.isOpen && (await takesLonger())) await claim();
@@ -201,6 +207,18 @@ export class Recovery implements StoreRecovery {
     if (groups.some((group) => outdated.has(group))) return 'partly';
     if (this.recoversForMs > 0 && held.size > 0 && this.isOpen) await this.ask(groups, () => false).catch(() => undefined);
     return 'through';
+  }
+
+  /** Resolves after so long, or when what it gives to `canEnd` is called. */
+  private pause(forMs: number, canEnd: (goOn: () => void) => void): Promise<void> {
+    const { clock } = this.server;
+    return new Promise((resolve) => {
+      const timer = clock.setTimer(resolve, forMs);
+      canEnd(() => {
+        clock.clearTimer(timer);
+        resolve();
+      });
+    });
   }
 
   /** Several groups that are claimed in one turn of the event loop are reviewed together. */
@@ -251,6 +269,7 @@ export class Recovery implements StoreRecovery {
     if (now > this.openAt && this.isOpen) this.recoveries += 1;
     this.openAt = Math.max(this.openAt, now + forMs);
   }
+
   /**
    * Tells that the server forgot what it granted, and that its recovery is over: one log line and event each, however many slot groups there
    * are. A Redlock has words of its own for a node that forgot.
@@ -263,7 +282,7 @@ export class Recovery implements StoreRecovery {
     const closed = forMs > 0 ? `It grants nothing new for ${lasted(forMs)}; leases that are held are brought back meanwhile.` : 'It grants again by now.';
     this.report({ kind: `recovery of ${store}`, level: 'warning', message: `Locks: ${store} ${REASONS[reason]}, and may have forgotten who holds what. ${closed}` });
     this.listener({ type: 'storeForgot', store, reason, forMs });
-    do await delay(clock, Math.max(LOOKS_AFTER_MS, this.recoversForMs)); while (this.recoversForMs > 0);
+    do await this.pause(Math.max(LOOKS_AFTER_MS, this.recoversForMs), (goOn) => (this.stopTelling = goOn)); while (this.isOpen && this.recoversForMs > 0);
     this.isTelling = false;
     if (!this.isOpen) return;
     const broughtBack = this.broughtBack - alreadyBack;

@@ -1,5 +1,6 @@
 /** What a process does when its server may have forgotten, on virtual time, where a test says what the server answers. */
 import { describe, expect, it } from '@jest/globals';
+import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { Finding, StoreEvent } from '../../../lib/core/port/lock-events.js';
 import { Recovery } from '../../../lib/stores/redis/recovery.js';
 import { Memories, type ServerView } from '../../../lib/stores/redis/server-view.js';
@@ -26,7 +27,7 @@ async function booted({ isCluster = false, memory = ONE, recoveryMs = 400 } = {}
   const done: string[] = [];
   const calls: Call[] = [];
   const on = {
-    memory, recoversForMs: 0, hold: undefined as Promise<void> | undefined, isDown: false, reviewing: undefined as Promise<void> | undefined, bringsBack: true,
+    memory, recoversForMs: 0, hold: undefined as Promise<void> | undefined, isDown: false, isDamaged: false, reviewing: undefined as Promise<void> | undefined, bringsBack: true,
     held: [{ key: A, id: 'p.1', memory }, { key: B, id: 'p.2', memory }], forgot: [] as number[], serverNow: 9_000,
     told: [] as Finding[], events: [] as StoreEvent[],
   };
@@ -39,7 +40,8 @@ async function booted({ isCluster = false, memory = ONE, recoveryMs = 400 } = {}
     const sentAt = clock.now();
     const reply = [77, on.recoversForMs, ...call.keys.flatMap(() => [on.memory, 0])];
     await on.hold;
-    if (on.isDown) throw new Error('not connected');
+    if (on.isDown) throw new LockStoreError('not connected', {});
+    if (on.isDamaged) throw new LockStoreError('WRONGTYPE', { retryable: false });
     return decode(reply, sentAt, clock.now());
   };
   const trust = { floors: { of: (group: number) => 1_000 + group }, observe: () => {}, sourceOf: () => 0, clock: { before: () => on.serverNow } };
@@ -97,10 +99,32 @@ describe('A server that may have forgotten', () => {
     const tries = on.done.length;
     expect(tries).toBeGreaterThan(5);
     expect(tries).toBeLessThan(25);
+    await on.clock.advance(60_000);
+    expect(on.done.length).toBeGreaterThan(2 * tries);
+    const later = on.done.length;
     on.isDown = false;
     on.recovery.doubt();
     await on.clock.settle();
-    expect(on.done.slice(tries)).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews where it says so', 'reviews all']);
+    expect(on.done.slice(later)).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews where it says so', 'reviews all']);
+  });
+
+  it('is claimed for a while only when it refuses, because a record is damaged', async () => {
+    const on = await booted();
+    on.isDamaged = true;
+    on.recovery.doubt(() => true, 'all');
+    await on.clock.advance(60_000);
+    expect(on.done.length).toBeGreaterThan(10);
+    expect([new Set(on.done).size, on.clock.pendingTimers]).toEqual([1, 0]);
+  });
+
+  it('is asked nothing more, and no timer is left, once the store is closed', async () => {
+    const on = await booted();
+    [on.memory, on.recoversForMs, on.bringsBack] = [TWO, 400, false];
+    on.recovery.doubt();
+    await on.clock.advance(1_000);
+    on.recovery.close();
+    await on.clock.settle();
+    expect(on.clock.pendingTimers).toBe(0);
   });
 
   it('gets no second claim while the first is on its way, because a server that is only busy would be kept busy by them', async () => {
