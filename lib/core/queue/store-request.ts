@@ -368,7 +368,7 @@ export function verdictOn({ trustedUntil }: Grant, now: number, leaseMs: number,
   return isFixed || leftMs < Math.min(NEARLY_OVER_MS, leaseMs / 2) ? 'short' : 'good';
 }
 
-// The error of a call that did not get its lock, from what the store answered to its request or did not answer.
+// What follows makes the error of a call that did not get its lock, from what the store answered to its request, or from its silence.
 
 /**
  * When a wait is over and the store has not answered for this long, the error says that the store is silent and not that the

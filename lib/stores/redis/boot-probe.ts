@@ -67,7 +67,7 @@ export async function probe(store: Booting): Promise<ServerFacts | undefined> {
 async function check(store: Booting): Promise<ServerFacts | undefined> {
   await runEveryCommand(store);
   await store.format.claim();
-  // A server that recovers will grant.
+  // Each answer will do: a server that forgot refuses a lock for as long as it recovers, and is fit all the same.
   await takeTrialLock(store, () => {});
   await store.recovery.learnAtBoot();
   await store.channel.open().catch((error: unknown) => {

@@ -195,7 +195,7 @@ export class Recovery implements StoreRecovery {
   private async claimAndBringBack(groups: readonly number[], doubt: Doubt): Promise<'unanswered' | 'partly' | 'through'> {
     const { held } = this.groups();
     if (this.server.isCluster && !groups.some((group) => held.has(group))) return 'through';
-    // A server that refuses, because a record is damaged, would refuse for ever.
+    // A claim that the server refuses, because a record is damaged, counts as answered: only what is unanswered is claimed for ever.
     const claim = (): Promise<'unanswered' | 'partly' | 'through'> =>
       this.ask(groups, (group) => held.has(group)).then(() => 'through', (error: LockStoreError) => (error.retryable ? 'unanswered' : 'partly'));
     const claimed = await claim();

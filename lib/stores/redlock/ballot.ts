@@ -336,7 +336,7 @@ class Standing extends ScriptRequest<VoteReply> {
 
   /** Gives the ballot to the node, with its fence, unless the node has granted the lock to somebody else. Never rejects. */
   give(leaseMs: number): Promise<RenewOutcome> {
-    // Where it does not stand any more it was looked for before: no memory has this name.
+    // The node was asked before whether it still has the ballot. NO_MEMORY is the name of no memory, so the node takes it as one that it forgot.
     return this.renewal(leaseMs, NO_MEMORY);
   }
 
