@@ -108,7 +108,7 @@ function heard(acting: Acting, request: Request, grant: Grant | undefined): void
     acting.judge(grant);
   } else {
     request.isKnownToWait = true;
-    request.wasRefused = true;
+    request.wasDelayed = true;
   }
   if (acting.client.request === request && request.askAgain) acting.ask();
 }

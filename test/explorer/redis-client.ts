@@ -52,7 +52,7 @@ export class Acting {
     const { client } = this;
     client.seq += 1;
     client.request = {
-      id: `${client.name}.${client.seq}`, asking: false, askAgain: false, isKnownToWait: false, hasPlace: false, wasRefused: false, lastFailed: false, askedAt: 0,
+      id: `${client.name}.${client.seq}`, asking: false, askAgain: false, isKnownToWait: false, hasPlace: false, wasDelayed: false, lastFailed: false, askedAt: 0,
       notAfter: 0, limit: 0, unansweredUntil: 0, memory: '', floor: client.floor, hadPlace: false, place: undefined, early: undefined,
       askAt: undefined, replaces: undefined, beating: false, beatAt: this.now, lengthens: undefined,
     };
@@ -254,7 +254,7 @@ export class Acting {
 
   failed(request: Request): void {
     request.lastFailed = true;
-    request.wasRefused = true;
+    request.wasDelayed = true;
     request.askAt = this.now;
   }
 

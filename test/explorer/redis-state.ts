@@ -61,7 +61,7 @@ export interface Request {
   askAgain: boolean;
   isKnownToWait: boolean;
   hasPlace: boolean;
-  wasRefused: boolean;
+  wasDelayed: boolean;
   lastFailed: boolean;
   askedAt: number;
   notAfter: number;

@@ -233,6 +233,28 @@ export class Hold implements Lease, LeaseUser {
     this.left(lease.state === 'lost' ? 'lost' : 'released');
   }
 
+  left(outcome: ReleaseOutcome): void {
+    if (outcome === 'lost' || this.worst === 'released') this.worst = outcome;
+    this.locksLeft -= 1;
+    if (this.locksLeft === 0) this.finish(this.worst);
+  }
+
+  /** Ends it, once, when all of its locks were given up. */
+  finish(outcome: ReleaseOutcome): void {
+    if (this.overdue) this.host.watchdog.schedule.cancel(this.overdue);
+    this.around?.forEach((hold) => (hold.holdCount -= 1));
+    const act = this.isHandedOff ? 'handed off' : 'released';
+    if (outcome === 'lost' && !this.loss) this.leaseLost(lostError(this.key, 'gone', `the store no longer knew it when it was ${act}${this.options.awaitRelease ? '' : ', for which its call did not wait (awaitRelease: false)'}`));
+    this.outcome = this.loss ? 'lost' : outcome;
+    const { announcer, shutdown } = this.host;
+    if (!this.loss) shutdown.holdEnded();
+    if (announcer.events.observed) announcer.released(this, this.outcome);
+    const { whenEnded } = this;
+    // The callbacks are dropped, because their closures would keep the code around, and through that earlier holds, in memory.
+    this.whenEnded = [];
+    for (const done of whenEnded) done(this.outcome);
+  }
+
   private async downgrade(lease: StoreLease): Promise<void> {
     lease.spend();
     try {
@@ -320,28 +342,6 @@ export class Hold implements Lease, LeaseUser {
   /** Whether it was released or is just being released, so that the next holder may be at work. */
   get isOver(): boolean {
     return !this.isOpen && !this.hasNestedCalls;
-  }
-
-  left(outcome: ReleaseOutcome): void {
-    if (outcome === 'lost' || this.worst === 'released') this.worst = outcome;
-    this.locksLeft -= 1;
-    if (this.locksLeft === 0) this.finish(this.worst);
-  }
-
-  /** Ends it, once, when all of its locks were given up. */
-  finish(outcome: ReleaseOutcome): void {
-    if (this.overdue) this.host.watchdog.schedule.cancel(this.overdue);
-    this.around?.forEach((hold) => (hold.holdCount -= 1));
-    const act = this.isHandedOff ? 'handed off' : 'released';
-    if (outcome === 'lost' && !this.loss) this.leaseLost(lostError(this.key, 'gone', `the store no longer knew it when it was ${act}${this.options.awaitRelease ? '' : ', for which its call did not wait (awaitRelease: false)'}`));
-    this.outcome = this.loss ? 'lost' : outcome;
-    const { announcer, shutdown } = this.host;
-    if (!this.loss) shutdown.holdEnded();
-    if (announcer.events.observed) announcer.released(this, this.outcome);
-    const { whenEnded } = this;
-    // The callbacks are dropped, because their closures would keep the code around, and through that earlier holds, in memory.
-    this.whenEnded = [];
-    for (const done of whenEnded) done(this.outcome);
   }
 
   private expire(): void {

@@ -69,7 +69,7 @@ export class LockCalls implements CallHost {
     this.election = new Election(this);
   }
 
-  /** Notes a call for these keys, which were checked. `waitMs`: overrides the option. @throws LockUsageError for options that cannot work */
+  /** Notes a call for these keys, which were checked. `list`: the options that it may name. `waitMs`: overrides the option. @throws LockUsageError for options that cannot work */
   begin(keys: readonly string[], given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): Call {
     const { defaults, store, clock, context } = this;
     const resolved = given === undefined ? defaults : (this.resolved.get(given) ?? this.resolve(given, keys[0], list));
@@ -107,10 +107,10 @@ export class LockCalls implements CallHost {
   async acquire(call: Call): Promise<Hold> {
     try {
       let leases = await this.take(call, call.since);
-      let hold = this.granted(call, leases);
+      let hold = this.makeHold(call, leases);
       while (!hold) {
         leases = await this.takeAnew(call, leases);
-        hold = this.granted(call, leases);
+        hold = this.makeHold(call, leases);
       }
       return hold;
     } catch (reason) {
@@ -120,14 +120,14 @@ export class LockCalls implements CallHost {
 
   /** Runs `fn` inside the hold of the call's locks. */
   run<T>(call: Call, fn: Work<T>, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
-    const begin = (leases: readonly StoreLease[]): void => {
-      const hold = this.granted(call, leases);
+    const served = (leases: readonly StoreLease[]): void => {
+      const hold = this.makeHold(call, leases);
       if (hold) runInHold(hold, fn, resolve, reject);
-      else void this.takeAnew(call, leases).then(begin, refuse);
+      else void this.takeAnew(call, leases).then(served, refuse);
     };
     // Resolved with the rejection, and not rejected with its reason: so the stack of the error shows the caller.
     const refuse = (reason: unknown): void => resolve(this.refuse(call, reason));
-    void this.take(call, call.since).then(begin, refuse);
+    void this.take(call, call.since).then(served, refuse);
   }
 
   /**
@@ -162,7 +162,7 @@ export class LockCalls implements CallHost {
   }
 
   /** Makes the hold; undefined when one of its leases was lost since the call got it. */
-  private granted(call: Call, leases: readonly StoreLease[]): Hold | undefined {
+  private makeHold(call: Call, leases: readonly StoreLease[]): Hold | undefined {
     for (const lease of leases) if (lease.state === 'lost') return undefined;
     const { ticket, reentered, options, since, number } = call;
     this.shutdown.holdBegan();

@@ -128,7 +128,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     /** When this process learned of the grant. */
     private readonly grantedAt: number,
     private readonly keeper: LeaseKeeper,
-    private readonly guard: Watchdog,
+    private readonly watchdog: Watchdog,
     /** The number of the last caller that waited when this phase of reading began. Readers up to it may join while a writer waits. */
     private readonly phase: number,
   ) {
@@ -207,7 +207,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
   }
 
   due(now: number): void {
-    this.guard.due(this, now);
+    this.watchdog.due(this, now);
   }
 
   /** Notes that another process began to wait for the lock. */
@@ -297,7 +297,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
 
   /** Ends it because the process gives the lock back: it is over from here on, whatever the store answers to the release. */
   letGo(): void {
-    this.guard.schedule.cancel(this);
+    this.watchdog.schedule.cancel(this);
     this.state = 'released';
     this.listeners = NOBODY;
   }
@@ -308,7 +308,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
    */
   lose(reason: LossReason, why: string): void {
     if (this.state !== 'held') return;
-    this.guard.schedule.cancel(this);
+    this.watchdog.schedule.cancel(this);
     this.state = 'lost';
     const isForced = this.isForced && (reason === 'gone' || reason === 'forgotten');
     this.loss = isForced ? lostError(this.key, 'released-by-force', 'an operator took it away') : lostError(this.key, reason, why);
@@ -355,7 +355,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
 
   /**
    * Whether a caller with these options may be put on the lease now; if not, the store must be asked. `handOn` is the module
-   * option, and `arrival` the number of the caller in its line if it waits.
+   * option, and `arrival` the number of the caller in its line if it waits. The first caller is the one for which it was granted.
    */
   admits(wanted: ResolvedOptions, now: number, handOn: number, arrival = Infinity): boolean {
     if (!this.isTrusted(now) || (wanted !== this.options && !mayShareLease(wanted, this.options))) return false;
@@ -437,7 +437,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     // With other callers on it the lease is one that readers share, which is renewed anyhow.
     this.isGathered = this.users === 1;
     this.renewUntil = Infinity;
-    this.guard.watch(this, now);
+    this.watchdog.watch(this, now);
   }
 
   /** The caller has all of its locks: maxHoldMs counts from now. The caller renews a lease of fixed length once, so that it begins now. */

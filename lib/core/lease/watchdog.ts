@@ -3,8 +3,7 @@
  * is one for each lock module, and it uses the single timer of its schedule.
  *
  * A lease is due for renewal after a third of its length; one from the queue, which is short at first, almost at once. A renewal
- * without an answer is tried again until trust ends; a batch that
- * fails delays no other batch.
+ * without an answer is tried again until trust ends; a batch that fails delays no other batch.
  */
 import type { Clock } from '../port/clock.js';
 import type { LockStoreError } from '../port/errors.js';

@@ -47,7 +47,7 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
   private served = 0;
   /** When to look whether a call behind a writer of this process asks the store by now; made when one first waits so. */
   private later: Alarm | undefined;
-  /** Since when permits have come from other processes, and for how many turns they still go on here before these have theirs. */
+  /** Of permits that came from other processes: since when, and how often they still go to a call of this process before those that wait elsewhere. */
   private stay = NO_STAY;
   /** Whether other processes waited for the lock when its last lease ended, and how many fences that had if all of them were used, else 0. */
   private wasContended = true;
@@ -152,12 +152,12 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
 
   /** `now`: when this process learned of the grant. */
   requestGranted(request: StoreRequest, grant: Grant, now: number): void {
-    const { options, wasRefused } = request;
+    const { options, wasDelayed } = request;
     this.forgetRequest(request);
     const ended = this.lease ? this.takeEndedBy(grant.mode) : NONE;
     // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
     // to wait the phase begins with the grant; for one granted at once, when it was made.
-    const phase = wasRefused ? this.line.arrivals : this.arrivalsWhenAsked;
+    const phase = wasDelayed ? this.line.arrivals : this.arrivalsWhenAsked;
     const lease = new StoreLease(request, grant, now, this, this.host.watchdog, phase);
     if (this.lease) this.earlier = [...this.earlier, this.lease];
     this.lease = lease;
@@ -165,7 +165,7 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
     if (options.mode === 'read') this.line.bringForward((call) => call.arrival <= phase && askTheSame(call.options, options));
     // A loss calls pump(), which must find the new lease in its place, and not ask the store for one.
     for (const one of ended) one.lose('gone', 'the store granted the lock to a later request');
-    if (this.permits !== undefined && (wasRefused || !request.handsOn)) this.stayOn(now);
+    if (this.permits !== undefined && (wasDelayed || !request.handsOn)) this.stayOn(now);
     // A call that is alone needs no second look at what was judged just now.
     const { first } = this.line;
     if (this.line.size === 1 && first === request.asker && this.lease === lease && !this.isResting) this.admit(first, lease, now);
@@ -185,7 +185,7 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
   }
 
   /**
-   * The store did not grant the lock, or did not respond, once more: calls with waitMs 0 are rejected, the others begin to wait. Readers behind a writer that waits get
+   * The store refused the request, gave it a place in its queue, or failed. Calls with waitMs 0 are rejected, the others begin to wait. Readers behind a writer that waits get
    * places of their own in the store's queue, so that they enter with the readers of other processes that wait as long as they do.
    */
   requestDelayed(request: StoreRequest): void {
@@ -224,10 +224,10 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
   private mayServeAtOnce(options: ResolvedOptions, now: number): boolean {
     const { host, lease } = this;
     const request = this.requests[0];
-    if (this.permits !== undefined) return this.hasRoom && !this.requests.some(({ wasRefused }) => wasRefused);
+    if (this.permits !== undefined) return this.hasRoom && !this.requests.some(({ wasDelayed }) => wasDelayed);
     if (this.line.size === 0 && !request && (!lease || lease.admits(options, now, host.handOn))) return true;
     // Readers share: the answer to an open request serves this call too, and the store may grant a lease beside a read lease at hand.
-    if (options.mode === 'write' || lease?.mode === 'write' || request?.wasRefused) return false;
+    if (options.mode === 'write' || lease?.mode === 'write' || request?.wasDelayed) return false;
     return !this.line.find((call) => call.options.mode === 'write');
   }
 

@@ -17,9 +17,10 @@ export class LocalQueue {
   readonly background: BackgroundRelease;
   private readonly queues = new KeyTable();
   /**
-   * Queues aside from the main queue of a key, for calls that the store may let in together and that must not wait for each other
-   * here: each call that names an owner or brings a ticket, because it passes the store's queue, readers that a writer in the main queue, or readers with
-   * other wishes there, would keep out of their phase of reading, and calls that want a permit.
+   * Queues aside from the main queue of a key, for calls that the store may let in together and that must not wait for each other here:
+   * - each call that names an owner or brings a ticket, because it passes the store's queue;
+   * - calls that want a permit;
+   * - readers that would miss their phase of reading in the main queue, behind a writer or behind readers with other options.
    */
   private readonly aside = new Map<string, Set<KeyQueue>>();
   readonly commandTimeoutMs: number;

@@ -57,9 +57,10 @@ export class StoreRequest implements AcquireRequest {
   /** When the request was sent last. */
   askedAt = 0;
   /** Whether the store has refused the request, put it into its queue, or failed: the lock was not granted at once. */
-  wasRefused = false;
+  wasDelayed = false;
   /** Why the store did not respond; undefined when the last try was answered. */
   lastError: LockStoreError | undefined;
+  /** It is open while it is asking or waiting; cancelled also when the store no longer has its place. */
   private state: 'open' | 'answered' | 'cancelled' = 'open';
   /** Whether an answer is awaited, or the request is in the line of {@link Traffic} to be sent. */
   private asking = false;
@@ -159,7 +160,7 @@ export class StoreRequest implements AcquireRequest {
 
   /** How long the store has been silent, in ms, if it has not answered this request at all; else 0. */
   get silentForMs(): number {
-    return this.asking && !this.wasRefused ? this.host.clock.now() - this.askingSince : 0;
+    return this.asking && !this.wasDelayed ? this.host.clock.now() - this.askingSince : 0;
   }
 
   /** Follows a wake: the lock was granted, or the request should ask again. A grant for a request that the store has not made wait is not its. */
@@ -252,13 +253,13 @@ export class StoreRequest implements AcquireRequest {
     const { clock, watchdog } = this.host;
     const now = clock.now();
     if (watchdog.isOutdated(countedFrom, this.replacements, now)) return this.ask();
-    const isFirstOfFixed = !this.options.renew && this.wasRefused;
-    switch (verdictOn(grant, now, this.leaseMs, isFirstOfFixed)) {
+    const mustLengthen = !this.options.renew && this.wasDelayed;
+    switch (verdictOn(grant, now, this.leaseMs, mustLengthen)) {
       case 'over':
         return this.failed(slownessError(this.key, this.leaseMs));
       case 'short':
         // A call whose time is over before the renewal is answered is told of the slow store: the lock is not busy.
-        if (!isFirstOfFixed) this.lastError = slownessError(this.key, this.leaseMs);
+        if (!mustLengthen) this.lastError = slownessError(this.key, this.leaseMs);
         return void this.lengthen(grant);
       case 'good':
         return this.granted(grant, now);
@@ -292,7 +293,7 @@ export class StoreRequest implements AcquireRequest {
   }
 
   private delay(): void {
-    this.wasRefused = true;
+    this.wasDelayed = true;
     this.keeper.requestDelayed(this);
   }
 
@@ -343,6 +344,7 @@ export class StoreRequest implements AcquireRequest {
     if (this.alarm) this.plan();
   }
 
+  /** Releases in the background whatever this request may have been granted, and the lease that it was to replace. */
   private giveBack(): void {
     const { key, id, leaseMs, minHoldMs, graceMs, unansweredUntil: lateUntil, replaced } = this;
     const { background, commandTimeoutMs } = this.host;
@@ -352,6 +354,7 @@ export class StoreRequest implements AcquireRequest {
     if (replaced) background.release(replaced, leaseMs + graceMs + commandTimeoutMs);
   }
 
+  /** The request is settled without a grant: only what a try that got no answer may still do is undone. */
   private releaseLate(): void {
     const { key, id, takesOver, unansweredUntil: lateUntil } = this;
     this.host.background.releaseLate({ key, id, abandoned: !takesOver, lateUntil });
@@ -359,13 +362,13 @@ export class StoreRequest implements AcquireRequest {
 }
 
 /**
- * Whether work may begin under a grant (`good`), it has to be renewed before (`short`), or its trust has ended. `isFixed`: it was made to a
- * waiter, so it is short at first, and the watchdog does not renew its lease of fixed length.
+ * Whether work may begin under a grant (`good`), it has to be renewed before (`short`), or its trust has ended (`over`). `mustLengthen`: it
+ * was made to a waiter, so it is short at first, and the lease is one of fixed length, which the watchdog does not renew.
  */
-export function verdictOn({ trustedUntil }: Grant, now: number, leaseMs: number, isFixed: boolean): 'good' | 'short' | 'over' {
+export function verdictOn({ trustedUntil }: Grant, now: number, leaseMs: number, mustLengthen: boolean): 'good' | 'short' | 'over' {
   const leftMs = trustedUntil - now;
   if (leftMs <= 0) return 'over';
-  return isFixed || leftMs < Math.min(NEARLY_OVER_MS, leaseMs / 2) ? 'short' : 'good';
+  return mustLengthen || leftMs < Math.min(NEARLY_OVER_MS, leaseMs / 2) ? 'short' : 'good';
 }
 
 // What follows makes the error of a call that did not get its lock, from what the store answered to its request, or from its silence.
@@ -421,7 +424,7 @@ export function waitedInVain(request: StoreRequest | undefined, call: Call): Err
 export const MAX_IN_FLIGHT = 2_000;
 /**
  * As many as one command takes. In a Cluster each slot group has a line of its own, because a master that does not answer must hold up
- * no request to the others; all groups together have as many in flight as one Redis.
+ * no request to the others; the 256 groups together have about as many in flight as one Redis.
  */
 export const MAX_IN_FLIGHT_OF_A_GROUP = 8;
 

@@ -180,8 +180,8 @@ const REPLACED_LOST = 10;
 
 /**
  * One try to get a lock from one Redis, and the place that it has. It writes the request into a call of acquire.lua, which it may share with
- * others, and makes of its part of the reply a grant with its trust, a place in the queue, or a refusal. As the place it stands in the list of
- * those until the grant, the release, an answer that gives no place, or the next try of its request, which has the place then.
+ * others, and makes of its part of the reply a grant with its trust, a place in the queue, or a refusal. While its request waits, it stands
+ * for the place of that in `places`, until the request is granted, released, answered without a place, or tried again: then the new try does.
  */
 export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   declare askedAt: number;

@@ -62,7 +62,7 @@ const HIGHEST_FLOOR = 2 ** 52;
  * The highest fence that this process has seen in each slot group. It is sent with each request that may grant a lock, so that a
  * server that lost its memory, or a replica that was promoted without the last writes, does not grant a fence twice.
  *
- * A server believes every floor, because its own clock may be years behind (decisions.md). So a fence may only be noted here when
+ * A server believes every floor, because its own clock may be years behind (docs/maintainers/decisions.md). So a fence may only be noted here when
  * it came in a server's answer, or was compared with that server's clock.
  */
 export class FenceFloors {

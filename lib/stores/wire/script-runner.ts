@@ -122,7 +122,7 @@ export class ScriptRunner {
     this.awaited.close(new Error('the store was closed'));
   }
 
-  /** Sends the errand, and calls its `answered` or `failed`. `corked`: to these servers all is written together, by who gave the set. */
+  /** Sends the errand, and calls its `answered` or `failed`. `corked`: the caller uncorks these servers later; the one that it is sent to is corked and added. */
   perform(errand: Errand, corked?: Set<ServerConnection>): void {
     const { connection = this.connection, askedAt = this.clock.now(), timeoutMs = this.timeoutMs, isPatient, redisKey } = errand;
     if (this.closed) return void Promise.resolve(closedError({ what: errand.what, key: errand.key, node: this.connections.node })).then((error) => errand.failed(error));
