@@ -19,7 +19,7 @@ interface Counted {
 }
 
 interface InsideNode {
-  readonly parts: { readonly places: ReadonlyMap<string, unknown>; readonly runner: { readonly awaited: { readonly out: readonly unknown[] } } };
+  readonly parts: { readonly places: ReadonlyMap<string, unknown>; readonly runner: { readonly underway: readonly unknown[] } };
 }
 
 /** Of a single Redis, or of a Redlock. */
@@ -84,11 +84,11 @@ export class Remains {
 }
 
 function inStore(store: InsideStore): Record<string, number> {
-  if ('parts' in store) return { places: store.parts.places.size, requests: store.parts.runner.awaited.out.length };
+  if ('parts' in store) return { places: store.parts.places.size, requests: store.parts.runner.underway.length };
   return {
     ballots: store.ballots.size,
     'waiters of a Redlock': store.waiters.lines.size,
     withdrawals: store.schedule.size,
-    requests: store.nodes.reduce((sum, { store: { parts: { runner } } }) => sum + runner.awaited.out.length, 0),
+    requests: store.nodes.reduce((sum, { store: { parts: { runner } } }) => sum + runner.underway.length, 0),
   };
 }

@@ -1,6 +1,10 @@
 /**
- * Runs scripts by EVALSHA, and by EVAL when the server does not know the script yet. Each call has a deadline, and every failure is
- * a LockStoreError.
+ * Runs scripts by EVALSHA, and by EVAL when the server does not know the script yet. Every failure is a LockStoreError. Each command has
+ * a deadline, because a connection that lost its peer neither answers nor fails. A connection from which nothing comes at all is given up, so
+ * that a new one is made: after {@link SILENT_FOR}, or sooner, once the deadline of a command has passed in its silence. In a Cluster that
+ * is the connection of one node, and the others serve on.
+ *
+ *     awaited ──▶ answered | refused | given up (its deadline has passed, or its connection is silent)
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
@@ -27,7 +31,7 @@ export interface Errand extends Omit<Attempt, 'node'> {
   sentTo: ServerConnection | undefined;
   sentAt: number;
   deadline: number;
-  /** Its position in the list of those that are awaited; -1 when it is not in it. Only AwaitedAnswers writes it. */
+  /** Its position in the list of those that are awaited; -1 when it is not in it. Only the runner writes it. */
   index: number;
   /** `asSource`: with the source of the script, to a server that does not know it. */
   send(to: Sender, asSource: boolean): Promise<unknown>;
@@ -52,17 +56,25 @@ export type ScriptReply = number | string | readonly ScriptReply[];
 /** Makes the outcome from a reply. The server ran the call between the local instants `sentAt` and `receivedAt`. */
 type Decode<R, T> = (reply: R, sentAt: number, receivedAt: number) => T | Promise<T>;
 
-/** The part of its time for which a command waits for replicas. The connection is silent meanwhile, for less than it may be ({@link AwaitedAnswers}). */
+/** The part of its time for which a command waits for replicas. The connection is silent meanwhile, for less than it may be ({@link SILENT_FOR}). */
 const WAITS_FOR = 0.7;
 /** How often a command is sent again to where the server said, at most. */
 const MAX_REDIRECTIONS = 4;
+/** A connection is only given up after a silence of this length, in ms: an answer that misses a short deadline may only be slow. */
+const LEAST_SILENCE_MS = 1_000;
+/** The part of the time of a command after which a silent connection is given up, if that is longer: so the command can be made again in time. */
+const SILENT_FOR = 0.75;
 
 export class ScriptRunner {
   /** The connection for all but what waits for replicas. */
   readonly connection: Connection;
-  /** The errands that were sent and are not answered yet. */
-  readonly underway: readonly Errand[];
-  private readonly awaited: AwaitedAnswers;
+  /** The errands that were sent and are not answered yet. Only the runner changes the list. */
+  readonly underway: Errand[] = [];
+  /** The next look at them. */
+  private timer: Timer | undefined;
+  private timerAt = Infinity;
+  private readonly leastSilenceMs: number;
+  private readonly mostSilenceMs: number;
   private closed = false;
 
   constructor(
@@ -71,9 +83,9 @@ export class ScriptRunner {
     private readonly timeoutMs: number,
     private readonly outage: Outage,
   ) {
-    this.awaited = new AwaitedAnswers(clock, timeoutMs, (errand, error) => this.unanswered(errand, error));
     this.connection = connections.commands;
-    this.underway = this.awaited.out;
+    this.leastSilenceMs = Math.min(timeoutMs, LEAST_SILENCE_MS);
+    this.mostSilenceMs = Math.max(this.leastSilenceMs, SILENT_FOR * timeoutMs);
   }
 
   /** Runs a script, and resolves with what `decode` makes of its reply. Rejects with LockStoreError. */
@@ -119,7 +131,11 @@ export class ScriptRunner {
   close(): void {
     this.closed = true;
     this.outage.close();
-    this.awaited.close(new Error('the store was closed'));
+    for (const errand of this.underway.splice(0)) {
+      errand.index = -1;
+      this.fail(errand, new Error('the store was closed'));
+    }
+    this.endTimer();
   }
 
   /** Sends the errand, and calls its `answered` or `failed`. `corked`: the caller uncorks these servers later; the one that it is sent to is corked and added. */
@@ -144,7 +160,7 @@ export class ScriptRunner {
   }
 
   private send(errand: Errand, to: ServerConnection, asSource = false, left = MAX_REDIRECTIONS): void {
-    this.awaited.add(errand, to);
+    this.awaits(errand, to);
     errand.send(to.sender, asSource).then(
       (reply) => this.answered(errand, reply),
       (error: unknown) => this.refused(errand, error, asSource, left),
@@ -153,7 +169,7 @@ export class ScriptRunner {
 
   /** Sends it where it belongs once that is known, unless it was given up meanwhile: then its caller may have sent what comes next. */
   private sendLater(errand: Errand, target: Promise<Target>, asSource = false, left = MAX_REDIRECTIONS): void {
-    this.awaited.add(errand);
+    this.awaits(errand);
     target.then(
       ({ to, asking }) => {
         if (errand.index < 0) return;
@@ -161,19 +177,12 @@ export class ScriptRunner {
         if (asking) to.sender.call('asking').catch(() => {});
         this.send(errand, to, asSource, left);
       },
-      (error: unknown) => this.ended(errand, error, this.awaited.remove(errand)),
+      (error: unknown) => this.ended(errand, error, this.remove(errand)),
     );
   }
 
-  /** Called when the deadline of a call has passed, or its connection was given up. */
-  private unanswered(errand: Errand, error: unknown): void {
-    // A call with a shorter deadline than usual, for a short lease, is no sign of an outage.
-    if (errand.timeoutMs === undefined || errand.timeoutMs >= this.timeoutMs) this.outage.failed(reasonOf(error));
-    this.fail(errand, error);
-  }
-
   private answered(errand: Errand, reply: unknown): void {
-    this.awaited.heard(errand);
+    this.heard(errand);
     if (this.outage.since !== undefined) this.outage.answered(errand.what);
     // An answer after the deadline is passed on too, although its caller has got an error: it may say something about other calls.
     try {
@@ -193,7 +202,7 @@ export class ScriptRunner {
     const { sentTo, connection = this.connection, redisKey } = errand;
     const isAwaited = errand.index >= 0;
     const reason = reasonOf(error);
-    this.awaited.heard(errand);
+    this.heard(errand);
     if (isAwaited && !asSource && reason.startsWith('NOSCRIPT')) {
       // Trust counts from this second request, because the first one did nothing.
       errand.sentAt = this.clock.now();
@@ -216,103 +225,63 @@ export class ScriptRunner {
   private fail(errand: Errand, error: unknown): void {
     errand.failed(this.failureOf(error, errand));
   }
-}
 
-function closedError({ what, key, node }: Attempt): LockStoreError {
-  const message = `Lock store on ${node}: ${what} was called after the store was closed.`;
-  return new LockStoreError(message, { key, retryable: false, nodes: [{ node, reason: 'closed' }] });
-}
-
-/** A connection is only given up after a silence of this length, in ms: an answer that misses a short deadline may only be slow. */
-const LEAST_SILENCE_MS = 1_000;
-/** The part of the time of a command after which a silent connection is given up, if that is longer: so the command can be made again in time. */
-const SILENT_FOR = 0.75;
-
-/**
- * The commands that were sent and not answered yet. Each has a deadline, because a connection that lost its peer neither answers nor
- * fails. A connection from which nothing comes at all is given up, so that a new one is made: after {@link SILENT_FOR}, or sooner, once the
- * deadline of a command has passed in its silence. In a Cluster that is the connection of one node, and the others serve on.
- *
- *     awaited ──▶ answered | refused | given up (its deadline has passed, or its connection is silent)
- */
-class AwaitedAnswers {
-  readonly out: Errand[] = [];
-  private timer: Timer | undefined;
-  private timerAt = Infinity;
-  private readonly leastSilenceMs: number;
-  private readonly mostSilenceMs: number;
-
-  constructor(
-    private readonly clock: Clock,
-    timeoutMs: number,
-    /** Called with a command whose answer is not awaited any more, and the reason. */
-    private readonly gaveUp: (awaited: Errand, reason: Error) => void,
-  ) {
-    this.leastSilenceMs = Math.min(timeoutMs, LEAST_SILENCE_MS);
-    this.mostSilenceMs = Math.max(this.leastSilenceMs, SILENT_FOR * timeoutMs);
-  }
-
-  /** Adds a command that was sent to this server, or waits for the one that it belongs to. */
-  add(awaited: Errand, to?: ServerConnection): void {
-    let at = awaited.deadline;
-    if (awaited.index < 0) {
-      awaited.index = this.out.length;
-      this.out.push(awaited);
+  /** Adds an errand that was sent to this server, or waits for the one that it belongs to. */
+  private awaits(errand: Errand, to?: ServerConnection): void {
+    let at = errand.deadline;
+    if (errand.index < 0) {
+      errand.index = this.underway.length;
+      this.underway.push(errand);
     }
-    awaited.sentTo = to;
+    errand.sentTo = to;
     if (to !== undefined) {
-      to.owesSince ??= awaited.sentAt;
+      to.owesSince ??= errand.sentAt;
       to.out += 1;
       at = Math.min(at, to.owesSince + to.patience * this.mostSilenceMs);
     }
     if (at < this.timerAt) this.lookAt(at);
   }
 
-  /** Notes that a command was answered, or its connection has ended. Answers come in order, so the silence of the server counts anew from now. */
-  heard(awaited: Errand): void {
-    const sentTo = awaited.sentTo!;
-    if (this.remove(awaited)) sentTo.out -= 1;
+  /** Notes that an errand was answered, or its connection has ended. Answers come in order, so the silence of the server counts anew from now. */
+  private heard(errand: Errand): void {
+    const sentTo = errand.sentTo!;
+    if (this.remove(errand)) sentTo.out -= 1;
     sentTo.owesSince = sentTo.out > 0 ? this.clock.now() : undefined;
   }
 
   /** Removes it from the list, if it is there. The last one of the list takes its position. */
-  remove(awaited: Errand): boolean {
-    if (awaited.index < 0) return false;
-    const last = this.out.pop()!;
-    if (last !== awaited) {
-      last.index = awaited.index;
-      this.out[last.index] = last;
+  private remove(errand: Errand): boolean {
+    if (errand.index < 0) return false;
+    const last = this.underway.pop()!;
+    if (last !== errand) {
+      last.index = errand.index;
+      this.underway[last.index] = last;
     }
-    awaited.index = -1;
+    errand.index = -1;
     return true;
   }
 
-  /** Fails all commands with `reason`. */
-  close(reason: Error): void {
-    for (const awaited of this.out.splice(0)) {
-      awaited.index = -1;
-      this.gaveUp(awaited, reason);
-    }
-    if (this.timer !== undefined) this.clock.clearTimer(this.timer);
-    this.timer = undefined;
-  }
-
   private lookAt(at: number): void {
-    if (this.timer !== undefined) this.clock.clearTimer(this.timer);
+    this.endTimer();
     this.timerAt = at;
     // The look comes one turn after the timer, so that replies which came while this process was busy or stopped are read first.
     this.timer = this.clock.setTimer(() => this.clock.nextTurn(() => this.look()), at - this.clock.now());
   }
 
-  private look(): void {
+  private endTimer(): void {
+    if (this.timer !== undefined) this.clock.clearTimer(this.timer);
     this.timer = undefined;
     this.timerAt = Infinity;
+  }
+
+  private look(): void {
+    this.endTimer();
     const now = this.clock.now();
-    const silent = new Set(this.out.filter((awaited) => this.isSilent(awaited, now)).map(({ sentTo }) => sentTo!));
+    const silent = new Set(this.underway.filter((errand) => this.isSilent(errand, now)).map(({ sentTo }) => sentTo!));
     let next = Infinity;
-    for (const awaited of [...this.out]) {
-      if (awaited.deadline > now && !silent.has(awaited.sentTo!)) next = Math.min(next, awaited.deadline, this.silentAt(awaited.sentTo, this.mostSilenceMs));
-      else this.giveUp(awaited, now);
+    for (const errand of [...this.underway]) {
+      if (errand.deadline > now && !silent.has(errand.sentTo!)) next = Math.min(next, errand.deadline, this.silentAt(errand.sentTo, this.mostSilenceMs));
+      else this.giveUp(errand, now);
     }
     for (const connection of silent) {
       const reason = unanswered(now - (connection.owesSince ?? now));
@@ -331,11 +300,19 @@ class AwaitedAnswers {
     return to?.owesSince === undefined ? Infinity : to.owesSince + to.patience * silenceMs;
   }
 
-  private giveUp(awaited: Errand, now: number): void {
-    if (awaited.sentTo !== undefined) awaited.sentTo.out -= 1;
-    this.remove(awaited);
-    this.gaveUp(awaited, unanswered(now - awaited.sentAt));
+  private giveUp(errand: Errand, now: number): void {
+    const error = unanswered(now - errand.sentAt);
+    if (errand.sentTo !== undefined) errand.sentTo.out -= 1;
+    this.remove(errand);
+    // One with a shorter deadline than usual, for a short lease, is no sign of an outage.
+    if (errand.timeoutMs === undefined || errand.timeoutMs >= this.timeoutMs) this.outage.failed(reasonOf(error));
+    this.fail(errand, error);
   }
+}
+
+function closedError({ what, key, node }: Attempt): LockStoreError {
+  const message = `Lock store on ${node}: ${what} was called after the store was closed.`;
+  return new LockStoreError(message, { key, retryable: false, nodes: [{ node, reason: 'closed' }] });
 }
 
 function unanswered(forMs: number): Error {

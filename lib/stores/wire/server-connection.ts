@@ -168,9 +168,9 @@ export class ServerConnection extends Connecting {
   sender = UNCONNECTED;
   /** The source of the server that the present connection leads to. */
   source: Source | undefined;
-  /** Since when it owes an answer and nothing has come from it, also when that answer is not awaited any more; else undefined. Only AwaitedAnswers writes it. */
+  /** Since when it owes an answer and nothing has come from it, also when that answer is not awaited any more; else undefined. Only the script runner writes it. */
   owesSince: number | undefined;
-  /** How many of its answers are awaited. Only AwaitedAnswers writes it. */
+  /** How many of its answers are awaited. Only the script runner writes it. */
   out = 0;
   /** How many times the usual the server has for an answer: more than once when it was too slow. Only this object writes it. */
   patience = 1;
