@@ -95,7 +95,7 @@ function endWhenSent(hold: Hold, now: number, settle: () => void): void {
     settleOnce();
   });
   if (isSettled) return;
-  if (host.store.whenSent) host.store.whenSent(hold.keys, settleOnce);
+  if (host.store.whenSent) host.store.whenSent(settleOnce);
   else settleOnce();
 }
 

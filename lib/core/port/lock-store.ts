@@ -32,7 +32,7 @@
  *       A request with `handsOn` takes over the permit of the lease that it replaces, before those who wait.
  *   P18 A request with `takesOver` stands in the place of the holder that it replaces, in one step, if that is there: nobody is let in, and
  *       mode, owner, permit and what is left of minHoldMs stay. It is answered alike as often as it comes. See ticket.ts.
- *   P19 `whenSent` calls back only when the releases that were asked for before act, and before whatever its process asks next for these
+ *   P19 `whenSent` calls back only when the releases that were asked for before act, and before whatever its process asks next for their
  *       locks.
  */
 import type { LockStoreError } from './errors.js';
@@ -290,11 +290,11 @@ export interface LockStore {
   /** P4, P6. Releases a lock, or leaves its queue. `lost`: the store no longer knew the id. Rejects with LockStoreError when unknown. */
   readonly release: Verb<ReleaseRequest, 'released' | 'lost'>;
   /**
-   * P19. Calls `done` when all releases of these locks that were asked for have left the process: they act, and before whatever it asks next
-   * for these locks, even if the process ends now. Never calls it when it cannot vouch for that before they are answered. A store whose
+   * P19. Calls `done` when all releases that were asked for have left the process: they act, and before whatever it asks next
+   * for their locks, even if the process ends now. Never calls it when it cannot vouch for that before they are answered. A store whose
    * releases act at once does not have it.
    */
-  whenSent?(keys: readonly string[], done: () => void): void;
+  whenSent?(done: () => void): void;
   /** Turns a write hold into a read hold in one step, and admits the readers in the queue. Rejects as {@link release} does. */
   downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'>;
   /** The present state of one lock. Rejects with LockStoreError when the store cannot be asked. */

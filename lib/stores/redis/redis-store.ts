@@ -125,8 +125,8 @@ export class RedisStore implements LockStore {
     return this.parts.memories.isOutdated(this.parts.keys.groupOf(key), memory);
   }
 
-  whenSent(keys: readonly string[], done: () => void): void {
-    this.releases.whenSent(keys, done);
+  whenSent(done: () => void): void {
+    this.parts.bundles.whenSent(done);
   }
 
   /** The name of the memory that the server has of this key; undefined while it has not said so on the present connection. */
@@ -215,12 +215,11 @@ export class RedisStore implements LockStore {
 
   /** Forgets what the server said when a connection ends or begins, because another server may answer now, and asks it anew. */
   private followConnections(): void {
-    const { releases, recovery, parts: { connections, outage, trust, memories, keys, readClock } } = this;
+    const { recovery, parts: { connections, outage, trust, memories, keys, readClock } } = this;
     const { commands } = connections;
     commands.events.on('change', (isConcerned) => {
       trust.clock.reset();
       memories.reset();
-      releases.runBy.clear();
       // Of a Cluster one node has changed, and the others serve on.
       if (commands.state.isOpen) recovery.doubt((group) => isConcerned(keys.fence(group)));
     });

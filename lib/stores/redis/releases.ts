@@ -11,9 +11,6 @@ import { LONG_AGO } from '../wire/server-clock.js';
 import type { ServerView } from './server-view.js';
 
 export class Releases {
-  /** The servers, by the source of their locks, that have run release.lua on the present connection. */
-  readonly runBy = new Set<number>();
-
   constructor(readonly server: ServerView) {}
 
   /** Rejects with LockStoreError when the outcome is not known. The store has this function as its own, which spares every release a call. */
@@ -23,15 +20,6 @@ export class Releases {
     if (places.size > 0) places.delete(request.id);
     return bundles.add(new BundledRelease(this, request, keys.spotOf(request.key), told));
   }) as Verb<ReleaseRequest, 'released' | 'lost'>;
-
-  /**
-   * Calls `done` when the releases of these locks have been written to the network. A server that may not know release.lua runs a release
-   * only when it is sent again as source, so nothing is said of it: the answer has to be awaited.
-   */
-  whenSent(keys: readonly string[], done: () => void): void {
-    const { server } = this;
-    if (keys.every((key) => this.runBy.has(server.keys.spotOf(key).source))) server.bundles.whenSent(done);
-  }
 }
 
 /** One release: its part of a call of release.lua, which takes an id out of the lock, whether it holds or waits, and its outcome. */
@@ -67,7 +55,6 @@ export class BundledRelease extends ScriptRequest<'released' | 'lost'> implement
   }
 
   answered(reply: ScriptReply): void {
-    this.releases.runBy.add(this.spot.source);
     this.tell(reply === 1 ? 'released' : releaseOutcome(reply));
   }
 

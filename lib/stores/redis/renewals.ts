@@ -143,8 +143,7 @@ export class Renewals {
     const redisKeys: string[] = [];
     const args: ScriptArgument[] = [];
     for (const request of held) addBringBack(redisKeys, args, keys.spotOf(request.key), this.argsOf(request));
-    // The script is sent as text: sent by its hash to a server that does not know it, it would be repeated behind later releases.
-    const call = { script: bringBack, key: onlyKeyOf(held), keys: redisKeys, args, timeoutMs: this.timeoutOf(held), inOrder: true };
+    const call = { script: bringBack, key: onlyKeyOf(held), keys: redisKeys, args, timeoutMs: this.timeoutOf(held) };
     return runner.run(call, (reply, sentAt, receivedAt) => {
       const told = listOf(reply);
       trust.observe(keys.groupOf(held[0]!.key), { sentAt, receivedAt, serverNow: readBringBackHead(told).now });

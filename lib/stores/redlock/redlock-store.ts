@@ -139,11 +139,11 @@ export class RedlockStore implements LockStore {
     return ballot.release(request);
   }
 
-  whenSent(keys: readonly string[], done: () => void): void {
+  whenSent(done: () => void): void {
     const nodes = this.nodes.filter(({ isUsable }) => isUsable);
     let left = Math.max(nodes.length, this.quorum);
     const sent = (): void => void ((left -= 1) === 0 && done());
-    for (const { store } of nodes) store.whenSent(keys, sent);
+    for (const { store } of nodes) store.whenSent(sent);
   }
 
   async downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {

@@ -22,6 +22,7 @@ export abstract class ScriptRequest<A = never> implements Errand {
   sentAt = 0;
   deadline = 0;
   index = -1;
+  readonly what: string;
   readonly redisKey: string;
   /** For how long the answer is waited for, in ms; undefined: for as long as that of any command. */
   timeoutMs: number | undefined = undefined;
@@ -36,11 +37,8 @@ export abstract class ScriptRequest<A = never> implements Errand {
     /** Whether it may be in one command with others like it for its lock: the script serves these in their order. */
     readonly sharesLock = false,
   ) {
+    this.what = script.name;
     this.redisKey = spot.lockKey;
-  }
-
-  get what(): string {
-    return this.script.name;
   }
 
   get key(): string {
@@ -51,10 +49,10 @@ export abstract class ScriptRequest<A = never> implements Errand {
     return [this.spot.lockKey, this.spot.queueKey, this.spot.fenceKey];
   }
 
-  send(to: Sender, asSource: boolean): Promise<unknown> {
+  send(to: Sender, byHash: boolean): Promise<unknown> {
     const { script: { sha1, source }, spot: { lockKey, queueKey, fenceKey } } = this;
     const text = this.text();
-    return asSource ? to.eval(source, 3, lockKey, queueKey, fenceKey, text) : to.evalsha(sha1, 3, lockKey, queueKey, fenceKey, text);
+    return byHash ? to.evalsha(sha1, 3, lockKey, queueKey, fenceKey, text) : to.eval(source, 3, lockKey, queueKey, fenceKey, text);
   }
 
   /** What the script is told, as it stands at the moment of sending. */
@@ -175,6 +173,7 @@ class Bundle implements Errand {
   deadline = 0;
   index = -1;
   readonly script: LuaScript;
+  readonly what: string;
   readonly source: number;
   readonly redisKey: string;
   readonly timeoutMs: number | undefined;
@@ -188,15 +187,12 @@ class Bundle implements Errand {
     first: ScriptRequest,
   ) {
     this.script = first.script;
+    this.what = first.what;
     this.source = first.spot.source;
     this.redisKey = first.redisKey;
     this.timeoutMs = first.timeoutMs;
     this.askedAt = first.askedAt;
     this.requests = [first];
-  }
-
-  get what(): string {
-    return this.script.name;
   }
 
   /** Whether it has a request for this lock that must be sent in an earlier command. */
@@ -209,12 +205,12 @@ class Bundle implements Errand {
     this.runner.perform(this.requests.length === 1 ? this.requests[0]! : this, corked);
   }
 
-  send(to: Sender, asSource: boolean): Promise<unknown> {
+  send(to: Sender, byHash: boolean): Promise<unknown> {
     const { requests, script: { sha1, source } } = this;
     const words: string[] = [];
     for (const { spot: { lockKey, queueKey, fenceKey } } of requests) words.push(lockKey, queueKey, fenceKey);
     for (const request of requests) words.push(request.text());
-    return asSource ? to.eval(source, 3 * requests.length, ...words) : to.evalsha(sha1, 3 * requests.length, ...words);
+    return byHash ? to.evalsha(sha1, 3 * requests.length, ...words) : to.eval(source, 3 * requests.length, ...words);
   }
 
   answered(reply: unknown): void {

@@ -1,8 +1,8 @@
 /**
- * Runs scripts by EVALSHA, and by EVAL when the server does not know the script yet. Every failure is a LockStoreError. Each command has
- * a deadline, because a connection that lost its peer neither answers nor fails. A connection from which nothing comes at all is given up, so
- * that a new one is made: after {@link SILENT_FOR}, or sooner, once the deadline of a command has passed in its silence. In a Cluster that
- * is the connection of one node, and the others serve on.
+ * Sends commands, and tells their answers. Every failure is a LockStoreError. Each command has a deadline, because a connection that lost
+ * its peer neither answers nor fails. A connection from which nothing comes at all is given up, so that a new one is made: after
+ * {@link SILENT_FOR}, or sooner, once the deadline of a command has passed in its silence. In a Cluster that is the connection of one node,
+ * and the others serve on.
  *
  *     awaited ──▶ answered | refused | given up (its deadline has passed, or its connection is silent)
  */
@@ -33,8 +33,8 @@ export interface Errand extends Omit<Attempt, 'node'> {
   deadline: number;
   /** Its position in the list of those that are awaited; -1 when it is not in it. Only the runner writes it. */
   index: number;
-  /** `asSource`: with the source of the script, to a server that does not know it. */
-  send(to: Sender, asSource: boolean): Promise<unknown>;
+  /** `byHash`: to a server that has run it on this connection. Another one might not know the script, and get it again behind what follows. */
+  send(to: Sender, byHash: boolean): Promise<unknown>;
   /** Called with the reply. When it throws, {@link failed} is called with the error. */
   answered(reply: unknown): void;
   failed(error: LockStoreError): void;
@@ -46,8 +46,6 @@ export interface ScriptCall extends BuiltCall {
   readonly timeoutMs?: number | undefined;
   /** Whether it takes the lock from whoever has it, so that nobody should simply make it again. */
   readonly namesNobody?: boolean | undefined;
-  /** Whether it is sent as source: a server that does not know its hash would run it after what was sent behind it. */
-  readonly inOrder?: boolean | undefined;
 }
 
 /** The reply of a script: an integer, a string, or a list of replies. */
@@ -90,10 +88,10 @@ export class ScriptRunner {
 
   /** Runs a script, and resolves with what `decode` makes of its reply. Rejects with LockStoreError. */
   run<T>(call: ScriptCall, decode: Decode<ScriptReply, T>): Promise<T> {
-    const { script, keys, args, key, timeoutMs, namesNobody, inOrder } = call;
-    const send = (to: Sender, asSource: boolean): Promise<unknown> =>
-      asSource || inOrder ? to.eval(script.source, keys.length, ...keys, ...args) : to.evalsha(script.sha1, keys.length, ...keys, ...args);
-    return this.replyTo({ what: script.name, key, redisKeys: keys, namesNobody, timeoutMs, send }, decode);
+    const { script: { name, sha1, source }, keys, args, key, timeoutMs, namesNobody } = call;
+    const send = (to: Sender, byHash: boolean): Promise<unknown> =>
+      byHash ? to.evalsha(sha1, keys.length, ...keys, ...args) : to.eval(source, keys.length, ...keys, ...args);
+    return this.replyTo({ what: name, key, redisKeys: keys, namesNobody, timeoutMs, send }, decode);
   }
 
   /** Runs a script that writes, and then WAIT for `replicas`. `decode` gets the reply and how many replicas acknowledged. */
@@ -159,23 +157,23 @@ export class ScriptRunner {
     else done();
   }
 
-  private send(errand: Errand, to: ServerConnection, asSource = false, left = MAX_REDIRECTIONS): void {
+  private send(errand: Errand, to: ServerConnection, left = MAX_REDIRECTIONS): void {
     this.awaits(errand, to);
-    errand.send(to.sender, asSource).then(
+    errand.send(to.sender, to.ran.has(errand.what)).then(
       (reply) => this.answered(errand, reply),
-      (error: unknown) => this.refused(errand, error, asSource, left),
+      (error: unknown) => this.refused(errand, error, left),
     );
   }
 
   /** Sends it where it belongs once that is known, unless it was given up meanwhile: then its caller may have sent what comes next. */
-  private sendLater(errand: Errand, target: Promise<Target>, asSource = false, left = MAX_REDIRECTIONS): void {
+  private sendLater(errand: Errand, target: Promise<Target>, left = MAX_REDIRECTIONS): void {
     this.awaits(errand);
     target.then(
       ({ to, asking }) => {
         if (errand.index < 0) return;
         // If ASKING fails, the command behind it fails too.
         if (asking) to.sender.call('asking').catch(() => {});
-        this.send(errand, to, asSource, left);
+        this.send(errand, to, left);
       },
       (error: unknown) => this.ended(errand, error, this.remove(errand)),
     );
@@ -183,6 +181,7 @@ export class ScriptRunner {
 
   private answered(errand: Errand, reply: unknown): void {
     this.heard(errand);
+    errand.sentTo!.ran.add(errand.what);
     if (this.outage.since !== undefined) this.outage.answered(errand.what);
     // An answer after the deadline is passed on too, although its caller has got an error: it may say something about other calls.
     try {
@@ -198,19 +197,21 @@ export class ScriptRunner {
     if (error instanceof UnexpectedReplyError) sentTo?.drop();
   }
 
-  private refused(errand: Errand, error: unknown, asSource: boolean, left: number): void {
+  private refused(errand: Errand, error: unknown, left: number): void {
     const { sentTo, connection = this.connection, redisKey } = errand;
     const isAwaited = errand.index >= 0;
     const reason = reasonOf(error);
     this.heard(errand);
-    if (isAwaited && !asSource && reason.startsWith('NOSCRIPT')) {
-      // Trust counts from this second request, because the first one did nothing.
+    const isSentAgain = isAwaited && left > 0;
+    if (isSentAgain && reason.startsWith('NOSCRIPT')) {
+      // An operator removed the scripts. Trust counts from this second request, because the first one did nothing.
+      sentTo!.ran.clear();
       errand.sentAt = this.clock.now();
-      return this.send(errand, sentTo!, true, left);
+      return this.send(errand, sentTo!, left - 1);
     }
-    const elsewhere = isAwaited && left > 0 ? connection.elsewhere(reason, sentTo!, redisKey) : undefined;
+    const elsewhere = isSentAgain ? connection.elsewhere(reason, sentTo!, redisKey) : undefined;
     if (elsewhere === undefined) this.ended(errand, error, isAwaited);
-    else this.sendLater(errand, elsewhere, asSource, left - 1);
+    else this.sendLater(errand, elsewhere, left - 1);
   }
 
   private ended(errand: Errand, error: unknown, isAwaited: boolean): void {

@@ -172,6 +172,8 @@ export class ServerConnection extends Connecting {
   owesSince: number | undefined;
   /** How many of its answers are awaited. Only the script runner writes it. */
   out = 0;
+  /** What its server has run on the present connection, by name. Only the script runner writes it. */
+  readonly ran = new Set<string>();
   /** How many times the usual the server has for an answer: more than once when it was too slow. Only this object writes it. */
   patience = 1;
   /** What is connected, or connecting; nothing once that has ended. */
@@ -345,6 +347,7 @@ export class ServerConnection extends Connecting {
     const { clock } = this.needs;
     const wasOpen = this.state.isOpen;
     this.sender = UNCONNECTED;
+    this.ran.clear();
     this.state.isOpen = false;
     this.endTimer();
     if (!this.closed) {

@@ -12,7 +12,7 @@ const UNAWAITED = { awaitRelease: false } as const;
 /** Lets a test say when releases have left the process. */
 function sending(wire: Wire): { leave(): void } {
   const waiting: (() => void)[] = [];
-  Object.assign(wire, { whenSent: (_keys: readonly string[], done: () => void) => void waiting.push(done) });
+  Object.assign(wire, { whenSent: (done: () => void) => void waiting.push(done) });
   return { leave: () => waiting.splice(0).forEach((done) => done()) };
 }
 

@@ -19,7 +19,7 @@ const spot = keys.spotOf('k');
 function stage() {
   const sent: BundledRelease[] = [];
   const [places, trust] = [new Map<string, BundledAcquire>(), new Trust(() => 9)] as const;
-  const bundles = { add: (one: BundledRelease) => void sent.push(one), whenSent: (done: () => void) => done() };
+  const bundles = { add: (one: BundledRelease) => void sent.push(one) };
   const memories = { of: (group: number) => `memory ${group}` };
   const releases = new Releases({ bundles, keys, places, trust, memories, recoveryMs: 400 } as unknown as ServerView);
   const give = (more: Partial<ReleaseRequest> = {}) => releases.release({ key: 'k', id: 'p.1', ...more });
@@ -56,19 +56,7 @@ describe('A release', () => {
     expect(said(new BundledRelease(releases, { key: 'k', id: 'p.1', askedAt: 55, trustedUntil: 56, mark: 'w,0,50' }, spot))).toEqual([expect.anything(), `10 p.1 0 400 memory ${spot.group} w,0,50`]);
   });
 
-  it('is vouched for only where the server has run the script on the present connection: another one runs it when it comes again as source', () => {
-    const { sent, give, releases } = stage();
-    let vouched = 0;
-    const look = (): number => (releases.whenSent(['k'], () => (vouched += 1)), vouched);
-    void give();
-    expect(look()).toBe(0);
-    sent[0]!.answered(1);
-    expect(look()).toBe(1);
-    releases.runBy.clear();
-    expect(look()).toBe(1);
-  });
-
-  it('is told once to whoever asked; an answer that comes after a failure counts for what else it says', () => {
+  it('is told once to whoever asked, and not again by an answer that comes after a failure', () => {
     const { sent, releases } = stage();
     const told: unknown[] = [];
     void releases.release({ key: 'k', id: 'p.1' }, (reply) => told.push(reply));
@@ -76,7 +64,6 @@ describe('A release', () => {
     sent[0]!.failed(failure);
     sent[0]!.answered(1);
     expect(told).toEqual([failure]);
-    expect([...releases.runBy]).toEqual([9]);
   });
 });
 

@@ -133,6 +133,20 @@ describe('Calls made in one turn of the event loop', () => {
     expect(released).toEqual([...Array<string>(100).fill('released'), 'lost']);
   });
 
+  it('on a new connection go as source, so that a server that does not know the scripts runs them in their order, the first time they come', async () => {
+    const { commands } = store.parts.connections;
+    const reopened = new Promise((resolve) => commands.events.once('open', () => resolve(undefined)));
+    await redis.script('FLUSH');
+    await redis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await reopened;
+    await store.parts.readClock();
+    const key = 'new';
+    const [first, second] = [request(key), request(key, { queue: false })];
+    const outcomes = await Promise.all([store.acquire(first), store.release(first), store.acquire(second), store.release(second)]);
+    expect(outcomes.map((outcome) => (typeof outcome === 'string' ? outcome : outcome.kind))).toEqual(['granted', 'released', 'granted', 'released']);
+    expect(await redis.info('errorstats')).not.toContain('NOSCRIPT');
+  });
+
   it('keep their order for each lock', async () => {
     const [first, second] = [request('k'), request('k')];
     const outcomes = await Promise.all([store.acquire(first), store.release(first), store.acquire(second), store.release(second)]);

@@ -82,7 +82,7 @@ class CutOff {
   private client(port: number): Client {
     const sender = senderOf(async ([command, , , scriptKey]): Promise<unknown> => {
       if (command === 'cluster') return [[0, 8_191, ['127.0.0.1', this.isCutOff && port !== 7001 ? 7003 : 7001]], [8_192, 16_383, ['127.0.0.1', 7002]]];
-      if (port === 7002 && command === 'EVALSHA') this.corked === undefined ? this.written.push([scriptKey!]) : this.corked.push(scriptKey!);
+      if (port === 7002 && command!.startsWith('EVAL')) this.corked === undefined ? this.written.push([scriptKey!]) : this.corked.push(scriptKey!);
       if (this.isCutOff && port === 7001 && command === 'GET') throw new Error('CLUSTERDOWN The cluster is down');
       return port;
     });
