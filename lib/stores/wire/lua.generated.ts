@@ -118,11 +118,6 @@ local function removeHolder(lock, id, abandoned)
   end
   return true
 end
-local function holdersById(lock)
-  local holders = {}
-  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
-  return holders
-end
 local function permitsOf(request)
   return request.mode == 'p' and tonumber(request.owner) or 0
 end
@@ -635,6 +630,18 @@ local function orRefused(done, reply)
   if done then return reply end
   throwIfReplica(reply)
   return { 'refused', reply }
+end
+local function answersTo(count, requestOf, size, answer)
+  local reply = { now }
+  for n = 1, count do
+    local done, told = pcall(answer, requestOf(n))
+    if not done then
+      throwIfReplica(told)
+      told = { 3, told }
+    end
+    for field = 1, size do reply[#reply + 1] = told[field] or 0 end
+  end
+  return reply
 end`;
 
 const sharedServerTime = `local time = redis.call('TIME')
@@ -715,7 +722,7 @@ end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '59173fb69898a1dc9f7d734df94263c3da0781db',
+  sha1: '61e6ae23a36c0602e893eba437c19ff9d115072f',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -1089,7 +1096,7 @@ export function readAgree(reply: ReplyItems, at = 0, code = Number(reply[at])): 
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: 'fb0131d26b10367cadc8e11a6271851b2af12e48',
+  sha1: '743bbf8edbbeb8c80811ea4628a47b3d1cdb302c',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1130,7 +1137,7 @@ local function enterAgain(lock, lease)
   return holder
 end
 local function bringBack(lease)
-  if now > lease.notAfter then return { 2, 0, 0, 0 } end
+  if now > lease.notAfter then return { 2 } end
   lease.floor = lease.fence + lease.fences - 1
   local lock = parseLock(redis.call('GET', lease.lockKey) or '', lease)
   local recoversForMs = recoveryOf(lock)
@@ -1153,19 +1160,10 @@ local function bringBack(lease)
   end
   if holder and lease.owner ~= '-' and lock.mode ~= 'p' then holder.heardOf = now end
   closeLock(lock)
-  if not holder then return { 0, 0, 0, 0 } end
+  if not holder then return { 0 } end
   return { 1, leaseEnd(holder) - now, lock.queued and 1 or 0, lock.memory }
 end
-local reply = { now }
-for n = 1, count do
-  local done, told = pcall(bringBack, requestOf(n))
-  if not done then
-    throwIfReplica(told)
-    told = { 3, told, 0, 0 }
-  end
-  for _, field in ipairs(told) do reply[#reply + 1] = field end
-end
-return reply`,
+return answersTo(count, requestOf, 4, bringBack)`,
 };
 
 /** The Redis keys of one request to bring-back.lua. */
@@ -1265,7 +1263,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: 'b5dfe356c6897013d54cc2a91b8986b070b5e887',
+  sha1: 'a3c7bbb902d0125261280403241e1ce50fcefea7',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1353,7 +1351,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: 'a01d1232cc013a0f699b55732ab443704dd16c51',
+  sha1: 'fa8b45dd1cd001cbdd4452d8e00670f4756180e8',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1435,7 +1433,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: 'ce8b01e4f8bba5c1c578ba8c0fbbb1e3d6f8aa2b',
+  sha1: '39b72dcf879fc2211c0861725f253aa799bf5226',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -1448,51 +1446,20 @@ ${sharedRefusal}
 local function requestOf(n)
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[4 * n - 3], floor = tonumber(args[4 * n - 2]), recoveryMs = tonumber(args[4 * n - 1]), known = args[4 * n] }
 end
-local function grantOrPlace(lock, holder, id)
-  local waits, isFromBefore = false, false
-  if not holder then waits, holder, isFromBefore = keepPlace(lock, id, true) end
-  if isFromBefore then return { 2, 0, '-', 0, 0, 0 } end
-  if holder then return { 1, whole(holder).fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0 } end
-  return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, waits and lock.holds or 0, 0, 0, 0 }
-end
-local function heartbeat(waiters)
-  local first, answers = waiters[1], {}
-  local text = redis.call('GET', first.lockKey)
-  if not text then return answers end
-  local lock = parseLock(text, first)
-  for _, waiter in ipairs(waiters) do
-    lock.asking[waiter.id], lock.floor = true, math.max(lock.floor, waiter.floor)
-  end
+local function keepWaiting(waiter)
+  local text = redis.call('GET', waiter.lockKey)
+  if not text then return { 0 } end
+  local lock = parseLock(text, waiter)
+  lock.asking[waiter.id] = true
   settle(lock)
-  local holders = holdersById(lock)
-  lock.holds = holdsOf(lock)
-  for n, waiter in ipairs(waiters) do answers[n] = grantOrPlace(lock, holders[waiter.id], waiter.id) end
+  local holder, waits, isFromBefore = holderOf(lock, waiter.id), false, false
+  if not holder then waits, holder, isFromBefore = keepPlace(lock, waiter.id, true) end
   closeLock(lock)
-  return answers
+  if isFromBefore then return { 2, 0, '-' } end
+  if holder then return { 1, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0 } end
+  return waits and { 2, askAgainIn(lock, waiter.id), holdsOf(lock) } or { 0 }
 end
-local byLock, locks = {}, {}
-for n = 1, count do
-  local waiter = requestOf(n)
-  local waiters = byLock[waiter.lockKey]
-  if not waiters then
-    waiters = {}
-    byLock[waiter.lockKey], locks[#locks + 1] = waiters, waiters
-  end
-  waiter.place, waiters[#waiters + 1] = n, waiter
-end
-local told = {}
-for _, waiters in ipairs(locks) do
-  local done, answers = pcall(heartbeat, waiters)
-  if not done then throwIfReplica(answers) end
-  for n, waiter in ipairs(waiters) do
-    told[waiter.place] = done and (answers[n] or { 0, 0, 0, 0, 0, 0 }) or { 3, answers, 0, 0, 0, 0 }
-  end
-end
-local reply = { now }
-for _, one in ipairs(told) do
-  for _, field in ipairs(one) do reply[#reply + 1] = field end
-end
-return reply`,
+return answersTo(count, requestOf, 6, keepWaiting)`,
 };
 
 /** The Redis keys of one request to heartbeat.lua. */
@@ -1574,7 +1541,7 @@ export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
 
 export const inspect: LuaScript = {
   name: 'inspect',
-  sha1: '8fb51313f33c37ee30c72aabffe5d0b6ae9ec9d9',
+  sha1: '0e4f5b9b0f704c4b44366b888027c7039d318274',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
@@ -1728,7 +1695,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '805f9c81f989618947b7d449ac790148a0f4c856',
+  sha1: '5af72880aa949da47fe3bccee23fc85905b260da',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1829,7 +1796,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew: LuaScript = {
   name: 'renew',
-  sha1: '88e4177acd1d22ccf5e4643514950fe160bd3683',
+  sha1: 'a26092261cac1070350bc688d543e91bb4bb6830',
   source: `local lockKeys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -1873,7 +1840,8 @@ local function tell(at, left, queued)
 end
 local function renew(lockKey, leases)
   local lock = parseLock(redis.call('GET', lockKey) or '', {})
-  local holders, found = holdersById(lock), false
+  local holders, found = {}, false
+  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]
     if holder then
@@ -1939,7 +1907,7 @@ export function readRenewNews(reply: ReplyItems, at = 0): RenewNews {
 
 export const vote: LuaScript = {
   name: 'vote',
-  sha1: '2220ede55d3e37b5ee6df3f6cdaf03b652219d52',
+  sha1: 'c39ae5966f607dc039c3095279ae5e36fda0d0fd',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
