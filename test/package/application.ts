@@ -21,7 +21,7 @@ export class Application {
   /** `packages` are installed beside those of its package.json. */
   static async install(name: string, packages: readonly string[]): Promise<Application> {
     const folder = await mkdtemp(join(tmpdir(), `holdfast-${name}-`));
-    await cp(join(process.cwd(), 'test', 'package', 'apps', name), folder, { recursive: true });
+    await copySources(name, folder);
     const installed = await npmInstall(folder, packages);
     if (installed.exitCode !== 0) throw new Error(`npm install in ${name} failed:\n${installed.output}`);
     return new Application(folder, installed);
@@ -38,7 +38,7 @@ export class Application {
     if (made.exitCode !== 0) throw new Error(`nest new ${name} failed:\n${made.output}`);
     const folder = join(home, name);
     for (const unused of ['app.controller.ts', 'app.controller.spec.ts', 'app.service.ts']) await rm(join(folder, 'src', unused));
-    await cp(join(process.cwd(), 'test', 'package', 'apps', name), folder, { recursive: true });
+    await copySources(name, folder);
     await leaveOut(join(folder, 'package.json'), ['@nestjs/mau', '@vitest/coverage-v8', 'oxlint', 'oxlint-tsgolint', 'prettier', 'source-map-support']);
     const installed = await npmInstall(folder, packages);
     if (installed.exitCode !== 0) throw new Error(`npm install in ${name} failed:\n${installed.output}`);
@@ -67,6 +67,11 @@ export class Application {
   stop(): Promise<void> {
     return rm(this.home, { recursive: true, force: true });
   }
+}
+
+/** The applications of Nest have one service of orders, with its tests. */
+async function copySources(name: string, folder: string): Promise<void> {
+  for (const each of name.startsWith('nest-') ? ['orders', name] : [name]) await cp(join(process.cwd(), 'test', 'package', 'apps', each), folder, { recursive: true });
 }
 
 async function leaveOut(path: string, packages: readonly string[]): Promise<void> {

@@ -15,6 +15,7 @@ class Straggler {
   readonly wire: Wire;
   readonly others = this.fleet.process().locks;
   private heldUp = 0;
+  private isSilent = false;
 
   constructor() {
     ({ locks: this.locks, wire: this.wire } = this.fleet.process());
@@ -23,12 +24,15 @@ class Straggler {
       if (this.heldUp === 0) return acquire(request);
       this.heldUp -= 1;
       void this.deliverLate(request);
+      if (this.isSilent) return new Promise(() => {});
       throw new LockStoreError('the connection was lost');
     };
   }
 
-  holdsUp(requests: number): void {
+  /** `isSilent`: the process does not hear that the network lost sight of them. */
+  holdsUp(requests: number, isSilent = false): void {
     this.heldUp = requests;
+    this.isSilent = isSilent;
   }
 
   /** How long others are kept out of a lock that this process has let go, from now on. */
@@ -103,6 +107,20 @@ describe('A request that comes late, after its answer was given up,', () => {
     const waiter = process.locks.withLock('k', async () => {});
     await clock.settle();
     process.holdsUp(1);
+    await clock.runUntil(waiter);
+    expect(await process.keepsOthersOutFor('k')).toBeLessThanOrEqual(LONGEST_MS);
+  });
+
+  it('does not take the lock for nobody when it was the question of a waiter to whom a message brought the grant', async () => {
+    const process = new Straggler();
+    const { fleet, fleet: { clock } } = process;
+    const before = await process.others.acquire('k');
+    const waiter = process.locks.withLock('k', async () => {});
+    await clock.settle();
+    process.holdsUp(1, true);
+    fleet.wake({ kind: 'ask', key: 'k', id: (await fleet.store.inspect('k')).waiters[0]!.id });
+    await clock.settle();
+    await before.release();
     await clock.runUntil(waiter);
     expect(await process.keepsOthersOutFor('k')).toBeLessThanOrEqual(LONGEST_MS);
   });

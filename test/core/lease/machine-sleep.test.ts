@@ -1,30 +1,21 @@
 /** A machine that sleeps, and a wall clock that is set, while a lease is held or asked for. */
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError } from '../../../lib/core/port/errors.js';
+import type { Lease } from '../../../lib/core/port/lease.js';
 import { MachineSleep } from '../../../lib/core/lease/machine-sleep.js';
 import { FakeClock } from '../../support/fake-clock.js';
-import { alone, besideHolder } from '../../support/locks.js';
+import { alone } from '../../support/locks.js';
 
 describe('A hold', () => {
-  it('is lost when the machine slept for longer than its lease', async () => {
+  it.each<[string, (lease: Lease) => unknown]>([
+    ['is lost', (lease) => expect(() => lease.assertHeld()).toThrow(LockLostError)],
+    ['says that nothing is left of it', (lease) => expect(lease.remainingMs).toBe(0)],
+    ['S3: is told as lost by its release', async (lease) => expect(await lease.release()).toBe('lost')],
+  ])('%s when the machine slept for longer than its lease', async (_, look) => {
     const { fleet, locks } = alone();
     const lease = await locks.acquire('k', { leaseMs: 5_000 });
     fleet.clock.sleepMachine(6_000);
-    expect(() => lease.assertHeld()).toThrow(LockLostError);
-  });
-
-  it('says that nothing is left of it when the machine slept for longer than its lease', async () => {
-    const { fleet, locks } = alone();
-    const lease = await locks.acquire('k', { leaseMs: 5_000 });
-    fleet.clock.sleepMachine(6_000);
-    expect(lease.remainingMs).toBe(0);
-  });
-
-  it('S3: is told as lost by its release when the machine slept for longer than its lease', async () => {
-    const { fleet, locks } = alone();
-    const lease = await locks.acquire('k', { leaseMs: 5_000 });
-    fleet.clock.sleepMachine(6_000);
-    expect(await lease.release()).toBe('lost');
+    await look(lease);
   });
 
   it('is not begun on an answer that was asked for before the machine slept: the store is asked again', async () => {
@@ -33,16 +24,6 @@ describe('A hold', () => {
     const asked = locks.acquire('k', { leaseMs: 5_000 });
     await fleet.clock.advance(50);
     fleet.clock.sleepMachine(6_000);
-    await fleet.clock.runUntil(asked);
-    expect(wire.sent.acquire).toBe(2);
-  });
-
-  it('is not begun on a message that is counted from before the machine slept: the store is asked', async () => {
-    const { fleet, locks, wire, other } = await besideHolder('k');
-    const asked = locks.acquire('k');
-    await fleet.clock.settle();
-    fleet.clock.sleepMachine(6_000);
-    await other.release();
     await fleet.clock.runUntil(asked);
     expect(wire.sent.acquire).toBe(2);
   });
@@ -80,17 +61,6 @@ describe('A hold', () => {
     // The store of this fleet has a timer of its own until the short lease has ended there.
     await fleet.clock.advance(10_000);
     expect(fleet.clock.pendingTimers).toBe(0);
-  });
-
-  it('is renewed at once when the wall clock jumps, and not lost', async () => {
-    const { fleet, locks, wire } = alone();
-    const lease = await locks.acquire('k', { leaseMs: 3_000 });
-    await fleet.clock.advance(100);
-    fleet.clock.stepWall(3_600_000);
-    await fleet.clock.advance(1_000);
-    lease.assertHeld();
-    expect(wire.sent.renew).toBeGreaterThanOrEqual(1);
-    expect(await lease.release()).toBe('released');
   });
 });
 

@@ -196,28 +196,6 @@ describe('The watchdog', () => {
     expect(wire.sent.renew - before).toBeGreaterThanOrEqual(4);
   });
 
-  describe('where the store may have forgotten what it granted', () => {
-    it('renews all leases at once, those of fixed length too, of which none lasts longer for it', async () => {
-      const { fleet, locks, wire } = alone();
-      const watched = await locks.acquire('watched');
-      const fixed = await locks.acquire('fixed', { renew: false });
-      await fleet.clock.advance(5_000);
-      const endsIn = fixed.remainingMs;
-      const renewed: string[] = [];
-      const renew = wire.renew.bind(wire);
-      wire.renew = (requests) => {
-        renewed.push(...requests.map(({ key }) => key));
-        return renew(requests);
-      };
-      wire.reconnect('all');
-      await fleet.clock.advance(10);
-      expect(renewed.sort()).toEqual(['fixed', 'watched']);
-      expect(watched.remainingMs).toBeGreaterThan(29_000);
-      expect(fixed.remainingMs).toBeGreaterThan(endsIn - 30);
-      expect(fixed.remainingMs).toBeLessThanOrEqual(endsIn);
-    });
-  });
-
   it('keeps a lease that was granted from a queue and has had no renewal, when the store serves again shortly before its end', async () => {
     const fleet = new Fleet();
     const [first, second] = [fleet.process({ leaseMs: 30_000 }), fleet.process({ leaseMs: 30_000 })];

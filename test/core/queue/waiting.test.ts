@@ -137,22 +137,6 @@ describe('A process that waits', () => {
     expect(lease.remainingMs).toBeGreaterThan(19_000);
   });
 
-  it('leaves nothing behind when the release of a request that was given up overtakes it', async () => {
-    const { fleet, locks, wire } = alone();
-    const onItsWay = gate();
-    answering(wire, (_, ask) => onItsWay.promise.then(ask));
-    const abort = new AbortController();
-    const refused = expect(locks.acquire('k', { signal: abort.signal })).rejects.toBe('never mind');
-    await fleet.clock.settle();
-    abort.abort('never mind');
-    await refused;
-    await fleet.clock.settle();
-    expect(wire.sent.release).toBe(1);
-    onItsWay.open();
-    await fleet.clock.settle();
-    expect(await locks.isLocked('k')).toBe(false);
-  });
-
   it('leaves nothing behind in cancels that race the grant', async () => {
     const fleet = new Fleet();
     const one = fleet.process();
@@ -177,23 +161,6 @@ describe('A process that waits', () => {
     expect((await one.locks.inspect('k')).waiters).toEqual([]);
     await fleet.clock.advance(2_000);
     expect(fleet.clock.pendingTimers).toBe(0);
-  });
-});
-
-describe('A caller that gives up while its grant is on the way', () => {
-  it('leaves nothing of its minHoldMs behind', async () => {
-    const { fleet, locks, wire } = alone();
-    const answer = gate();
-    answering(wire, (_, ask) => ask().then((outcome) => answer.promise.then(() => outcome)));
-    const abort = new AbortController();
-    const refused = expect(locks.acquire('k', { minHoldMs: 20_000, signal: abort.signal })).rejects.toBe('never mind');
-    await fleet.clock.settle();
-    expect(await locks.isLocked('k')).toBe(true);
-    abort.abort('never mind');
-    await refused;
-    answer.open();
-    await fleet.clock.settle();
-    expect(await locks.isLocked('k')).toBe(false);
   });
 });
 
@@ -263,30 +230,6 @@ describe('A message of the store', () => {
     answer.open();
     await fleet.clock.runUntil(waiting);
     expect(fleet.clock.now() - since).toBeLessThan(100);
-  });
-
-  it('that comes while a grant of fixed length is renewed asks nothing: a Redlock takes a grant back that it does not find again at once', async () => {
-    const { fleet, locks, wire, other } = await besideHolder('k');
-    const waiting = locks.acquire('k', { renew: false });
-    await fleet.clock.settle();
-    const { id } = (await fleet.store.inspect('k')).waiters[0]!;
-    const { renew } = wire;
-    const answer = gate();
-    let renewals = 0;
-    wire.renew = async (requests) => {
-      renewals += 1;
-      await answer.promise;
-      return renew.call(wire, requests);
-    };
-    await other.release();
-    await fleet.clock.settle();
-    const asked = answering(wire);
-    fleet.wake({ kind: 'ask', key: 'k', id });
-    await fleet.clock.settle();
-    expect([renewals, asked.length]).toEqual([1, 0]);
-    answer.open();
-    const lease = await fleet.clock.runUntil(waiting);
-    expect(await lease.verify()).toBe(true);
   });
 });
 

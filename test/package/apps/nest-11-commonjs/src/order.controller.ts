@@ -1,6 +1,6 @@
 import { Controller, Get, HttpCode, Param, Post, UseFilters } from '@nestjs/common';
 import { HealthCheck, HealthCheckService } from '@nestjs/terminus';
-import { Locked, LockExceptionFilter, LockService } from 'nestjs-holdfast';
+import { LockExceptionFilter, LockService } from 'nestjs-holdfast';
 import { LockHealthIndicator } from 'nestjs-holdfast/terminus';
 import { OrderService } from './order.service';
 
@@ -17,19 +17,14 @@ export class OrderController {
   @Post('orders/:id')
   @HttpCode(202)
   pay(@Param('id') id: string): Promise<string> {
-    return this.orders.pay(id);
+    return this.orders.pay({ id });
   }
 
   /** Asks for what a stranger holds. */
   @Post('busy/:id')
   async busy(@Param('id') id: string): Promise<string> {
     await using lease = await this.locks.acquire(`busy:${id}`);
-    return await this.locks.detached(() => this.impatient(id, lease.fence));
-  }
-
-  @Locked('busy:<0>', { waitMs: 0 })
-  async impatient(id: string, fence: number): Promise<string> {
-    return `${id} was free, beside ${fence}`;
+    return await this.locks.detached(() => this.orders.hurry(lease.key.slice('busy:'.length)));
   }
 
   @Get('health')

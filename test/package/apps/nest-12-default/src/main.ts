@@ -24,14 +24,14 @@ const many = <T>(count: number, ask: () => Promise<T>): Promise<T[]> => Promise.
 const paid = await many(20, () => post('orders/1'));
 const carts = await many(20, async () => Number(await (await post('carts/1')).text()));
 const busy = await post('busy/1');
-const { atOnce, fences } = app.get(OrderService);
+const orders = app.get(OrderService);
 
 console.log(
   JSON.stringify({
     platform,
     paid: paid.filter(({ status }) => status === 202).length,
-    atOnce,
-    fencesRise: fences.length === 20 && fences.every((fence, n) => n === 0 || fence > (fences[n - 1] ?? 0)),
+    atOnce: orders.atOnce,
+    fencesRise: orders.fencesRise(20),
     carts: new Set(carts).size,
     busy: [busy.status, busy.headers.has('retry-after')],
     filledAfterOneLeft: await leftByItsClient(),

@@ -15,7 +15,7 @@ export class OrderController {
   @Post('orders/:id')
   @HttpCode(202)
   pay(@Param('id') id: string): Promise<string> {
-    return this.orders.pay(id);
+    return this.orders.pay({ id });
   }
 
   /** Asks for what a stranger holds. */

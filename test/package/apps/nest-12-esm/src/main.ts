@@ -25,7 +25,7 @@ console.log(
     paid: paid.length,
     steps,
     atOnce: orders.atOnce,
-    fencesRise: orders.fences.length === 20 && orders.fences.every((fence, n) => n === 0 || fence > (orders.fences[n - 1] ?? 0)),
+    fencesRise: orders.fencesRise(20),
     busy: busy instanceof LockTimeoutError,
     oneCopy: busy instanceof required.LockTimeoutError,
     released,

@@ -11,6 +11,11 @@ export class OrderService {
 
   constructor(private readonly locks: LockService) {}
 
+  /** Whether there is one fence for each of so many calls, and each is above those before. */
+  fencesRise(calls: number): boolean {
+    return this.fences.length === calls && this.fences.every((fence, n) => n === 0 || fence > (this.fences[n - 1] ?? 0));
+  }
+
   @Locked('order:<0.id>')
   async pay(order: { id: string }): Promise<string> {
     this.running += 1;
@@ -19,6 +24,11 @@ export class OrderService {
     this.fences.push(this.locks.assertLocked(`order:${order.id}`).fence);
     this.running -= 1;
     return `paid ${order.id}`;
+  }
+
+  @Locked('busy:<0>', { waitMs: 0 })
+  async hurry(orderId: string): Promise<string> {
+    return `${orderId} was free`;
   }
 
   /** Each subscription is locked until it ends. */

@@ -1,8 +1,8 @@
 import { Test, type TestingModule } from '@nestjs/testing';
 import { LockLostError, LockTimeoutError } from 'nestjs-holdfast';
 import { TestLocks } from 'nestjs-holdfast/testing';
-import { AppModule } from '../src/app.module';
-import { OrderService } from '../src/order.service';
+import { AppModule } from './app.module.js';
+import { OrderService } from './order.service.js';
 
 describe('OrderService', () => {
   let locks: TestLocks;
@@ -17,23 +17,22 @@ describe('OrderService', () => {
 
   it('pays one order at a time', async () => {
     const orders = module.get(OrderService);
-    await expect(Promise.all([orders.pay('1'), orders.pay('1'), orders.pay('1')])).resolves.toHaveLength(3);
+    await Promise.all([orders.pay({ id: '1' }), orders.pay({ id: '1' }), orders.pay({ id: '1' })]);
     expect(orders.atOnce).toBe(1);
   });
 
   it('pays different orders at once', async () => {
     const orders = module.get(OrderService);
-    await Promise.all([orders.pay('1'), orders.pay('2')]);
+    await Promise.all([orders.pay({ id: '1' }), orders.pay({ id: '2' })]);
     expect(orders.atOnce).toBe(2);
   });
 
   it('refuses a busy order', async () => {
     await locks.busy('order:1');
-    await expect(module.get(OrderService).pay('1')).rejects.toBeInstanceOf(LockTimeoutError);
+    await expect(module.get(OrderService).pay({ id: '1' })).rejects.toBeInstanceOf(LockTimeoutError);
   });
 
   it('is told of a loss', async () => {
-    const lost = locks.locks.withLock('order:2', () => locks.lose('order:2'));
-    await expect(lost).rejects.toBeInstanceOf(LockLostError);
+    await expect(locks.locks.withLock('order:2', () => locks.lose('order:2'))).rejects.toBeInstanceOf(LockLostError);
   });
 });
