@@ -1,37 +1,17 @@
+/** Applications on a Redis: what a refused boot leaves there, what a boot refuses, and what a wait in vain is told. */
 import { hostname } from 'node:os';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { Inject, Injectable, Logger, type ModuleMetadata } from '@nestjs/common';
+import { Injectable, Logger, type ModuleMetadata } from '@nestjs/common';
 import { LazyModuleLoader } from '@nestjs/core';
-import type { Redis } from 'ioredis';
-import { InjectLocks, Leader, type Lease, Locked, LockModule, type LockModuleOptions, LockService, LockTimeoutError, LockUsageError } from '../../lib/index.js';
+import { Leader, type Lease, Locked, LockModule, type LockModuleOptions, LockService, LockTimeoutError } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { freePort } from '../support/free-port.js';
-import { startMasters, startRedis } from '../support/redis-server.js';
-import { admitAll } from '../support/redlock-store.js';
+import { startRedis } from '../support/redis-server.js';
 import { forAll } from '../support/started.js';
 import { Gate, startAlone, until } from './application.js';
 
 const redis = forAll(startRedis);
 afterEach(() => void jest.restoreAllMocks());
-
-@Injectable()
-class Counter {
-  constructor(
-    readonly locks: LockService,
-    @Inject('client') private readonly client: Redis,
-  ) {}
-
-  @Locked('counter:<0>')
-  async add(name: string): Promise<string | undefined> {
-    const count = Number(await this.client.get(name));
-    await this.client.set(name, count + 1);
-    return (await this.locks.inspect(`counter:${name}`)).holders[0]?.id;
-  }
-}
-
-function start(locks = LockModule.forRoot({ redis: redis.url })) {
-  return startAlone({ imports: [locks], providers: [Counter, { provide: 'client', useFactory: () => redis.client() }] });
-}
 
 describe('locks on Redis', () => {
   class Slow {
@@ -76,81 +56,10 @@ describe('locks on Redis', () => {
   });
 
   it('go on when a lock module that is loaded later cannot boot', async () => {
-    const app = await start();
+    const app = await startAlone({ imports: [LockModule.forRoot({ redis: redis.url })] });
     const away = await unreachable();
     await expect(app.get(LazyModuleLoader).load(() => away)).rejects.toThrow('could not be reached');
-    await expect(app.get(Counter).add('lazily')).resolves.toBeDefined();
-  });
-
-  it('exclude calls of several applications, and holders say where they run', async () => {
-    const apps = await Promise.all([start(), start()]);
-    const ids = await Promise.all(Array.from({ length: 40 }, (_, turn) => apps[turn % 2]!.get(Counter).add('sum')));
-    expect(await redis.command('GET', 'sum')).toBe('40');
-    expect(ids[0]).toMatch(new RegExp(`^[A-Za-z0-9-]{1,16}:${process.pid}:[a-z0-9]{8}\\.`));
-  });
-
-  it('keep to themselves who holds them with describeHolders: false', async () => {
-    const app = await start(LockModule.forRoot({ redis: redis.url, describeHolders: false }));
-    expect(await app.get(Counter).add('quiet')).toMatch(/^[a-z0-9]{8}\./);
-  });
-
-  it('leave a client alone that belongs to the application', async () => {
-    const client = redis.client({ keyPrefix: 'app:' });
-    const app = await start(LockModule.forRootAsync({ useFactory: () => ({ redis: client }) }));
-    await app.get(Counter).add('own');
-    await app.close();
-    expect(client.status).toBe('ready');
-    expect(client.options.keyPrefix).toBe('app:');
-    expect(await client.ping()).toBe('PONG');
-  });
-
-  it('of two named modules live on servers of their own', async () => {
-    const other = await startRedis();
-    try {
-      @Injectable()
-      class Billing {
-        constructor(
-          readonly locks: LockService,
-          @InjectLocks('billing') readonly billing: LockService,
-        ) {}
-
-        @Locked('invoice', { instance: 'billing' })
-        async bill(): Promise<boolean[]> {
-          return [await this.billing.isLocked('invoice'), await this.locks.isLocked('invoice')];
-        }
-      }
-      const app = await startAlone({
-        imports: [LockModule.forRoot({ redis: redis.url }), LockModule.forRoot({ redis: other.url, name: 'billing' })],
-        providers: [Billing],
-      });
-      expect(await app.get(Billing).bill()).toEqual([true, false]);
-      await app.close();
-    } finally {
-      await other.stop();
-    }
-  });
-});
-
-describe('locks on several masters', () => {
-  it('exclude calls of several applications', async () => {
-    jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
-    const masters = await startMasters(3);
-    try {
-      const module = () => LockModule.forRoot({ redis: masters.map(({ url }) => url), waitMs: 60_000 });
-      await admitAll(masters);
-      const apps = await Promise.all([start(module()), start(module())]);
-      await Promise.all(Array.from({ length: 10 }, (_, turn) => apps[turn % 2]!.get(Counter).add('voted')));
-      expect(await redis.command('GET', 'voted')).toBe('10');
-      await Promise.all(apps.map((app) => app.close()));
-    } finally {
-      await Promise.all(masters.map((master) => master.stop()));
-    }
-  });
-
-  it('are refused at boot when their number is even or too small', async () => {
-    const urls = [redis.url, redis.url, redis.url, redis.url];
-    await expect(start(LockModule.forRoot({ redis: urls }))).rejects.toBeInstanceOf(LockUsageError);
-    await expect(start(LockModule.forRoot({ redis: [redis.url] }))).rejects.toThrow(/odd number/);
+    expect(await app.get(LockService).withLock('k', () => 'done')).toBe('done');
   });
 });
 
@@ -159,34 +68,12 @@ describe('the boot', () => {
     const evicting = await startRedis({ args: ['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru'] });
     try {
       const error = jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
-      const app = await start(LockModule.forRoot({ redis: evicting.url }));
+      const app = await startAlone({ imports: [LockModule.forRoot({ redis: evicting.url })] });
       expect(error.mock.calls.flat().filter((line) => String(line).includes('allkeys-lru'))).toHaveLength(1);
       await app.close();
-      await expect(start(LockModule.forRoot({ redis: evicting.url, strictServer: true }))).rejects.toThrow(/allkeys-lru/);
+      await expect(startAlone({ imports: [LockModule.forRoot({ redis: evicting.url, strictServer: true })] })).rejects.toThrow(/allkeys-lru/);
     } finally {
       await evicting.stop();
-    }
-  });
-});
-
-describe('An application', () => {
-  it('reads of an outage of its Redis in its log: one warning when it is gone, one line when it is back', async () => {
-    const redis = await startRedis();
-    const lines: string[] = [];
-    const spies = (['error', 'warn', 'log'] as const).map((level) =>
-      jest.spyOn(Logger.prototype, level).mockImplementation((message: unknown) => void lines.push(`${level} ${String(message)}`)),
-    );
-    try {
-      const app = await startAlone({ imports: [LockModule.forRoot({ redis: redis.url })] });
-      const ofLocks = (): string[] => lines.filter((line) => line.includes('Locks: '));
-      await app.get(LockService).withLock('k', () => redis.kill());
-      await eventually(() => expect(ofLocks()).toEqual([expect.stringMatching(/^warn Locks: 127\.0\.0\.1:\d+ does not serve: /)]));
-      await redis.start();
-      await eventually(() => expect(ofLocks().slice(1)).toEqual([expect.stringMatching(/^log Locks: 127\.0\.0\.1:\d+ serves again, after /)]));
-      await app.close();
-    } finally {
-      for (const spy of spies) spy.mockRestore();
-      await redis.stop();
     }
   });
 });
