@@ -172,28 +172,24 @@ describe('the events of the board', () => {
   });
 
   it('say which store it is, what is switched off there, how many calls wait here and for how long, and of a recovery', async () => {
-    const redis = await startRedis();
-    try {
-      jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
-      const app = await startAlone({ imports: [LockModule.forRoot({ redis: redis.url, recoveryMs: 2_000 }), LockBoardModule.forRoot()] });
-      await app.listen(0, '127.0.0.1');
-      const locks = app.get(LockService);
-      const viewer = await watch(`${await app.getUrl()}/locks`);
-      const lease = await locks.acquire('order:1', { label: 'stocktaking' });
-      const waits = locks.withLock('order:1', () => undefined);
-      const [view] = await viewer.until((one) => one.instances[0]!.here.longestMs > 300);
-      expect(view.instances[0]).toMatchObject({ store: { place: `one Redis (127.0.0.1:${redis.port})`, prefix: 'lock' }, here: { count: 1 }, recovery: { recoveries: 0, recoversForMs: 0 } });
-      expect(view.instances[0]!.rows[0]).toMatchObject({ holders: [{ label: 'stocktaking' }], callsHere: [{ count: 1, longestMs: expect.any(Number) }] });
-      await redis.command('FLUSHALL');
-      // The first request that reaches the server afterwards notices it.
-      await locks.tryAcquire('order:2').catch(() => null);
-      const [after] = await viewer.until((one) => one.instances[0]!.recovery!.recoversForMs > 0);
-      expect(after.instances[0]!.recovery).toMatchObject({ recoveries: 1 });
-      await lease.release();
-      await waits;
-    } finally {
-      await redis.stop();
-    }
+    await using redis = await startRedis();
+    jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    const app = await startAlone({ imports: [LockModule.forRoot({ redis: redis.url, recoveryMs: 2_000 }), LockBoardModule.forRoot()] });
+    await app.listen(0, '127.0.0.1');
+    const locks = app.get(LockService);
+    const viewer = await watch(`${await app.getUrl()}/locks`);
+    const lease = await locks.acquire('order:1', { label: 'stocktaking' });
+    const waits = locks.withLock('order:1', () => undefined);
+    const [view] = await viewer.until((one) => one.instances[0]!.here.longestMs > 300);
+    expect(view.instances[0]).toMatchObject({ store: { place: `one Redis (127.0.0.1:${redis.port})`, prefix: 'lock' }, here: { count: 1 }, recovery: { recoveries: 0, recoversForMs: 0 } });
+    expect(view.instances[0]!.rows[0]).toMatchObject({ holders: [{ label: 'stocktaking' }], callsHere: [{ count: 1, longestMs: expect.any(Number) }] });
+    await redis.command('FLUSHALL');
+    // The first request that reaches the server afterwards notices it.
+    await locks.tryAcquire('order:2').catch(() => null);
+    const [after] = await viewer.until((one) => one.instances[0]!.recovery!.recoversForMs > 0);
+    expect(after.instances[0]!.recovery).toMatchObject({ recoveries: 1 });
+    await lease.release();
+    await waits;
   });
 
   it('show how many permits of a lock are held', async () => {
@@ -205,25 +201,21 @@ describe('the events of the board', () => {
   });
 
   it('say for how long a process has been seen to wait', async () => {
-    const redis = await startRedis();
-    try {
-      jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
-      const module = () => LockModule.forRoot({ redis: redis.url });
-      const app = await startAlone({ imports: [module(), LockBoardModule.forRoot()] });
-      const beside = (await startAlone({ imports: [module()] })).get(LockService);
-      await app.listen(0, '127.0.0.1');
-      const viewer = await watch(`${await app.getUrl()}/locks`);
-      const lease = await app.get(LockService).acquire('order:1');
-      const waits = beside.withLock('order:1', { label: 'the other' }, () => undefined);
-      const seenForMs = (one: BoardView): number => one.instances[0]!.rows[0]?.waiters[0]?.seenForMs ?? 0;
-      const [view] = await viewer.until((one) => seenForMs(one) > 300);
-      expect(view.instances[0]).toMatchObject({ processes: 1, here: { count: 0 } });
-      expect(view.instances[0]!.rows[0]!.waiters).toMatchObject([{ label: 'the other', pid: process.pid }]);
-      await lease.release();
-      await waits;
-    } finally {
-      await redis.stop();
-    }
+    await using redis = await startRedis();
+    jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    const module = () => LockModule.forRoot({ redis: redis.url });
+    const app = await startAlone({ imports: [module(), LockBoardModule.forRoot()] });
+    const beside = (await startAlone({ imports: [module()] })).get(LockService);
+    await app.listen(0, '127.0.0.1');
+    const viewer = await watch(`${await app.getUrl()}/locks`);
+    const lease = await app.get(LockService).acquire('order:1');
+    const waits = beside.withLock('order:1', { label: 'the other' }, () => undefined);
+    const seenForMs = (one: BoardView): number => one.instances[0]!.rows[0]?.waiters[0]?.seenForMs ?? 0;
+    const [view] = await viewer.until((one) => seenForMs(one) > 300);
+    expect(view.instances[0]).toMatchObject({ processes: 1, here: { count: 0 } });
+    expect(view.instances[0]!.rows[0]!.waiters).toMatchObject([{ label: 'the other', pid: process.pid }]);
+    await lease.release();
+    await waits;
   });
 
   it('tell of losses and of calls that gave up, but not of those that did not want to wait', async () => {

@@ -8,9 +8,9 @@ import { startCluster } from '../support/redis-cluster.js';
 import { startMasters, startRedis, type RedisServer } from '../support/redis-server.js';
 import { closeStores, openRedisStore, PATIENT } from '../support/redis-store.js';
 import { eventually } from '../support/eventually.js';
-import { admitAll, closeRedlocks, openRedlock, votes } from '../support/redlock-store.js';
+import { admitAll, closeRedlocks, openRedlock, startVoters, votes } from '../support/redlock-store.js';
 import { finished, holdfast, programPath } from './program.js';
-import { forAll } from '../support/started.js';
+import { forAll, forEachTest } from '../support/started.js';
 
 let store: RedisStore;
 
@@ -238,14 +238,10 @@ describe('the exit code', () => {
 
   it('is 3 when the store cannot be reached or refuses the password', async () => {
     expect(await holdfast(['list', '--redis', 'redis://127.0.0.1:1'])).toMatchObject({ code: 3, err: expect.stringMatching(/127\.0\.0\.1:1 cannot be reached: .*ECONNREFUSED/) });
-    const guarded = await startRedis({ args: ['--requirepass', 'secret'] });
-    try {
-      const url = guarded.url.replace('redis://', 'redis://:wrong@');
-      expect(await holdfast(['list', '--redis', url])).toMatchObject({ code: 3, err: expect.stringMatching(/WRONGPASS|NOAUTH/) });
-      expect(await holdfast(['list'], undefined, { REDIS_URL: guarded.url.replace('redis://', 'redis://:secret@') })).toMatchObject({ code: 1 });
-    } finally {
-      await guarded.stop();
-    }
+    await using guarded = await startRedis({ args: ['--requirepass', 'secret'] });
+    const url = guarded.url.replace('redis://', 'redis://:wrong@');
+    expect(await holdfast(['list', '--redis', url])).toMatchObject({ code: 3, err: expect.stringMatching(/WRONGPASS|NOAUTH/) });
+    expect(await holdfast(['list'], undefined, { REDIS_URL: guarded.url.replace('redis://', 'redis://:secret@') })).toMatchObject({ code: 1 });
   });
 });
 
@@ -265,61 +261,42 @@ describe('a server that does not answer', () => {
 
 describe('other topologies', () => {
   it('a Cluster is looked at on all its masters', async () => {
-    const cluster = await startCluster();
-    try {
-      const clustered = await openRedisStore({ cluster: cluster.startupNodes }, 'web-1:12:abcdefgh');
-      await Promise.all(Array.from({ length: 40 }, (_, n) => clustered.acquire(request(`order:${n}`))));
-      const { code, out } = await holdfast(['list', '--json', '--cluster', '--redis', cluster.masters[0]!.url]);
-      expect(new Set(out.trim().split('\n')).size).toBe(40);
-      expect(code).toBe(0);
-      const [holder] = (await clustered.inspect('order:3')).holders;
-      expect(await holdfast(['release', 'order:3', '--fence', String(holder?.fence), '--yes', '--cluster', '--redis', cluster.masters[1]!.url])).toMatchObject({ code: 0 });
-      expect((await clustered.inspect('order:3')).mode).toBeNull();
-    } finally {
-      await closeStores();
-      await cluster.stop();
-    }
+    await using cluster = await startCluster();
+    const clustered = await openRedisStore({ cluster: cluster.startupNodes }, 'web-1:12:abcdefgh');
+    await Promise.all(Array.from({ length: 40 }, (_, n) => clustered.acquire(request(`order:${n}`))));
+    const { code, out } = await holdfast(['list', '--json', '--cluster', '--redis', cluster.masters[0]!.url]);
+    expect(new Set(out.trim().split('\n')).size).toBe(40);
+    expect(code).toBe(0);
+    const [holder] = (await clustered.inspect('order:3')).holders;
+    expect(await holdfast(['release', 'order:3', '--fence', String(holder?.fence), '--yes', '--cluster', '--redis', cluster.masters[1]!.url])).toMatchObject({ code: 0 });
+    expect((await clustered.inspect('order:3')).mode).toBeNull();
+    await closeStores();
   });
 
   it('a Redlock is looked at by quorum, also with a node down, and a forced release needs a quorum', async () => {
-    const masters = await startMasters(3);
-    try {
-      await admitAll(masters);
-      const redlock = await openRedlock(masters, 'web-1:12:abcdefgh');
-      const outcome = await redlock.acquire(request('order:1', { queue: false }));
-      const fence = outcome.kind === 'granted' ? outcome.grant.fence : 0;
-      const nodes = masters.flatMap(({ url }) => ['--redis', url]);
-      const before = await Promise.all(masters.map(keysOf));
-      expect(await holdfast(['list', ...nodes])).toMatchObject({ err: '1 lock\n', out: expect.stringMatching(/^order:1 +write +OrderService\.pay on web-1:12/m) });
-      expect((await holdfast(['inspect', 'order:1', ...nodes])).out).toContain(`fence ${fence}`);
-      expect(await Promise.all(masters.map(keysOf))).toEqual(before);
-      await masters[2]!.kill();
-      expect((await holdfast(['list', '--json', ...nodes])).out).toContain('"order:1"');
-      expect(await holdfast(['release', 'order:1', '--fence', String(fence), '--yes', ...nodes])).toMatchObject({ code: 0 });
-      expect(await holdfast(['inspect', 'order:1', ...nodes])).toMatchObject({ code: 1 });
-      await masters[1]!.kill();
-      expect(await holdfast(['list', ...nodes])).toMatchObject({ code: 3, err: expect.stringContaining('quorum') });
-    } finally {
-      await closeRedlocks();
-      await Promise.all(masters.map((master) => master.stop()));
-    }
+    await using masters = await startVoters(3);
+    const redlock = await openRedlock(masters, 'web-1:12:abcdefgh');
+    const outcome = await redlock.acquire(request('order:1', { queue: false }));
+    const fence = outcome.kind === 'granted' ? outcome.grant.fence : 0;
+    const nodes = masters.flatMap(({ url }) => ['--redis', url]);
+    const before = await Promise.all(masters.map(keysOf));
+    expect(await holdfast(['list', ...nodes])).toMatchObject({ err: '1 lock\n', out: expect.stringMatching(/^order:1 +write +OrderService\.pay on web-1:12/m) });
+    expect((await holdfast(['inspect', 'order:1', ...nodes])).out).toContain(`fence ${fence}`);
+    expect(await Promise.all(masters.map(keysOf))).toEqual(before);
+    await masters[2]!.kill();
+    expect((await holdfast(['list', '--json', ...nodes])).out).toContain('"order:1"');
+    expect(await holdfast(['release', 'order:1', '--fence', String(fence), '--yes', ...nodes])).toMatchObject({ code: 0 });
+    expect(await holdfast(['inspect', 'order:1', ...nodes])).toMatchObject({ code: 1 });
+    await masters[1]!.kill();
+    expect(await holdfast(['list', ...nodes])).toMatchObject({ code: 3, err: expect.stringContaining('quorum') });
   });
 });
 
 describe('holdfast redlock init', () => {
-  let masters: RedisServer[];
+  const masters = forEachTest(() => startMasters(3), closeRedlocks);
   const urls = (): string[] => masters.map(({ url }) => url);
   const records = () => Promise.all(masters.map((master) => master.command('GET', '{lock:0}:f')));
   const voting = () => Promise.all(masters.map((master) => votes(master)));
-
-  beforeEach(async () => {
-    masters = await startMasters(3);
-  });
-
-  afterEach(async () => {
-    await closeRedlocks();
-    await Promise.all(masters.map((master) => master.stop()));
-  });
 
   it('ends the first quarantine at once, for processes that are waiting for its end and for those that come', async () => {
     const told: string[] = [];

@@ -37,14 +37,10 @@ describe('holdfast on a server with users', () => {
 
 describe('holdfast --sentinel', () => {
   it('looks at the master that the Sentinels name', async () => {
-    const group = await startSentinel();
-    try {
-      const [watcher] = group.sentinels;
-      expect(await holdfast(['list', '--sentinel', 'holdfast', '--redis', watcher!.url])).toMatchObject({ code: 1, out: '' });
-      expect(await holdfast(['list', '--sentinel', 'another', '--redis', watcher!.url])).toMatchObject({ code: 3 });
-    } finally {
-      await group.stop();
-    }
+    await using group = await startSentinel();
+    const [watcher] = group.sentinels;
+    expect(await holdfast(['list', '--sentinel', 'holdfast', '--redis', watcher!.url])).toMatchObject({ code: 1, out: '' });
+    expect(await holdfast(['list', '--sentinel', 'another', '--redis', watcher!.url])).toMatchObject({ code: 3 });
   });
 });
 

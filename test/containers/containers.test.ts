@@ -45,19 +45,15 @@ describe('Redis in a container', () => {
 
 describe('a server of a test, where only Docker is there', () => {
   it('can be paused, killed and restarted as a process can', async () => {
-    const redis = await startRedis();
-    try {
-      expect(await redis.command('PING')).toBe('PONG');
-      await redis.pause();
-      const reply = redis.command('SET', 'a', 1);
-      await redis.resume();
-      expect(await reply).toBe('OK');
-      await redis.kill();
-      expect(redis.exitCode).toBeGreaterThanOrEqual(128);
-      await redis.restart({ keepData: false });
-      expect(await redis.command('GET', 'a')).toBeNull();
-    } finally {
-      await redis.stop();
-    }
+    await using redis = await startRedis();
+    expect(await redis.command('PING')).toBe('PONG');
+    await redis.pause();
+    const reply = redis.command('SET', 'a', 1);
+    await redis.resume();
+    expect(await reply).toBe('OK');
+    await redis.kill();
+    expect(redis.exitCode).toBeGreaterThanOrEqual(128);
+    await redis.restart({ keepData: false });
+    expect(await redis.command('GET', 'a')).toBeNull();
   });
 });

@@ -63,44 +63,32 @@ describe('The line with which a lock module starts', () => {
   });
 
   it('says of a Sentinel how many replicas there are, and that no grant waits for one', async () => {
-    const group = await startSentinel();
-    try {
-      const redis = group.options;
-      const start = `Locks are kept by the master '${redis.name}' of Sentinel (1 replica), prefix 'lock'.`;
-      const [line] = await boot({ redis, recoveryMs: 1_000 });
-      expect(line).toBe(`${start} Without: grants that wait for a replica (minReplicas is 0: an old master may go on granting in a partition); ${FORGETS}.`);
-      expect(await boot({ redis, recoveryMs: 1_000, minReplicas: 1 })).toEqual([`${start} Without: ${FORGETS}.`]);
-    } finally {
-      await group.stop();
-    }
+    await using group = await startSentinel();
+    const redis = group.options;
+    const start = `Locks are kept by the master '${redis.name}' of Sentinel (1 replica), prefix 'lock'.`;
+    const [line] = await boot({ redis, recoveryMs: 1_000 });
+    expect(line).toBe(`${start} Without: grants that wait for a replica (minReplicas is 0: an old master may go on granting in a partition); ${FORGETS}.`);
+    expect(await boot({ redis, recoveryMs: 1_000, minReplicas: 1 })).toEqual([`${start} Without: ${FORGETS}.`]);
   });
 
   it('says of a Cluster how many masters it has', async () => {
-    const cluster = await startCluster();
-    try {
-      const [line] = await boot({ redis: { cluster: cluster.startupNodes }, recoveryMs: 1_000 });
-      const ofEach = 'the append-only file of 3 masters (a restart forgets what was granted since the last snapshot)';
-      expect(line).toBe(`Locks are kept by a Cluster (3 masters), prefix 'lock'. Without: ${NO_REPLICA}; ${ofEach}.`);
-    } finally {
-      await cluster.stop();
-    }
+    await using cluster = await startCluster();
+    const [line] = await boot({ redis: { cluster: cluster.startupNodes }, recoveryMs: 1_000 });
+    const ofEach = 'the append-only file of 3 masters (a restart forgets what was granted since the last snapshot)';
+    expect(line).toBe(`Locks are kept by a Cluster (3 masters), prefix 'lock'. Without: ${NO_REPLICA}; ${ofEach}.`);
   });
 
   it('says of a Redlock which nodes it has, how many decide, and which of them may evict a vote', async () => {
-    const masters = await startMasters(3);
-    try {
-      await masters[2]!.command('CONFIG', 'SET', 'maxmemory-policy', 'volatile-lru');
-      linesOf('error');
-      linesOf('warn');
-      const lines = await boot({ redis: masters.map(({ url }) => url) });
-      const nodes = masters.map(({ port }) => `127.0.0.1:${port}`);
-      expect(lines).toEqual([
-        `Locks are kept by a Redlock of 3 nodes (${nodes.join(', ')}; 2 decide), prefix 'lock'. ` +
-          `Without: safety from eviction on ${nodes[2]} (maxmemory-policy is volatile-lru: a vote may be evicted).`,
-      ]);
-    } finally {
-      await Promise.all(masters.map((master) => master.stop()));
-    }
+    await using masters = await startMasters(3);
+    await masters[2]!.command('CONFIG', 'SET', 'maxmemory-policy', 'volatile-lru');
+    linesOf('error');
+    linesOf('warn');
+    const lines = await boot({ redis: masters.map(({ url }) => url) });
+    const nodes = masters.map(({ port }) => `127.0.0.1:${port}`);
+    expect(lines).toEqual([
+      `Locks are kept by a Redlock of 3 nodes (${nodes.join(', ')}; 2 decide), prefix 'lock'. ` +
+        `Without: safety from eviction on ${nodes[2]} (maxmemory-policy is volatile-lru: a vote may be evicted).`,
+    ]);
   });
 
   it('says of embedded locks that they live in this process only', async () => {

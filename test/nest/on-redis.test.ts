@@ -65,16 +65,12 @@ describe('locks on Redis', () => {
 
 describe('the boot', () => {
   it('on a server that may evict locks logs an error, and fails with strictServer', async () => {
-    const evicting = await startRedis({ args: ['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru'] });
-    try {
-      const error = jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
-      const app = await startAlone({ imports: [LockModule.forRoot({ redis: evicting.url })] });
-      expect(error.mock.calls.flat().filter((line) => String(line).includes('allkeys-lru'))).toHaveLength(1);
-      await app.close();
-      await expect(startAlone({ imports: [LockModule.forRoot({ redis: evicting.url, strictServer: true })] })).rejects.toThrow(/allkeys-lru/);
-    } finally {
-      await evicting.stop();
-    }
+    await using evicting = await startRedis({ args: ['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru'] });
+    const error = jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
+    const app = await startAlone({ imports: [LockModule.forRoot({ redis: evicting.url })] });
+    expect(error.mock.calls.flat().filter((line) => String(line).includes('allkeys-lru'))).toHaveLength(1);
+    await app.close();
+    await expect(startAlone({ imports: [LockModule.forRoot({ redis: evicting.url, strictServer: true })] })).rejects.toThrow(/allkeys-lru/);
   });
 });
 

@@ -27,16 +27,14 @@ describe.each(['ioredis', 'redis'] as const)('by %s', (client) => {
 
 describe.each(['ioredis', 'redis'] as const)('by %s', (client) => {
   it('a server that wants a password is told to want one', async () => {
-    const redis = await startRedis({ args: ['--requirepass', 'secret'] });
+    await using redis = await startRedis({ args: ['--requirepass', 'secret'] });
     await expect(boot({ port: redis.port }, client)).rejects.toMatchObject({ retryable: false, message: expect.stringMatching(/:\d+ wants a password, and the 'redis' option has none: NOAUTH .*\. Put one into the URL/) });
-    await redis.stop();
   });
 
   it('a replica is told to be one when the boot has no time left', async () => {
-    const master = await startRedis();
-    const replica = await startRedis({ args: ['--replicaof', '127.0.0.1', String(master.port)] });
+    await using master = await startRedis();
+    await using replica = await startRedis({ args: ['--replicaof', '127.0.0.1', String(master.port)] });
     await expect(boot(replica.url, client, 1_500)).rejects.toMatchObject({ message: expect.stringMatching(/ is a replica, which refuses writes: READONLY .*\. Give the address of its master/) });
-    await Promise.all([master.stop(), replica.stop()]);
   });
 });
 
@@ -51,7 +49,7 @@ describe('a Cluster whose nodes do not name their hosts', () => {
 
 describe('bootTimeoutMs', () => {
   it.each(['ioredis', 'redis'] as const)('is a bound, also for a server that falls silent in the middle of the boot, by %s', async (client) => {
-    const redis = await startRedis();
+    await using redis = await startRedis();
     const connectedFirst = jest.spyOn(WireFormat.prototype, 'claim').mockImplementation(() => new Promise(() => undefined));
     try {
       const refused = boot(redis.url, client, 700).catch((error: unknown) => error);
@@ -59,7 +57,6 @@ describe('bootTimeoutMs', () => {
       expect(connectedFirst).toHaveBeenCalledTimes(1);
     } finally {
       connectedFirst.mockRestore();
-      await redis.stop();
     }
   });
 });

@@ -1,11 +1,11 @@
 /** Clients of node-redis that an application made and gives, of every version that users have: of one server, Cluster, Sentinel, a Redlock. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { eventually } from '../support/eventually.js';
 import { startCluster } from '../support/redis-cluster.js';
 import { startSentinel, type SentinelGroup } from '../support/redis-sentinel.js';
-import { startMasters, startRedis, type RedisServer } from '../support/redis-server.js';
+import { startMasters, startRedis } from '../support/redis-server.js';
 import { forAll } from '../support/started.js';
 import { Application, COMMAND_TAKES_AT_MOST_MS } from './application.js';
 import { pack } from './packed.js';
@@ -21,10 +21,8 @@ async function moved(group: SentinelGroup): Promise<void> {
 const packed = forAll(pack);
 const single = forAll(startRedis);
 const cluster = forAll(startCluster);
+const masters = forAll(() => startMasters(3));
 const app = forAll(() => Application.install('smoke', [packed.tarball, '@nestjs/common@12', '@nestjs/core@12']));
-let masters: readonly RedisServer[];
-beforeAll(async () => void (masters = await startMasters(3)));
-afterAll(() => Promise.all(masters.map((server) => server.stop())));
 
 describe.each(NODE_REDIS_VERSIONS)('With redis@%s', (version) => {
   const seen = {
@@ -47,23 +45,19 @@ describe.each(NODE_REDIS_VERSIONS)('With redis@%s', (version) => {
   });
 
   it('what createSentinel made is followed to the next master, and writes with the fence', async () => {
-    const group: SentinelGroup = await startSentinel({ downAfterMs: 1_000 });
-    try {
-      const failover = join(app.folder, `moved-${version}`);
-      const sentinels = group.sentinels.map(({ port }) => ({ host: '127.0.0.1', port }));
-      const env = { KIND: 'sentinel', TARGET: JSON.stringify({ sentinels, name: 'holdfast' }), FAILOVER: failover };
-      let moving: Promise<void> | undefined;
-      const { exitCode, stdout, output } = await app.run('node', ['given-client.cjs'], env, (line) => {
-        if (line !== 'up') return;
-        moving = moved(group).then(() => writeFile(failover, ''));
-        // What it rejects with is told below, unless the program has failed before.
-        moving.catch(() => undefined);
-      });
-      if (exitCode !== 0) throw new Error(output);
-      await moving;
-      expect(JSON.parse(stdout.trim().split('\n').at(-1) ?? '')).toEqual(seen);
-    } finally {
-      await group.stop();
-    }
+    await using group = await startSentinel({ downAfterMs: 1_000 });
+    const failover = join(app.folder, `moved-${version}`);
+    const sentinels = group.sentinels.map(({ port }) => ({ host: '127.0.0.1', port }));
+    const env = { KIND: 'sentinel', TARGET: JSON.stringify({ sentinels, name: 'holdfast' }), FAILOVER: failover };
+    let moving: Promise<void> | undefined;
+    const { exitCode, stdout, output } = await app.run('node', ['given-client.cjs'], env, (line) => {
+      if (line !== 'up') return;
+      moving = moved(group).then(() => writeFile(failover, ''));
+      // What it rejects with is told below, unless the program has failed before.
+      moving.catch(() => undefined);
+    });
+    if (exitCode !== 0) throw new Error(output);
+    await moving;
+    expect(JSON.parse(stdout.trim().split('\n').at(-1) ?? '')).toEqual(seen);
   });
 });

@@ -88,6 +88,10 @@ export class RedisCluster {
     await Promise.all(this.nodes.map((node) => node.stop()));
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
   private someNode(): RedisServer {
     const up = this.nodes.find(({ exitCode }) => exitCode === undefined);
     if (up === undefined) throw new Error('every node of this cluster is down');

@@ -85,6 +85,10 @@ export class SentinelGroup {
     await Promise.all([...this.sentinels, ...this.servers].map((server) => server.stop()));
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
   private sentinel(): RedisServer {
     const up = this.sentinels.find(({ exitCode }) => exitCode === undefined);
     if (up === undefined) throw new Error('every Sentinel is down');

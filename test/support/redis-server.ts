@@ -5,7 +5,7 @@
  *   await redis.client().set('a', 1);
  *   await redis.pause();                        // answers nobody until resume()
  *   await redis.restart({ keepData: false });   // same port, empty
- *   await redis.stop();
+ *   await redis.stop();                         // or `await using redis = await startRedis()`
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
@@ -97,6 +97,10 @@ export class RedisServer {
     await rm(this.folder, { recursive: true, force: true });
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
   /** Takes it down in order; its files and its port stay for `start()`. */
   async end(): Promise<void> {
     if (this.process === undefined || this.process.exitCode !== undefined) return;
@@ -152,9 +156,13 @@ export async function startRedis({ args = [], port, env }: StartOptions = {}): P
   }
 }
 
+export type Masters = RedisServer[] & AsyncDisposable & { stop(): Promise<void> };
+
 /** So many masters that know nothing of each other, as Redlock wants them. */
-export function startMasters(count: number, options: Omit<StartOptions, 'port'> = {}): Promise<RedisServer[]> {
-  return Promise.all(Array.from({ length: count }, () => startRedis(options)));
+export async function startMasters(count: number, options: Omit<StartOptions, 'port'> = {}): Promise<Masters> {
+  const masters = await Promise.all(Array.from({ length: count }, () => startRedis(options)));
+  const stop = async (): Promise<void> => void (await Promise.all(masters.map((master) => master.stop())));
+  return Object.assign(masters, { stop, [Symbol.asyncDispose]: stop });
 }
 
 /** Whether it serves commands; one that asks for a password or waits for its master does. */

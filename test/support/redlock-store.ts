@@ -2,7 +2,7 @@
 import { RedlockStore, type RedlockStoreOptions } from '../../lib/stores/redlock/redlock-store.js';
 import { acquireRequest } from './acquire-request.js';
 import { eventually } from './eventually.js';
-import { startMasters, type RedisServer } from './redis-server.js';
+import { startMasters, type Masters, type RedisServer } from './redis-server.js';
 import { connectBy } from './test-client.js';
 import { USUAL_OPTIONS } from './store-options.js';
 import { wholeNode } from '../simulation/whole-node.js';
@@ -30,14 +30,14 @@ export async function admitAll(masters: readonly RedisServer[], prefix = 'lock')
 }
 
 /** Masters that may vote at once. When they are stopped, the stores that were opened here are closed before. */
-export async function startVoters(count: number): Promise<RedisServer[] & { stop(): Promise<void> }> {
+export async function startVoters(count: number): Promise<Masters> {
   const masters = await startMasters(count);
   await admitAll(masters);
   const stop = async (): Promise<void> => {
     await closeRedlocks();
-    await Promise.all(masters.map((master) => master.stop()));
+    await masters.stop();
   };
-  return Object.assign(masters, { stop });
+  return Object.assign([...masters], { stop, [Symbol.asyncDispose]: stop });
 }
 
 /** Whether a master votes, as its data tell. One that lost them does not say so before a process has looked at it. */

@@ -5,9 +5,9 @@ import { LockService } from '../../../lib/lock.service.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
-import { startMasters, startRedis } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { closeStores, makeRedisStore, openRedisStore, PATIENT } from '../../support/redis-store.js';
-import { admitAll, closeRedlocks, openRedlock } from '../../support/redlock-store.js';
+import { openRedlock, startVoters } from '../../support/redlock-store.js';
 import { serverTimeOf } from '../../support/server-time.js';
 import { forAll } from '../../support/started.js';
 
@@ -116,17 +116,11 @@ describe('an owner with as many holds of a lock as there can be', () => {
   });
 
   it('is refused by a Redlock too', async () => {
-    const masters = await startMasters(3);
-    await admitAll(masters);
-    try {
-      const redlock = await openRedlock(masters, 'p');
-      const record = await recordOf(MOST, 7);
-      for (const master of masters) await master.command('SET', lockKey, record, 'PX', 60_000);
-      expect(await redlock.acquire(request({ queue: false }))).toEqual({ kind: 'full' });
-    } finally {
-      await closeRedlocks();
-      await Promise.all(masters.map((master) => master.stop()));
-    }
+    await using masters = await startVoters(3);
+    const redlock = await openRedlock(masters, 'p');
+    const record = await recordOf(MOST, 7);
+    for (const master of masters) await master.command('SET', lockKey, record, 'PX', 60_000);
+    expect(await redlock.acquire(request({ queue: false }))).toEqual({ kind: 'full' });
   });
 
   it('waits in its turn with what it had queued before', async () => {

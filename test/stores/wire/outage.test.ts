@@ -91,23 +91,18 @@ describe('A Redis that goes away', () => {
 
 describe('One master of a Cluster that goes away', () => {
   it('is told though the others answer all the while, and is back when its replica took over', async () => {
-    const cluster = await startCluster({ masters: 3, replicasEach: 1 });
-    try {
-      const { kinds, locks } = await watched((report) => openRedisStore({ cluster: cluster.startupNodes }, 'p', { report }));
-      const [master] = cluster.masters;
-      let asking = true;
-      const crowd = Array.from({ length: 40 }, async (_, n) => {
-        while (asking) await locks.withLock(`k${n}`, { waitMs: 1_000 }, () => 1).catch(() => undefined);
-      });
-      await master!.kill();
-      await eventually(() => expect(kinds()).toContain('store lost'));
-      await eventually(() => expect(kinds()).toContain('store back'));
-      asking = false;
-      await Promise.all(crowd);
-    } finally {
-      await closeStores();
-      await cluster.stop();
-    }
+    await using cluster = await startCluster({ masters: 3, replicasEach: 1 });
+    const { kinds, locks } = await watched((report) => openRedisStore({ cluster: cluster.startupNodes }, 'p', { report }));
+    const [master] = cluster.masters;
+    let asking = true;
+    const crowd = Array.from({ length: 40 }, async (_, n) => {
+      while (asking) await locks.withLock(`k${n}`, { waitMs: 1_000 }, () => 1).catch(() => undefined);
+    });
+    await master!.kill();
+    await eventually(() => expect(kinds()).toContain('store lost'));
+    await eventually(() => expect(kinds()).toContain('store back'));
+    asking = false;
+    await Promise.all(crowd);
   });
 });
 
@@ -117,7 +112,7 @@ describe('Nodes of a Redlock that go away', () => {
     servers.push(...masters);
     const { told } = await watched((report) => openRedlock(masters, 'p', { maxLeaseMs: 500, report }));
     const lines = (kind: string): string[] => told.filter((finding) => finding.kind === kind).map(({ message }) => message);
-    const [one, two] = masters as [RedisServer, RedisServer];
+    const [one, two] = [masters[0]!, masters[1]!];
     await one.kill();
     await eventually(() => expect(lines('node lost')).toEqual([expect.stringMatching(`${one.port} does not serve: .*ECONNREFUSED.* 2 of 3 nodes serve, which is a quorum`)]));
     await two.kill();
