@@ -355,7 +355,7 @@ const list = [
   ['another is taken away', lua('force-release'), 'fence and (fence < holder.fence or fence > last)', 'false', 'a forced release that names a fence hits everybody', 'redlock:operator'],
   ['what ended long ago looks like a forced release', redlock('ballot'), 'memory !== undefined && clock.now() < end', 'memory !== undefined', 'a lease comes back to a node that was away for longer than it lasts', 'test/stores/redlock/simulated-nodes'],
   ['earlier read leases beside a writer', core('queue/key-queue'), "granted === 'write' || mode === 'write'", "mode === 'write'", 'S1: a grant to write ends the leases that it excludes', 'test/core/queue/key-queue'],
-  ['an adoption that lets the process end', core('queue/call'), 'super(true);', 'super(false);', 'who waits is answered', 'test/core/hold/adoption'],
+  ['an adoption that lets the process end', core('queue/call'), 'readonly keepsAlive = true;', 'readonly keepsAlive = false as unknown as true;', 'who waits is answered', 'test/core/hold/adoption'],
   ['an adopted hold that was not begun', core('queue/store-request'), 'abandoned: !this.takesOver', 'abandoned: true', 'T2: an adoption that is given up ends what minHoldMs keeps taken', 'test/core/hold/adoption'],
   ['half a ticket', core('hold/several-keys'), 'if (call.ticket && taken.length > 0 &&', 'if (call.ticket && taken.length > 99 &&', 'L5: locks stay taken for a ticket that nobody can adopt any more', 'test/core/hold/adoption'],
 ];

@@ -388,7 +388,6 @@ class NestedCalls implements CallKeeper, Reentry {
     if (!this.isOpen) return call.reject(HOLD_ENDED);
     if (options.waitMs === 0 && (this.line.size > 0 || !this.admits(options.mode))) return call.reject(busy(call));
     this.line.add(call);
-    call.startWaiting();
     this.admitNext();
     if (this.line.has(call)) call.tellWaiting();
   }

@@ -7,33 +7,24 @@
  */
 import type { Clock, Timer } from '../port/clock.js';
 
-/**
- * An object that has one appointment at a time. Most are the leases, calls and requests themselves, so that none needs an object of its
- * own. Only the schedule writes its fields.
- */
-export abstract class Appointment {
-  /** When it is due, in clock.now() time; Infinity without an appointment. */
-  at = Infinity;
-  /** Its position in the heap; -1 when it is not there. */
-  index = -1;
-
-  constructor(
-    /**
-     * Whether the process is kept alive for it, also when it is never due: the timer does not do that, and without Redis there may be no socket
-     * that does, so a process that only waits would end before it has its answer.
-     */
-    readonly keepsAlive = false,
-  ) {}
-
+/** An object that has one appointment at a time. Most are the leases and calls themselves, so that none needs an object of its own. */
+export interface Appointment {
+  /** Its position in the heap; -1 when it is not there. Only the schedule writes it. */
+  index: number;
+  /**
+   * Whether the process is kept alive for it, also when it is never due: the timer does not do that, and without Redis there may be no socket
+   * that does, so a process that only waits would end before it has its answer.
+   */
+  readonly keepsAlive?: true;
   /** Does once what is due when the time has come. The appointment has been removed by then, and a new one may be made. */
-  abstract due(now: number): void;
+  due(now: number): void;
 }
 
 /** An appointment that calls a function when it is due. */
-export class Alarm extends Appointment {
-  constructor(readonly due: (now: number) => void) {
-    super();
-  }
+export class Alarm implements Appointment {
+  index = -1;
+
+  constructor(readonly due: (now: number) => void) {}
 }
 
 /** So long, in ms, the timer stays set that was set when there was none: a call that is over by then sets no timer of its own, and clears none. */
@@ -42,7 +33,7 @@ const SHORT_MS = 20;
 export class Schedule {
   /** The heap: each appointment is due no later than the two below it, those at twice its position plus 1 and plus 2. */
   private readonly items: Appointment[] = [];
-  /** When each of them is due. Numbers in one array are compared faster than fields of objects scattered in memory. */
+  /** When each of them is due, in clock.now() time. Numbers in one array are compared faster than fields of objects scattered in memory. */
   private readonly times: number[] = [];
   private timer: Timer | undefined;
   private timerAt = Infinity;
@@ -79,7 +70,6 @@ export class Schedule {
     const { items, times } = this;
     if (at === Infinity && !item.keepsAlive) return this.cancel(item);
     const isNew = item.index < 0;
-    item.at = at;
     if (isNew) {
       item.index = items.length;
       items.push(item);
@@ -90,7 +80,7 @@ export class Schedule {
       }
     }
     // A new one stands at the end, and is mostly due later than the one above it.
-    if (!isNew || times[(item.index - 1) >> 1]! > at) this.moved(item);
+    if (!isNew || (item.index > 0 && times[(item.index - 1) >> 1]! > at)) this.moved(item, at);
     if (isNew && this.timer === undefined) this.arm(Math.min(at, this.clock.now() + SHORT_MS), true);
     // A timer that fires too early is set again then. That is cheaper than moving it whenever the first appointment changes.
     else if (at < this.timerAt) this.arm(at, this.isShort);
@@ -99,13 +89,12 @@ export class Schedule {
   /** When none is left, a timer that is short stays set, and what keeps the process alive with it, so that short calls do not start and stop them each. */
   cancel(item: Appointment): void {
     const { items, times, isShort } = this;
-    item.at = Infinity;
     if (item.index < 0) return;
     const last = items.pop()!;
-    times.pop();
+    const at = times.pop()!;
     if (last !== item) {
       last.index = item.index;
-      this.moved(last);
+      this.moved(last, at);
     }
     item.index = -1;
     if (item.keepsAlive) this.waits -= 1;
@@ -126,9 +115,13 @@ export class Schedule {
     this.letGoIfIdle();
   }
 
-  /** The appointment that is due first. It is not removed. */
-  peek(): Appointment | undefined {
+  /** The appointment that is due first, which is not removed, and when that is: Infinity when there is none. */
+  get first(): Appointment | undefined {
     return this.items[0];
+  }
+
+  get firstAt(): number {
+    return this.times[0] ?? Infinity;
   }
 
   /** All objects that have an appointment, in no particular order. */
@@ -137,9 +130,8 @@ export class Schedule {
   }
 
   /** Moves an appointment whose time or position has changed to where it belongs: up past those that are due later, or else down. */
-  private moved(item: Appointment): void {
+  private moved(item: Appointment, at: number): void {
     const { items, times } = this;
-    const { at } = item;
     let { index } = item;
     for (;;) {
       const parent = (index - 1) >> 1;
@@ -161,12 +153,13 @@ export class Schedule {
     this.disarm();
     this.beforeDue(this.clock.now());
     const now = this.clock.now();
-    for (let item = this.peek(); item && item.at <= now; item = this.peek()) {
+    while (this.firstAt <= now) {
+      const item = this.first!;
       this.cancel(item);
       item.due(now);
     }
     this.letGoIfIdle();
-    const next = this.peek()?.at ?? Infinity;
+    const next = this.firstAt;
     if (next < this.timerAt) this.arm(next, this.isShort);
   }
 

@@ -18,7 +18,7 @@ import type { ReleaseOutcome } from '../port/lease.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import { NO_MEMORY, type Grant, type HeldLease, type HolderRef, type RenewOutcome, type RenewRequest } from '../port/lock-store.js';
 import type { EndingLease } from './background-release.js';
-import { Appointment } from './schedule.js';
+import type { Appointment } from './schedule.js';
 import type { Watchdog } from './watchdog.js';
 
 /** How long callers of one process may follow each other on a lease while other processes wait, in ms after its grant. */
@@ -66,7 +66,8 @@ export interface LeaseKeeper {
 }
 
 /** Every file may read the state of a lease, and only this class writes it: test/architecture.test.ts checks that. */
-export class StoreLease extends Appointment implements HeldLease, EndingLease {
+export class StoreLease implements Appointment, HeldLease, EndingLease {
+  index = -1;
   readonly key: string;
   readonly id: string;
   /** The options of the caller for which the store was asked. */
@@ -132,7 +133,6 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     /** The number of the last caller that waited when this phase of reading began. Readers up to it may join while a writer waits. */
     private readonly phase: number,
   ) {
-    super();
     const { mode, leaseMs, minHoldMs, graceMs } = options;
     this.key = key;
     this.id = id;

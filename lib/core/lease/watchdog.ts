@@ -156,8 +156,9 @@ export class Watchdog {
   private joinEarly(): void {
     if (this.times) return;
     const now = this.clock.now();
-    for (let next = this.schedule.peek(); next instanceof StoreLease && !this.renewals.areFull; next = this.schedule.peek()) {
-      if (next.isRenewing || next.at > now + next.lengthMs * MAX_EARLY_PART) return;
+    const { schedule } = this;
+    for (let next = schedule.first; next instanceof StoreLease && !this.renewals.areFull; next = schedule.first) {
+      if (next.isRenewing || schedule.firstAt > now + next.lengthMs * MAX_EARLY_PART) return;
       this.due(next, now);
       if (!next.isRenewing) return;
     }

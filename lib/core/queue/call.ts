@@ -3,7 +3,7 @@
  * and it is settled once: by a lease, by the end of its waitMs, by its signal, or by an error. A call for several locks waits
  * for them by a call for each.
  */
-import { Appointment, type Schedule } from '../lease/schedule.js';
+import type { Appointment, Schedule } from '../lease/schedule.js';
 import type { StoreLease } from '../lease/store-lease.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import type { BroughtTicket } from '../port/ticket.js';
@@ -69,7 +69,10 @@ const NOTHING: readonly { readonly key: string }[] = [];
 /** The number of the last call in this process: events of several lock modules may be merged, so their calls share the numbers. */
 let lastNumber = 0;
 
-export class Call extends Appointment implements AbortListener, Surroundings {
+export class Call implements Appointment, AbortListener, Surroundings {
+  index = -1;
+  /** A call that waits keeps the process alive. */
+  readonly keepsAlive = true;
   /** The lock that it waits for; of several the first. */
   readonly key: string;
   /** The local instant at which its waitMs is over. A call that wants several locks has the same instant for all of them. */
@@ -101,11 +104,9 @@ export class Call extends Appointment implements AbortListener, Surroundings {
     /** When the call was made, in clock.now() time. */
     readonly since: number,
     { around, insideHold }: Surroundings,
-    private readonly host: CallHost,
+    readonly host: CallHost,
     number?: number,
   ) {
-    // A call that waits keeps the process alive.
-    super(true);
     this.number = number ?? (lastNumber += 1);
     this.key = keys[0]!;
     this.until = since + options.waitMs;
@@ -144,13 +145,6 @@ export class Call extends Appointment implements AbortListener, Surroundings {
     this.arrival = 0;
   }
 
-  /** From now on its queue hears when the time of this call is over, or its signal aborts. */
-  startWaiting(): void {
-    const { host: { schedule }, until, options: { waitMs, signal } } = this;
-    schedule.set(this, waitMs === 0 || this.ticket ? Math.max(until, this.since + ANSWER_WITHIN_MS) : until);
-    if (signal) onAbort(signal, this);
-  }
-
   /** The time to wait is over. */
   due(): void {
     this.giveUp(undefined);
@@ -174,24 +168,20 @@ export class Call extends Appointment implements AbortListener, Surroundings {
   }
 
   serve(lease: StoreLease): void {
-    this.stopWaiting();
+    this.waitsUntold = false;
     this.onServed!([lease]);
   }
 
   reject(reason: unknown): void {
-    this.stopWaiting();
-    this.onRejected!(reason);
-  }
-
-  private stopWaiting(): void {
-    const { host: { schedule }, options: { signal } } = this;
     this.waitsUntold = false;
-    schedule.cancel(this);
-    if (signal) offAbort(signal, this);
+    this.onRejected!(reason);
   }
 }
 
-/** The calls that wait for one lock, in the order in which they came: a linked list, so that a call can leave from anywhere. */
+/**
+ * The calls that wait for one lock, in the order in which they came: a linked list, so that a call can leave from anywhere. As long as a call
+ * is in it, its queue hears when the time of the call is over, or its signal aborts.
+ */
 export class CallLine {
   /** How many calls are in the line, how many have ever come, and which is first. Only the line itself writes these fields. */
   size = 0;
@@ -207,6 +197,9 @@ export class CallLine {
     if (this.last) this.last.after = call;
     else this.first = call;
     this.last = call;
+    const { host: { schedule }, since, until, ticket, options: { waitMs, signal } } = call;
+    schedule.set(call, waitMs === 0 || ticket ? Math.max(until, since + ANSWER_WITHIN_MS) : until);
+    if (signal) onAbort(signal, call);
   }
 
   has(call: Call): boolean {
@@ -215,7 +208,7 @@ export class CallLine {
 
   /** Removes the call. False when it was not in the line. */
   remove(call: Call): boolean {
-    const { before, after } = call;
+    const { before, after, host: { schedule }, options: { signal } } = call;
     if (!before && this.first !== call) return false;
     if (before) before.after = after;
     else this.first = after;
@@ -223,6 +216,8 @@ export class CallLine {
     else this.last = before;
     call.before = call.after = undefined;
     this.size -= 1;
+    schedule.cancel(call);
+    if (signal) offAbort(signal, call);
     return true;
   }
 

@@ -81,7 +81,6 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
   join(call: Call, now: number): void {
     if (call.options.waitMs === 0 && !this.mayServeAtOnce(call.options, now)) return call.reject(refusedAtOnce(this.requests[0], call, this.permits === undefined && (this.lease?.users ?? 0) > 0));
     this.line.add(call);
-    call.startWaiting();
     this.pump(now);
     if (this.requests.at(-1)?.asker !== call) call.tellWaiting();
   }

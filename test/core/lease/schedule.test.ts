@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Alarm, Appointment, Schedule } from '../../../lib/core/lease/schedule.js';
+import { Alarm, type Appointment, Schedule } from '../../../lib/core/lease/schedule.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
 describe('The schedule', () => {
@@ -94,7 +94,7 @@ describe('The schedule', () => {
     it('once for all of them, until the last has stopped, also for one that is never due', async () => {
       const { clock, schedule, alive } = setUp();
       for (const round of [1, 2]) {
-        const [short, endless] = [new Wait(true), new Wait(true)];
+        const [short, endless] = [new Wait(), new Wait()];
         schedule.set(short, clock.now() + 50);
         for (const at of [clock.now() + 500, Infinity]) schedule.set(endless, at);
         await clock.advance(60);
@@ -107,6 +107,9 @@ describe('The schedule', () => {
   });
 });
 
-class Wait extends Appointment {
+class Wait implements Appointment {
+  index = -1;
+  readonly keepsAlive = true;
+
   due(): void {}
 }
