@@ -104,6 +104,20 @@ describe('The schedule', () => {
         expect(alive).toEqual({ begun: round, open: 0 });
       }
     });
+
+    it('once for many that follow each other beside a lease, and for 20 ms after the last', async () => {
+      const { clock, schedule, alive } = setUp();
+      schedule.set(new Alarm(() => undefined), 10_000);
+      await clock.advance(30);
+      for (let n = 0; n < 100; n++) {
+        const wait = new Wait();
+        schedule.set(wait, clock.now() + 1_000);
+        schedule.cancel(wait);
+      }
+      expect(alive).toEqual({ begun: 1, open: 1 });
+      await clock.advance(20);
+      expect([alive.open, clock.pendingTimers]).toEqual([0, 1]);
+    });
   });
 });
 
