@@ -5,7 +5,7 @@
 import { defer, mergeMap, type Observable, ReplaySubject, Subject } from 'rxjs';
 import { LockCalls } from './core/hold/lock-calls.js';
 import { LEAD_OPTIONS, type LeadOptions, type Leadership, type LockHolder, type Term } from './core/hold/leading.js';
-import { optionsAndWork, type Work } from './core/hold/work.js';
+import { type Work, workOf } from './core/hold/work.js';
 import { checkKey, keysInOrder, roleKey } from './core/key/check-key.js';
 import { keptAlive, systemClock, type Clock } from './core/port/clock.js';
 import { LockTimeoutError, LockUsageError } from './core/port/errors.js';
@@ -77,9 +77,9 @@ export class LockService {
   withLock<T>(key: LockKey, options: WithLockOptions, fn: Work<T>): Promise<T>;
   withLock<T>(key: LockKey, second: Work<T> | (WithLockOptions & CallSite), third?: Work<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const [options, fn] = optionsAndWork(second, third);
-      const [core, call] = this.begin(key, options);
-      core.run(call, fn, resolve, reject);
+      const fn = workOf(second, third);
+      const call = this.begin(key, typeof second === 'function' ? undefined : second);
+      call.host.run(call, fn, resolve, reject);
     });
   }
 
@@ -89,8 +89,8 @@ export class LockService {
    * several locks was lost while the call waited for the others
    */
   async acquire(key: LockKey, options?: LockOptions): Promise<Lease> {
-    const [core, call] = this.begin(key, options, ACQUIRE_OPTIONS);
-    return core.acquire(call);
+    const call = this.begin(key, options, ACQUIRE_OPTIONS);
+    return call.host.acquire(call);
   }
 
   /**
@@ -99,8 +99,8 @@ export class LockService {
    */
   async tryAcquire(key: LockKey, options?: LockOptions): Promise<Lease | null> {
     try {
-      const [core, call] = this.begin(key, options, ACQUIRE_OPTIONS, 0);
-      return await core.acquire(call);
+      const call = this.begin(key, options, ACQUIRE_OPTIONS, 0);
+      return await call.host.acquire(call);
     } catch (error) {
       if (!endedBy(options?.signal, error) && error instanceof LockTimeoutError) return null;
       throw error;
@@ -128,7 +128,8 @@ export class LockService {
   withAdopted<T>(ticket: string, options: WithAdoptedOptions, fn: Work<T>): Promise<T>;
   withAdopted<T>(ticket: string, second: Work<T> | WithAdoptedOptions, third?: Work<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const [options, fn] = optionsAndWork(second, third, 'withAdopted(ticket');
+      const fn = workOf(second, third, 'withAdopted(ticket');
+      const options = typeof second === 'function' ? undefined : second;
       if (options?.withinMs !== undefined && options.onError !== 'handBack') throw invalidOption("withinMs says how long a ticket is good that was handed back, so it needs onError: 'handBack'");
       const brought = readTicket(ticket);
       const core = this.coreOf(brought.keys);
@@ -253,12 +254,11 @@ export class LockService {
   }
 
   /** Notes a call with the module that keeps its keys. The profile that its options name is one of this module. */
-  private begin(key: LockKey, given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): readonly [LockCalls, Call] {
+  private begin(key: LockKey, given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): Call {
     const keys = typeof key === 'string' ? [checkKey(key)] : keysInOrder(key);
     const { core, router } = this;
-    if (!router) return [core!, core!.begin(keys, given, list, waitMs)];
-    const target = router.coreOf(keys);
-    return [target, target.begin(keys, given && withProfile(given, router.profiles, list ?? WITH_LOCK_OPTIONS, keys[0]), list, waitMs)];
+    if (!router) return core!.begin(keys, given, list, waitMs);
+    return router.coreOf(keys).begin(keys, given && withProfile(given, router.profiles, list ?? WITH_LOCK_OPTIONS, keys[0]), list, waitMs);
   }
 
   /** The core of the locks that these keys name. A module without a route keeps all of its locks. */

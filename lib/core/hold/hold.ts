@@ -42,7 +42,7 @@ export class Hold implements Lease, LeaseUser {
   private locksLeft: number;
   private worst: ReleaseOutcome = 'released';
   private controller: AbortController | undefined;
-  private whenEnded: readonly ReleaseEnded[] = [];
+  private whenEnded: ReleaseEnded | undefined;
   private overdue: Alarm | undefined;
 
   constructor(
@@ -57,15 +57,17 @@ export class Hold implements Lease, LeaseUser {
   ) {
     this.startedAt = reentered?.has(leases[0]!) ? host.clock.now() : leases[0]!.admittedAt;
     this.locksLeft = leases.length;
-    this.fencesTaken = leases.map(({ fence }) => fence);
-    this.loss = this.outcome = this.around = this.nested = this.controller = this.overdue = undefined;
+    this.loss = this.outcome = this.around = this.nested = this.controller = this.whenEnded = this.overdue = undefined;
     if (reentered) for (const { hold } of reentered.values()) this.nestsIn(hold);
     if (options.maxHoldMs !== Infinity) {
       this.overdue = new Alarm(() => this.expire());
       host.watchdog.schedule.set(this.overdue, this.startedAt + options.maxHoldMs);
     }
-    // Only a complete hold can be told of a loss, and a lease that is lost already tells it at once.
-    for (const lease of leases) lease.onLoss(this);
+    // Only a complete hold can be told of a loss.
+    this.fencesTaken = leases.map((lease) => {
+      lease.onLoss(this);
+      return lease.fence;
+    });
   }
 
   get key(): string {
@@ -131,12 +133,15 @@ export class Hold implements Lease, LeaseUser {
     return this.around !== undefined;
   }
 
-  /** Compares the clock with maxHoldMs and the trust of its leases now, and returns the loss, if there is one. */
+  /**
+   * Compares the clock with maxHoldMs and the trust of its leases now, and returns the loss, if there is one. As everywhere on the way of a
+   * plain call, the leases are counted through: while code is cold, an iterator makes four objects for a hold of one lock.
+   */
   lossNow(now = this.host.clock.now()): LockLostError | undefined {
     if (this.loss || this.outcome) return this.loss;
     this.host.watchdog.sleep.look(now);
     if (now >= this.startedAt + this.options.maxHoldMs) this.expire();
-    for (const lease of this.leases) if (now >= lease.trustedUntil) lease.endTrust();
+    for (let n = 0; n < this.leases.length; n++) if (now >= this.leases[n]!.trustedUntil) this.leases[n]!.endTrust();
     return this.loss;
   }
 
@@ -209,10 +214,17 @@ export class Hold implements Lease, LeaseUser {
    */
   end(now: number, done: ReleaseEnded): void {
     if (this.outcome) return done(this.outcome);
-    this.whenEnded = this.whenEnded.length === 0 ? [done] : [...this.whenEnded, done];
+    const { whenEnded } = this;
+    this.whenEnded = whenEnded
+      ? (outcome) => {
+          whenEnded(outcome);
+          done(outcome);
+        }
+      : done;
     if (!this.isOpen) return;
     this.isOpen = false;
-    for (const lease of this.leases) {
+    for (let n = 0; n < this.leases.length; n++) {
+      const lease = this.leases[n]!;
       const nested = this.nested?.get(lease);
       if (!nested || nested.isEmpty) this.leave(lease, now);
       else {
@@ -250,9 +262,9 @@ export class Hold implements Lease, LeaseUser {
     if (!this.loss) shutdown.holdEnded();
     if (announcer.events.observed) announcer.released(this, this.outcome);
     const { whenEnded } = this;
-    // The callbacks are dropped, because their closures would keep the code around, and through that earlier holds, in memory.
-    this.whenEnded = [];
-    for (const done of whenEnded) done(this.outcome);
+    // The callback is dropped, because its closure would keep the code around, and through that earlier holds, in memory.
+    this.whenEnded = undefined;
+    whenEnded?.(this.outcome);
   }
 
   private async downgrade(lease: StoreLease): Promise<void> {

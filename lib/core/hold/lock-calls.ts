@@ -103,7 +103,6 @@ export class LockCalls implements CallHost {
     this.announcer.waiting(call);
   }
 
-  /** Resolves with the hold of the call's locks. Rejects with the reason why one of them could not be had. */
   async acquire(call: Call): Promise<Hold> {
     try {
       let leases = await this.take(call, call.since);
@@ -118,7 +117,6 @@ export class LockCalls implements CallHost {
     }
   }
 
-  /** Runs `fn` inside the hold of the call's locks. */
   run<T>(call: Call, fn: Work<T>, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
     const served = (leases: readonly StoreLease[]): void => {
       const hold = this.makeHold(call, leases);
@@ -163,7 +161,7 @@ export class LockCalls implements CallHost {
 
   /** Makes the hold; undefined when one of its leases was lost since the call got it. */
   private makeHold(call: Call, leases: readonly StoreLease[]): Hold | undefined {
-    for (const lease of leases) if (lease.state === 'lost') return undefined;
+    for (let n = 0; n < leases.length; n++) if (leases[n]!.state === 'lost') return undefined;
     const { ticket, reentered, options, since, number } = call;
     this.shutdown.holdBegan();
     const hold = new Hold(this, leases, ticket ? leases[0]!.options : options, number, reentered);

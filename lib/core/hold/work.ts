@@ -1,7 +1,6 @@
 /** The work that a call runs inside its hold, and how it stands among the call's arguments. */
 import { LockLostError, LockUsageError, messageOf, seen, type WorkOutcome } from '../port/errors.js';
 import type { Lease } from '../port/lease.js';
-import type { CallSite, WithLockOptions } from '../port/lock-options.js';
 import type { Hold } from './hold.js';
 
 /**
@@ -12,13 +11,13 @@ export const MAX_UNANSWERED_RELEASES = 1_000;
 
 export type Work<T> = (lease: Lease) => Promise<T> | T;
 
-/** Tells the options of `withLock` and its work apart: the work is the last argument. `call` begins messages. @throws LockUsageError */
-export function optionsAndWork<T, O = WithLockOptions & CallSite>(second: O | Work<T> | undefined, third: Work<T> | undefined, call = 'withLock(key'): readonly [O | undefined, Work<T>] {
+/** The work of a call of `withLock`, which is the last argument: the second, or behind options the third. `call` begins messages. @throws LockUsageError */
+export function workOf<T>(second: object | Work<T> | undefined, third: Work<T> | undefined, call = 'withLock(key'): Work<T> {
   if (typeof second === 'function') {
-    if (third === undefined) return [undefined, second as Work<T>];
+    if (third === undefined) return second as Work<T>;
     throw new LockUsageError(`${call}, options, fn): options stand before fn; behind it nobody would read them.`);
   }
-  if (typeof third === 'function') return [second, third];
+  if (typeof third === 'function') return third;
   throw new LockUsageError(`${call}, options?, fn): fn must be a function.`);
 }
 

@@ -5,6 +5,7 @@
  */
 import type { Appointment, Schedule } from '../lease/schedule.js';
 import type { StoreLease } from '../lease/store-lease.js';
+import type { Lease } from '../port/lease.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import type { BroughtTicket } from '../port/ticket.js';
 import { offAbort, onAbort, reasonOf, type AbortListener } from './abort-signals.js';
@@ -43,9 +44,13 @@ export interface Surroundings {
   readonly insideHold: boolean;
 }
 
-/** What all calls of a lock module share. */
+/** What all calls of a lock module share: its core. */
 export interface CallHost {
   readonly schedule: Schedule;
+  /** Resolves with the hold of the call's locks, or rejects with the reason why one of them could not be had. */
+  acquire(call: Call): Promise<Lease>;
+  /** Runs `fn` inside the hold of the call's locks. */
+  run<T>(call: Call, fn: (lease: Lease) => Promise<T> | T, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void;
   /** Hears once of each call that is not served at once. */
   waitBegan(call: Call): void;
 }

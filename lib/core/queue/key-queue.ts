@@ -213,7 +213,7 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
       }
     }
     if (this.line.first) return;
-    for (const request of this.requests) this.drop(request);
+    while (this.requests.length > 0) this.drop(this.requests[0]!);
     if (this.later) this.host.watchdog.schedule.cancel(this.later);
     const lease = this.permits === undefined ? this.lease : this.unusedPermit;
     if (lease?.users === 0) this.giveBack(lease, NOBODY);
