@@ -52,149 +52,140 @@ describe('vote.lua', () => {
 
 describe('The line of those who wait', () => {
   const marks = (): Promise<string | null> => node.marks('a');
-  /** A vote of another process; it waits unless a test says otherwise. */
-  const asks = async (process: string, how: VoteArguments = {}): Promise<number | string> => (await node.vote('a', `${process}.1/${++attempt}`, { waitedMs: 0, patienceMs: 5_000, ...how }))[0]!;
+  /** The requests that have a mark, in their order. */
+  const line = async (): Promise<string[]> => (await marks())!.split('\n').map((mark) => mark.split(' ')[4]!);
+  /** A vote for a request of another process; it waits unless a test says otherwise. */
+  const asks = async (id: string, how: VoteArguments = {}): Promise<number | string> => (await node.vote('a', `${id}/${++attempt}`, { waitedMs: 0, patienceMs: 5_000, ...how }))[0]!;
   let attempt = 0;
 
-  it('has a mark of each process that was refused and waits, first who has waited longest', async () => {
+  it('has a mark of each request that was refused and waits, first who has waited longest', async () => {
     await node.vote('a', 'p.1/1');
-    await asks('q', { waitedMs: 10 });
-    await asks('r', { waitedMs: 5_000 });
-    await asks('s', { waitedMs: -1 });
-    expect((await marks())!.split('\n').map((line) => line.split(' ')[4])).toEqual(['r', 'q']);
+    await asks('q.1', { waitedMs: 10 });
+    await asks('r.1', { waitedMs: 5_000 });
+    await asks('s.1', { waitedMs: -1 });
+    expect(await line()).toEqual(['r.1', 'q.1']);
   });
 
-  it('has a process where it says that it stands, whatever it said before: an older mark may be that of a wait that has ended', async () => {
+  it('has a request where it says that it stands, whatever it said before: an older mark may be that of a wait that has ended', async () => {
     await node.vote('a', 'p.1/1');
-    await asks('q', { waitedMs: 3_000 });
-    await asks('r', { waitedMs: 1_000 });
-    await asks('q', { waitedMs: 3_000 });
-    expect((await marks())!.split('\n').map((line) => line.split(' ')[4])).toEqual(['q', 'r']);
-    await asks('q', { waitedMs: 0 });
-    expect((await marks())!.split('\n').map((line) => line.split(' ')[4])).toEqual(['r', 'q']);
+    await asks('q.1', { waitedMs: 3_000 });
+    await asks('r.1', { waitedMs: 1_000 });
+    await asks('q.1', { waitedMs: 3_000 });
+    expect(await line()).toEqual(['q.1', 'r.1']);
+    await asks('q.1', { waitedMs: 0 });
+    expect(await line()).toEqual(['r.1', 'q.1']);
   });
 
-  it('has a process that is served at its end, with what it waits for in the other mode', async () => {
-    await node.vote('a', 'p.1/1');
-    await asks('q', { mode: 'r', waitedMs: 5_000 });
-    await asks('q', { waitedMs: 5_000 });
-    await asks('r', { waitedMs: 1_000 });
-    await node.release('a', 'p.1/1');
-    expect((await node.vote('a', 'q.1/9', { waitedMs: 5_000 }))[6]).toBe(1);
-    expect((await marks())!.split('\n').map((line) => line.split(' ').slice(3).join(' '))).toEqual(['w r', 'r q']);
+  it('L1: has a writer where it was, whatever else its process is granted or gives back: readers of that process do not pass it', async () => {
+    await node.vote('a', 'q.1/1', { mode: 'r' });
+    await asks('q.2', { waitedMs: 500 });
+    expect(await asks('q.3', { mode: 'r' })).toBe(0);
+    await asks('r.1', { waitedMs: 300 });
+    await node.release('a', 'q.1/1');
+    expect(await line()).toEqual(['q.2', 'r.1', 'q.3']);
+    expect(await asks('q.3', { mode: 'r' })).toBe(0);
+    expect(await asks('q.2', { waitedMs: 500 })).toBe(1);
   });
 
-  it.each([
-    ['after its work is behind all others, whatever else it waits for', {}, 'r'],
-    ['without any work keeps its place', { abandoned: true }, 'q'],
-  ])('of a process that gives the lock back %s', async (_, how, next) => {
+  it('has a request that waits from now on behind all others, where its process gives the lock back for it', async () => {
     await node.vote('a', 'q.1/1');
-    await asks('q', { mode: 'r', waitedMs: 5_000 });
-    await asks('r', { waitedMs: 1_000 });
-    await node.release('a', 'q.1/1', how);
-    expect(await asks(next, { mode: next === 'q' ? 'r' : 'w', waitedMs: 0 })).toBe(1);
+    await asks('r.1', { waitedMs: 1_000 });
+    expect(await node.release('a', 'q.1/1', { mayBeOver: true, mark: 'w,0,50,q.2' })).toBe(1);
+    expect(await line()).toEqual(['r.1', 'q.2']);
+    expect(await asks('r.1', { waitedMs: 1_000 })).toBe(1);
   });
 
-  it('of a process that gives the lock back and waits anew is behind all others, in both modes', async () => {
-    await node.vote('a', 'q.1/1');
-    await asks('q', { mode: 'r', waitedMs: 5_000 });
-    await asks('r', { waitedMs: 1_000 });
-    expect(await node.release('a', 'q.1/1', { mayBeOver: true, mark: 'w,0,50' })).toBe(1);
-    expect((await marks())!.split('\n').map((line) => line.split(' ').slice(3).join(' '))).toEqual(['w r', expect.stringMatching(/^[rw] q$/), expect.stringMatching(/^[rw] q$/)]);
-    expect(await asks('r', { waitedMs: 1_000 })).toBe(1);
-  });
-
-  it('has a process where it says so before its vote is taken back: where it was granted it had no mark', async () => {
+  it('has a request where it says so before its vote is taken back: where it was granted it had no mark', async () => {
     await node.vote('a', 'p.1/1');
-    await asks('q', { waitedMs: 100 });
-    await node.release('a', 'p.~', { mark: 'w,5000,5000' });
+    await asks('q.1', { waitedMs: 100 });
+    await node.release('a', 'p.1', { mark: 'w,5000,5000,p.1' });
     await node.release('a', 'p.1/1', { abandoned: true });
-    expect((await marks())!.split('\n').map((line) => line.split(' ')[4])).toEqual(['p', 'q']);
-    expect(await asks('p', { waitedMs: 5_000 })).toBe(1);
+    expect(await line()).toEqual(['p.1', 'q.1']);
+    expect(await asks('p.1', { waitedMs: 5_000 })).toBe(1);
   });
 
   it('is told to the holder in its vote', async () => {
     await node.vote('a', 'p.1/1');
-    await asks('q');
-    await asks('r');
+    await asks('q.1');
+    await asks('r.1');
     await node.release('a', 'p.1/1');
     expect((await node.vote('a', 'q.1/9', { waitedMs: 0 }))[6]).toBe(1);
   });
 
   it('keeps a lock that is given back for who has waited longest, whoever else asks', async () => {
     await node.vote('a', 'p.1/1');
-    await asks('q');
-    await asks('r');
+    await asks('q.1');
+    await asks('r.1');
     await node.release('a', 'p.1/1');
     expect(await node.vote('a', 'p.2/1', { waitedMs: 0 })).toEqual([0, expect.any(Number), -1]);
-    expect(await asks('r')).toBe(0);
-    expect(await asks('q')).toBe(1);
+    expect(await asks('r.1')).toBe(0);
+    expect(await asks('q.1')).toBe(1);
   });
 
-  it('passes over a process that does not come within its patience, once and for all', async () => {
+  it('passes over a request that does not come within its patience, once and for all', async () => {
     await node.vote('a', 'p.1/1');
-    await asks('dead', { patienceMs: 30 });
-    await asks('r');
+    await asks('dead.1', { patienceMs: 30 });
+    await asks('r.1');
     await node.release('a', 'p.1/1');
-    await eventually(async () => expect(await asks('r')).toBe(1), 800); // before the mark would have ended by itself
+    await eventually(async () => expect(await asks('r.1')).toBe(1), 800); // before the mark would have ended by itself
     expect(await marks()).toBeNull();
   });
 
-  it('loses the mark of a process that does not ask any more', async () => {
+  it('loses the mark of a request that does not ask any more', async () => {
     await node.vote('a', 'p.1/1', { leaseMs: 60_000 });
-    await asks('dead', { waitedMs: 5_000 });
+    await asks('dead.1', { waitedMs: 5_000 });
     await eventually(async () => {
-      expect(await asks('r')).toBe(0);
+      expect(await asks('r.1')).toBe(0);
       expect(await marks()).not.toContain('dead');
     });
   });
 
-  it('loses the mark of a process that wants the lock no more, and calls the next one', async () => {
+  it('loses the mark of a request that waits no more, and calls the next one', async () => {
     await node.vote('a', 'p.1/1');
-    await asks('q');
-    await asks('r');
+    await asks('q.1');
+    await asks('r.1');
     await node.release('a', 'p.1/1');
-    await node.unmark('a', 'q');
-    expect(await asks('r')).toBe(1);
+    await node.release('a', 'q.1');
+    expect(await asks('r.1')).toBe(1);
   });
 
   it('is passed by who has the lock on other nodes already, and loses no mark to it', async () => {
     await node.vote('a', 'p.1/1');
-    await asks('q', { waitedMs: 5_000 });
+    await asks('q.1', { waitedMs: 5_000 });
     await node.release('a', 'p.1/1');
     expect((await node.bringBack('a', 'h.1/1', 70))[0]).toBe(1);
-    expect((await marks())!.split('\n').map((line) => line.split(' ')[4])).toEqual(['q']);
+    expect(await line()).toEqual(['q.1']);
     expect((await node.bringBack('a', 'g.1/1', 71))[0]).toBe(0);
     await node.release('a', 'h.1/1');
-    expect(await asks('r')).toBe(0);
-    expect(await asks('q', { waitedMs: 5_000 })).toBe(1);
+    expect(await asks('r.1')).toBe(0);
+    expect(await asks('q.1', { waitedMs: 5_000 })).toBe(1);
   });
 
   it('loses no mark to another request of the same process: one that reads, or one that only tries', async () => {
     await node.vote('a', 'p.1/1', { mode: 'r' });
-    await asks('q', { waitedMs: 500 });
-    await asks('q', { waitedMs: -1 });
-    await asks('q', { mode: 'r', waitedMs: -1 });
-    expect(await asks('q', { mode: 'r' })).toBe(1);
-    expect((await marks())!.split('\n').map((line) => line.split(' ').slice(3).join(' '))).toEqual(['w q']);
+    await asks('q.1', { waitedMs: 500 });
+    await asks('q.2', { waitedMs: -1 });
+    await asks('q.3', { mode: 'r', waitedMs: -1 });
+    expect(await asks('q.4', { mode: 'r', waitedMs: 700 })).toBe(1);
+    expect(await line()).toEqual(['q.1']);
   });
 
   it('lets readers in beside readers that wait, and not beside a writer that has waited longer', async () => {
     await node.vote('a', 'p.1/1', { mode: 'r' });
-    expect(await asks('q', { mode: 'r' })).toBe(1);
-    expect(await asks('w')).toBe(0);
-    expect(await asks('r', { mode: 'r' })).toBe(0);
+    expect(await asks('q.1', { mode: 'r' })).toBe(1);
+    expect(await asks('w.1')).toBe(0);
+    expect(await asks('r.1', { mode: 'r' })).toBe(0);
   });
 
   it('is of no concern to the owner of the present hold', async () => {
     await node.vote('a', 'p.1/1', { owner: 'saga' });
-    await asks('q');
-    expect(await asks('p', { owner: 'saga' })).toBe(1);
+    await asks('q.1');
+    expect(await asks('p.1', { owner: 'saga' })).toBe(1);
   });
 
-  it('does not grow with the number of processes', async () => {
+  it('does not grow with the number of requests', async () => {
     await node.vote('a', 'p.1/1');
-    for (let n = 0; n < 40; n++) await asks(`q${n}`, { waitedMs: n });
+    for (let n = 0; n < 40; n++) await asks(`q${n}.1`, { waitedMs: n });
     expect((await marks())!.split('\n')).toHaveLength(32);
   });
 });
@@ -231,7 +222,7 @@ describe('A message of a node', () => {
     await node.vote('{a} b', 'p.1/1');
     await node.vote('{a} b', 'q.1/1', { waitedMs: 0 });
     await node.release('{a} b', 'p.1/1');
-    await eventually(() => expect(heard).toEqual(['c p.1/1 %7Ba%7D b', 't q %7Ba%7D b']));
+    await eventually(() => expect(heard).toEqual(['c p.1/1 %7Ba%7D b', 't q.1 %7Ba%7D b']));
     listener.disconnect();
   });
 });
@@ -445,11 +436,11 @@ async function forceRelease(key: string, fence?: number, notAfter = NEVER): Prom
   return readForceRelease((await run(forceReleaseCall(node.keys.spotOf(key), { fence, notAfter, floor: 0, recoveryMs: UNTIL_TOLD_MS }))) as ReplyItems).kind;
 }
 
-/** After the lock was given back: another process comes, and then the one that waits. */
-async function expectTurnOf(process: string, key: string): Promise<void> {
+/** After the lock was given back: another process comes, and then the request that waits. */
+async function expectTurnOf(id: string, key: string): Promise<void> {
   proposal += 10;
   expect(await node.vote(key, 'late.1', { proposal })).toEqual([0, expect.any(Number), -1]);
-  expect((await node.vote(key, `${process}.2`, PATIENT))[0]).toBe(1);
+  expect((await node.vote(key, `${id}/2`, PATIENT))[0]).toBe(1);
 }
 
 /** downgrade.lua and force-release.lua where there is no queue, but marks of those who wait. */
@@ -463,7 +454,7 @@ describe('On a node of a Redlock, who has waited longest is the next to have the
     expect((await node.vote('n1', 'q.1', PATIENT))[0]).toBe(0);
     expect(await run(downgradeCall(node.keys.spotOf('n1'), { id: 'p.1', floor: 0, recoveryMs: UNTIL_TOLD_MS }))).toBe(1);
     expect(await node.release('n1', 'p.1')).toBe(1);
-    await expectTurnOf('q', 'n1');
+    await expectTurnOf('q.1', 'n1');
   });
 
   it('when one of several readers lost the lock to an operator before the others gave it back', async () => {
@@ -473,7 +464,7 @@ describe('On a node of a Redlock, who has waited longest is the next to have the
     expect(await forceRelease('n2', Number(fence), 1)).toBe('late');
     expect(await forceRelease('n2', Number(fence))).toBe('taken');
     expect(await node.release('n2', 's.1')).toBe(1);
-    await expectTurnOf('q', 'n2');
+    await expectTurnOf('q.1', 'n2');
   });
 
   it('also when an operator takes the lock away that is kept for it, which nobody holds', async () => {
@@ -481,6 +472,6 @@ describe('On a node of a Redlock, who has waited longest is the next to have the
     await node.vote('n3', 'q.1', PATIENT);
     expect(await node.release('n3', 'p.1')).toBe(1);
     expect(await forceRelease('n3')).toBe('none');
-    await expectTurnOf('q', 'n3');
+    await expectTurnOf('q.1', 'n3');
   });
 });

@@ -27,7 +27,7 @@ type InsideStore =
   | InsideNode
   | {
       readonly ballots: Counted;
-      readonly waiters: { readonly lines: Counted };
+      readonly waiters: Counted;
       readonly schedule: Counted;
       readonly nodes: readonly { readonly store: InsideNode }[];
     };
@@ -87,7 +87,7 @@ function inStore(store: InsideStore): Record<string, number> {
   if ('parts' in store) return { places: store.parts.places.size, requests: store.parts.runner.underway.length };
   return {
     ballots: store.ballots.size,
-    'waiters of a Redlock': store.waiters.lines.size,
+    'waiters of a Redlock': store.waiters.size,
     withdrawals: store.schedule.size,
     requests: store.nodes.reduce((sum, { store: { parts: { runner } } }) => sum + runner.underway.length, 0),
   };

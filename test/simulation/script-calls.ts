@@ -51,9 +51,8 @@ export class ScriptCalls {
         return scripts.voteCall(ON_NODE, this.vote());
       case 19:
       case 20: {
-        const process = `p${random.whole(1, 3)}`;
-        const left = random.pick([`${process}.~`, `${process}.~`, this.holderOf(ON_NODE.lockKey) || id, id]);
-        const mark = random.pick([undefined, `${random.pick(['w', 'r'])},${random.pick([0, 700])},50`]);
+        const left = random.pick([id, id, this.holderOf(ON_NODE.lockKey) || id]);
+        const mark = random.pick([undefined, `${random.pick(['w', 'r'])},${random.pick([0, 700])},50,${this.anId()}`]);
         return scripts.releaseCall(ON_NODE, { id: left, mark, mayBeOver: mark !== undefined || random.pick([false, true]), abandoned: random.pick([false, false, true]), floor: 0, recoveryMs: UNTIL_TOLD_MS, known: this.nodeMemory() });
       }
       case 7:

@@ -92,11 +92,6 @@ export class NodeScripts {
     return this.run(releaseCall(this.keys.spotOf(key), this.releaseArgs(id, how)));
   }
 
-  /** Takes the marks of a process away. */
-  unmark(key: string, process: string): Promise<unknown> {
-    return this.release(key, `${process}.~`);
-  }
-
   /** Takes the same ballot away from each key, in one command. */
   releaseTogether(keys: readonly string[], id: string): Promise<unknown[]> {
     const [redisKeys, args]: [string[], ScriptArgument[]] = [[], []];

@@ -50,8 +50,6 @@ interface RedlockSurroundings {
   /** What this process has seen of the fences of all nodes. */
   readonly floors: FenceFloors;
   readonly outages: Pick<OutageListener, 'away' | 'back'>;
-  /** Called when the node keeps a free lock for this process, which has waited longest there. */
-  turn(key: string): void;
 }
 
 export class RedisStore implements LockStore {
@@ -203,7 +201,7 @@ export class RedisStore implements LockStore {
       granted: (grant) => this.acquiring.granted(grant),
       contended: (key, id) => this.listener({ kind: 'contended', key, id }),
       lost: (key, id) => this.listener({ kind: 'lost', key, id }),
-      turn: (key) => this.options.redlock?.turn(key),
+      turn: (key, id) => this.listener({ kind: 'ask', key, id }),
       forgot: (group, memory) => recovery.heard(group, memory),
       flushed: this.parts.recoveryMs === 0 ? undefined : () => recovery.replaced(),
       listening: () => {

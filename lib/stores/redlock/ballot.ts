@@ -50,7 +50,7 @@ export class Ballot {
   leaving: Leaving | undefined;
   /** Whether others wait for the lock. */
   isWanted = false;
-  /** Where others come first and its process goes on waiting: the mark that the process has on nodes that had granted the lock. */
+  /** Where others come first and the request goes on waiting: the mark that it has on nodes that had granted the lock. */
   markToKeep: string | undefined;
 
   constructor(
@@ -58,7 +58,7 @@ export class Ballot {
     readonly request: AcquireRequest,
     /** The ballot's id on the nodes. */
     readonly id: string,
-    /** For how long its process has waited, in ms; -1 when nobody in it waits. */
+    /** For how long the request has waited, in ms; -1 when it does not wait. */
     readonly waitedMs: number,
     /** How long the nodes took to answer the last ballot, in ms. */
     tookMs: number,
@@ -124,7 +124,7 @@ export class Ballot {
     this.endsAt = Math.max(this.endsAt, this.redlock.clock.now() + forMs + marginOf(forMs));
   }
 
-  /** Ends the ballot and releases it on the nodes, also in the background on those that do not answer. `mark`: what its process waits for now. */
+  /** Ends the ballot and releases it on the nodes, also in the background on those that do not answer. `mark`: that of the request that replaces it. */
   release({ abandoned, askedAt }: Partial<ReleaseRequest>, mark?: string): Promise<'released' | 'lost'> {
     this.end(abandoned, askedAt, mark);
     return agree<RedlockNode, 'released' | 'lost'>('a release', this.key, this.redlock.nodes, (_, hear, at) => this.standings[at]!.leave(hear));
@@ -200,14 +200,14 @@ export class Ballot {
   }
 
   private busy(votes: readonly VoteReply[]): AcquireOutcome {
-    const { state, waitedMs, tookMs, terms: { mode, patienceMs } } = this;
-    if (state === 'open' && waitedMs >= 0) this.markToKeep = markOf(mode, waitedMs + tookMs, patienceMs);
+    const { state, request, waitedMs, tookMs, terms: { patienceMs } } = this;
+    if (state === 'open' && waitedMs >= 0) this.markToKeep = markOf(request, waitedMs + tookMs, patienceMs);
     const leftMs = Math.max(0, ...votes.map((vote) => (vote.kind === 'busy' && vote.leftMs >= 0 ? vote.leftMs : Infinity)));
     return { kind: 'busy', retryInMs: retryPause({ waitedMs: Math.max(0, waitedMs), tookMs, leftMs }, Math.random()) };
   }
 }
 
-/** A release, and the mark that it leaves for the request of its process that goes on waiting. */
+/** A release, and the mark that it leaves for the request that goes on waiting. */
 type Leaving = ReleaseRequest & { readonly askedAt: number; readonly mark: string | undefined };
 
 /** What all nodes are asked for; the last two are each node's own, and are written when its request is. */
@@ -291,7 +291,7 @@ class Standing extends ScriptRequest<VoteReply> {
     const { ballot, ballot: { redlock, spot }, node } = this;
     const leaving = ballot.leaving!;
     if (!this.mayHave) {
-      if (leaving.mark !== undefined) redlock.mark(node, this.key, leaving.mark);
+      if (leaving.mark !== undefined) redlock.mark(node, this.key, ballot.request.id, leaving.mark);
       return hear('lost');
     }
     this.mayHave = false;
@@ -304,7 +304,7 @@ class Standing extends ScriptRequest<VoteReply> {
 
   /**
    * Takes the ballot back if it stands on the node. While its vote is out nothing is sent, because most of the last votes are refusals too.
-   * A node that granted the ballot has no mark of this process yet, so the release leaves one there: without it, two processes that split the
+   * A node that granted the ballot has no mark of its request, so the release leaves one there: without it, two requests that split the
    * votes would each be called by less than a quorum for ever.
    */
   takeBack(): void {
@@ -317,9 +317,10 @@ class Standing extends ScriptRequest<VoteReply> {
     this.node.background.release({ ...leaving!, lateUntil }, endsAt - clock.now());
   }
 
-  /** Removes the mark of this process, whose wait has ended. */
+  /** Removes the mark of the request, whose wait has ended. */
   unmark(): void {
-    this.ballot.redlock.mark(this.node, this.key);
+    const { ballot: { redlock, request }, node } = this;
+    redlock.mark(node, this.key, request.id);
   }
 
   /**
@@ -402,9 +403,9 @@ class Standing extends ScriptRequest<VoteReply> {
   }
 }
 
-/** A mark as a release brings it to the nodes (marks.lua). */
-export function markOf(mode: LockMode, waitedMs: number, patienceMs: number): string {
-  return `${mode[0]},${Math.floor(waitedMs)},${patienceMs}`;
+/** The mark of a request as a release brings it to the nodes (marks.lua). */
+export function markOf({ id, mode }: AcquireRequest, waitedMs: number, patienceMs: number): string {
+  return `${mode[0]},${Math.floor(waitedMs)},${patienceMs},${id}`;
 }
 
 /** Whether the answer says that others have the lock, or that its owner has it already. */

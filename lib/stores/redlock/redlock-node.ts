@@ -180,7 +180,6 @@ export class RedlockNode {
     const store: RedisStore = storeOfNode(connection, options, {
       turnEnd, floors,
       outages: { away: (reason) => log.lost(store.server, reason), back: (afterMs) => log.back(store.server, afterMs) },
-      turn: (key) => this.isUsable && redlock.called(key, this),
     });
     store.onWake((wake) => this.isUsable && redlock.follow(wake, this));
     this.store = store;

@@ -3,7 +3,7 @@
  * node is a store of one Redis (redlock-node.ts), with its connection, its memory and its renewals. This layer knows quorums and nothing
  * else: it proposes a fence, asks all, counts, and takes back what is no quorum.
  *
- * There is no queue across nodes, but each node keeps marks of the processes that it refused, and keeps a free lock for the process
+ * There is no queue across nodes, but each node keeps marks of the requests that it refused, and keeps a free lock for the one
  * that has waited longest (shared/marks.lua). A holder stands on the nodes as a ballot with the id `<holder id>/<n>`, a new one for each
  * attempt (ballot.ts).
  */
@@ -23,7 +23,7 @@ import { NodeLog } from './node-log.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
 import { agree, answersOf, asking, quorumOf, reasonOf } from './quorum.js';
 import { RedlockNode } from './redlock-node.js';
-import { patienceMs, retryPause, Waiters } from './waiters.js';
+import { patienceMs, retryPause, Waiter } from './waiters.js';
 
 export interface RedlockStoreOptions extends Omit<RedisStoreOptions, 'connection' | 'recoveryMs' | 'minReplicas' | 'redlock'> {
   /** An odd number of masters, at least three, without replication between them. */
@@ -52,9 +52,10 @@ export class RedlockStore implements LockStore {
   readonly turnEnd = new TurnEnd();
   /** The releases that are to be sent to a node again. */
   readonly schedule: Schedule;
-  private readonly waiters: Waiters;
   /** By holder id: one for each request that is out and each lease that is held, until it is released or a renewal says that it is lost. */
   private readonly ballots = new Map<string, Ballot>();
+  /** By holder id: the requests that wait until they are granted, refused for good or released. */
+  private readonly waiters = new Map<string, Waiter>();
   private attempts = 0;
   /** How long the nodes took to answer the last ballot, in ms. */
   private tookMs = 0;
@@ -72,7 +73,6 @@ export class RedlockStore implements LockStore {
     this.quorum = quorumOf(nodes.length);
     this.clock = clock;
     this.schedule = new Schedule(clock);
-    this.waiters = new Waiters(this.quorum);
     this.log = new NodeLog(nodes.length, clock, report);
     this.nodes = nodes.map((connection) => new RedlockNode(connection, this));
   }
@@ -100,7 +100,7 @@ export class RedlockStore implements LockStore {
     const known = present && (present.state === 'open' ? present.outcome : await this.grantedBefore(present));
     if (known !== undefined) return known;
     const now = this.clock.now();
-    const waitedMs = queue ? this.waiters.ask(id, key, now) : DOES_NOT_WAIT;
+    const waitedMs = queue ? now - this.waiter(id, now).since : DOES_NOT_WAIT;
     const before = replaces === undefined ? undefined : this.ballots.get(replaces);
     // Others have waited longer, so that the nodes would refuse a vote. The release says that this process waits as well, and they call it.
     if (before?.state === 'held' && before.isWanted && queue) return this.standBehind(before, request, waitedMs);
@@ -115,9 +115,8 @@ export class RedlockStore implements LockStore {
       this.tookMs = ballot.tookMs;
       if (ballot.state === 'open') this.drop(ballot);
     }
-    if (outcome.kind === 'granted') this.waiters.served(key, this.clock.now());
     // A request that is refused, or fails, goes on waiting until it is released.
-    if (outcome.kind !== 'busy') this.waiters.leave(id, key);
+    if (outcome.kind !== 'busy') this.waiters.delete(id);
     return replaced === undefined ? outcome : { ...outcome, replacedLost: (await replaced) === 'lost' };
   }
 
@@ -132,7 +131,7 @@ export class RedlockStore implements LockStore {
 
   release(request: ReleaseRequest): Promise<'released' | 'lost'> {
     const { key, id } = request;
-    if (this.waiters.leave(id, key)) for (const node of this.nodes) this.mark(node, key);
+    if (this.waiters.delete(id)) for (const node of this.nodes) this.mark(node, key, id);
     const ballot = this.ballots.get(id);
     if (ballot === undefined) return Promise.resolve('lost');
     this.ballots.delete(id);
@@ -211,13 +210,12 @@ export class RedlockStore implements LockStore {
     for (const { node } of missing) log.missing(node);
   }
 
-  /** A node keeps a free lock for this process, which has waited longest there. */
-  called(key: string, node: RedlockNode): void {
-    for (const id of this.waiters.call(key, node, this.clock.now())) this.listener({ kind: 'ask', key, id });
-  }
-
   /** Messages of the nodes are hints: each becomes a wake when enough nodes have sent it. */
   follow({ kind, id: ballotId, key }: Wake, node: RedlockNode): void {
+    if (kind === 'ask') {
+      if (this.waiters.get(ballotId)?.call(node, this.quorum, this.clock.now())) this.listener({ kind, key, id: ballotId });
+      return;
+    }
     const id = ballotId.slice(0, ballotId.lastIndexOf('/'));
     const ballot = this.ballots.get(id);
     if (ballot?.id !== ballotId) return;
@@ -255,10 +253,10 @@ export class RedlockStore implements LockStore {
   }
 
   /** Releases a lease for others, and has the request that replaces it wait behind them. A release that fails is repeated in the background. */
-  private async standBehind(ballot: Ballot, { mode }: AcquireRequest, waitedMs: number): Promise<AcquireOutcome> {
+  private async standBehind(ballot: Ballot, request: AcquireRequest, waitedMs: number): Promise<AcquireOutcome> {
     const { tookMs } = this;
     this.ballots.delete(ballot.request.id);
-    const replaced = await ballot.release({}, markOf(mode, waitedMs, patienceMs(tookMs))).catch(() => undefined);
+    const replaced = await ballot.release({}, markOf(request, waitedMs, patienceMs(tookMs))).catch(() => undefined);
     return { kind: 'busy', retryInMs: retryPause({ waitedMs, tookMs, leftMs: Infinity }, Math.random()), replacedLost: replaced === 'lost' };
   }
 
@@ -267,11 +265,18 @@ export class RedlockStore implements LockStore {
   }
 
   /**
-   * Removes the marks of this process, so that the node keeps the lock for nobody who does not wait, or gives it the one that is written in
-   * `mark`. Sent once: marks also end by themselves.
+   * Removes the mark of a request, so that the node keeps the lock for nobody who does not wait, or writes it. Sent once: marks also end
+   * by themselves.
    */
-  mark({ isUsable, store: { parts, releases } }: RedlockNode, key: string, mark?: string): void {
-    if (isUsable) parts.bundles.add(new BundledRelease(releases, { key, id: `${this.options.process}.~`, mark }, parts.keys.spotOf(key)));
+  mark({ isUsable, store: { parts, releases } }: RedlockNode, key: string, id: string, mark?: string): void {
+    if (isUsable) parts.bundles.add(new BundledRelease(releases, { key, id, mark }, parts.keys.spotOf(key)));
+  }
+
+  /** A request waits from when it asked first. */
+  private waiter(id: string, now: number): Waiter {
+    const waiter = this.waiters.get(id) ?? new Waiter(now);
+    this.waiters.set(id, waiter);
+    return waiter;
   }
 
   private drop(ballot: Ballot): void {

@@ -1,70 +1,29 @@
 /**
  * The requests of this process that want locks of a Redlock and wait: since when each waits, when it asks again, and whether its turn
- * has come. A node on which a lock is released calls the process that has waited longest there. When a quorum of nodes has called, the
- * request asks at once. The call is a hint: a request that waits also asks again by itself.
+ * has come. A node on which a lock is released calls the request that has waited longest there. When a quorum of nodes has called it, it
+ * asks at once. The call is a hint: a request that waits also asks again by itself.
  */
-
-/** What the waiting requests for one lock share. */
-interface Line {
-  /** By id, in the order in which they came, the local instant at which each did. */
-  readonly since: Map<string, number>;
-  /** The local instant at which one of them was granted the lock last. */
-  servedAt: number;
-  /** The nodes that called this process, and the local instant of the last call. */
-  readonly called: Set<object>;
-  calledAt: number;
-}
 
 /** Calls that lie further apart than this, in ms, belong to different turns. */
 const SAME_TURN_MS = 500;
 
-export class Waiters {
-  /** By the key of the lock. */
-  private readonly lines = new Map<string, Line>();
+export class Waiter {
+  /** The nodes that called it, and the local instant of the last call. */
+  private readonly called = new Set<object>();
+  private calledAt = -Infinity;
 
-  constructor(private readonly quorum: number) {}
+  /** @param since the local instant at which it asked first */
+  constructor(readonly since: number) {}
 
-  /**
-   * Notes a request that asks, and waits when it is refused. Returns for how long its process has waited for the lock: since the first
-   * request came that still waits, or since one was granted the lock. So whoever was served stands behind all others, whatever else it
-   * waits for.
-   */
-  ask(id: string, key: string, now: number): number {
-    const line = this.lines.get(key) ?? { since: new Map(), servedAt: -Infinity, called: new Set(), calledAt: -Infinity };
-    this.lines.set(key, line);
-    if (!line.since.has(id)) line.since.set(id, now);
-    const [first] = line.since.values() as Iterable<number> as [number];
-    return now - Math.max(first, line.servedAt);
-  }
-
-  /** Notes that a request of this process was granted the lock. */
-  served(key: string, now: number): void {
-    const line = this.lines.get(key);
-    if (line !== undefined) line.servedAt = now;
-  }
-
-  /** Removes a request that was granted or gave up. True when it waited and no other request of this process waits for its lock. */
-  leave(id: string, key: string): boolean {
-    const line = this.lines.get(key);
-    if (line === undefined || !line.since.delete(id) || line.since.size > 0) return false;
-    this.lines.delete(key);
+  /** A node keeps the lock for it. Whether so many do that it should ask now. */
+  call(node: object, quorum: number, now: number): boolean {
+    const { called } = this;
+    if (now - this.calledAt > SAME_TURN_MS) called.clear();
+    this.calledAt = now;
+    called.add(node);
+    if (called.size < quorum) return false;
+    called.clear();
     return true;
-  }
-
-  /** A node keeps the lock for this process. Returns the ids of the requests that should ask now. */
-  call(key: string, node: object, now: number): readonly string[] {
-    const line = this.lines.get(key);
-    if (line === undefined) return [];
-    if (now - line.calledAt > SAME_TURN_MS) line.called.clear();
-    line.calledAt = now;
-    line.called.add(node);
-    if (line.called.size < this.quorum) return [];
-    line.called.clear();
-    return [...line.since.keys()];
-  }
-
-  clear(): void {
-    this.lines.clear();
   }
 }
 
@@ -88,7 +47,7 @@ interface Refusal {
   readonly waitedMs: number;
   /** How long the nodes took to refuse the request, in ms. */
   readonly tookMs: number;
-  /** In how many ms the present lease ends, as far as the nodes know; Infinity when it is another process's turn. */
+  /** In how many ms the present lease ends, as far as the nodes know; Infinity when it is the turn of another request. */
   readonly leftMs: number;
 }
 
@@ -105,7 +64,7 @@ export function retryPause({ waitedMs, tookMs, leftMs }: Refusal, random: number
   return Math.min(pause, MAX_PAUSE_MS, Math.max(MIN_PAUSE_AT_LEASE_END_MS * (0.5 + random / 2), leftMs));
 }
 
-/** How long a node should keep a free lock for a process, in ms: time for the node's message and the process's request. */
+/** How long a node should keep a free lock for a request, in ms: time for the node's message and the process's request. */
 export function patienceMs(tookMs: number): number {
   return Math.min(MAX_PATIENCE_MS, Math.ceil(MIN_PATIENCE_MS + SLOWNESS_FACTOR * tookMs));
 }

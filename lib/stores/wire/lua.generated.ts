@@ -240,24 +240,20 @@ local function openLine(lock)
   if present and string.sub(present.id, 1, 2) == TURN then
     line.turn, lock.holders, past = present, {}, nil
   end
-  for ending, since, patience, mode, process in string.gmatch(line.text, '(%d+) (%d+) (%d+) ([wr]) (%S+)') do
+  for ending, since, patience, mode, id in string.gmatch(line.text, '(%d+) (%d+) (%d+) ([wr]) (%S+)') do
     ending = tonumber(ending)
-    if ending >= now and ending <= now + MARK_MS and process ~= past then
-      line.marks[#line.marks + 1] = { ending = ending, since = tonumber(since), patience = tonumber(patience), mode = mode, process = process }
+    if ending >= now and ending <= now + MARK_MS and id ~= past then
+      line.marks[#line.marks + 1] = { ending = ending, since = tonumber(since), patience = tonumber(patience), mode = mode, id = id }
     end
   end
   return line
 end
-local function dropMarks(line, process, mode)
-  local kept, own, other = {}, nil, nil
-  for _, mark in ipairs(line.marks) do
-    if mark.process ~= process then kept[#kept + 1] = mark elseif mark.mode == mode then own = mark else other = mark end
+local function dropMark(line, id)
+  for at, mark in ipairs(line.marks) do
+    if mark.id == id then return table.remove(line.marks, at) end
   end
-  line.marks = kept
-  return own, other
 end
 local function addMark(line, added)
-  if not added then return end
   local marks = line.marks
   local at = #marks + 1
   while at > 1 and marks[at - 1].since > added.since do
@@ -267,20 +263,16 @@ local function addMark(line, added)
   marks[at] = added
   marks[MAX_MARKS + 1] = nil
 end
-local function standBehind(line, mark)
-  if mark then mark.since = now end
-  addMark(line, mark)
-end
-local function goesFirst(line, process, mode, since, begun)
-  if line.turn then return not begun and line.turn.id == TURN .. process end
+local function goesFirst(line, id, mode, since)
+  if line.turn then return line.turn.id == TURN .. id end
   for _, mark in ipairs(line.marks) do
     if mark.since > since then return true end
     if mode == 'w' or mark.mode == 'w' then return false end
   end
   return true
 end
-local function callTurn(lock, process)
-  lock.told[#lock.told + 1] = { process .. '.', 't ' .. process }
+local function callTurn(lock, id)
+  lock.told[#lock.told + 1] = { id, 't ' .. id }
 end
 local function markWaiting(lock, line)
   lock.marked = false
@@ -289,42 +281,34 @@ local function markWaiting(lock, line)
       lock.marked = true
       return
     end
-    callTurn(lock, mark.process)
+    callTurn(lock, mark.id)
   end
 end
 local function giveTurn(lock, line)
   local first = line.marks[1]
   lock.mode, lock.marked, lock.holders = 'w', true, {}
-  addNobody(lock, TURN .. first.process, now + first.patience)
-  callTurn(lock, first.process)
+  addNobody(lock, TURN .. first.id, now + first.patience)
+  callTurn(lock, first.id)
 end
 local function writeLine(line)
   local lines = {}
   for i, mark in ipairs(line.marks) do
-    lines[i] = string.format('%.0f %.0f %.0f %s %s', mark.ending, mark.since, mark.patience, mark.mode, mark.process)
+    lines[i] = string.format('%.0f %.0f %.0f %s %s', mark.ending, mark.since, mark.patience, mark.mode, mark.id)
   end
   local text = table.concat(lines, '\\n')
   if text == line.text then return end
   if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', MARK_MS) end
 end
 local function passOn(lock, request)
-  local process, own = string.match(request.id, '^(.*)%.(.*)$')
-  local mode, waitedMs, patience = string.match(request.mark, '^(%a),(%d+),(%d+)$')
+  local mode, waitedMs, patience, id = string.match(request.mark, '^(%a),(%d+),(%d+),(%S+)$')
   if not lock.marked and not mode then return end
-  local line, isUnmarked, hasHeld = openLine(lock), own == '~' and not mode, own ~= '~' and not request.abandoned
+  local line = openLine(lock)
+  dropMark(line, id or request.id)
   if mode then
-    local _, other = dropMarks(line, process, mode)
-    if hasHeld then standBehind(line, other) else addMark(line, other) end
-    addMark(line, { ending = now + MARK_MS, since = now - tonumber(waitedMs), patience = tonumber(patience), mode = mode, process = process })
+    addMark(line, { ending = now + MARK_MS, since = now - tonumber(waitedMs), patience = tonumber(patience), mode = mode, id = id })
     lock.marked = true
-  elseif isUnmarked or hasHeld then
-    local writer, reader = dropMarks(line, process, 'w')
-    if not isUnmarked then
-      standBehind(line, writer)
-      standBehind(line, reader)
-    end
   end
-  if line.turn and not (isUnmarked and line.turn.id == TURN .. process) then
+  if line.turn and (mode or line.turn.id ~= TURN .. request.id) then
     lock.holders = { line.turn }
   elseif #lock.holders == 0 and line.marks[1] then
     giveTurn(lock, line)
@@ -1695,7 +1679,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '5af72880aa949da47fe3bccee23fc85905b260da',
+  sha1: '9a83f8e0105a0ff10be6d63c23837940ff0a9041',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1771,7 +1755,7 @@ export interface ReleaseArgs {
   readonly recoveryMs: number;
   /** What the server told the caller as its memory, or as many dashes. */
   readonly known: string;
-  /** The mark of a Redlock: the mark that the process has from now on, because another request of it waits (marks.lua). */
+  /** The mark of a Redlock: the mark of a request of the same process that waits from now on (marks.lua). */
   readonly mark?: string | undefined;
 }
 
@@ -1907,7 +1891,7 @@ export function readRenewNews(reply: ReplyItems, at = 0): RenewNews {
 
 export const vote: LuaScript = {
   name: 'vote',
-  sha1: 'c39ae5966f607dc039c3095279ae5e36fda0d0fd',
+  sha1: '21539c714ca8ee0224b7ec786c8d0b23d5be5896',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -1943,7 +1927,7 @@ local function requestOf(n)
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, plain = plain == '1', notAfter = tonumber(notAfter), proposal = tonumber(proposal), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), waitedMs = tonumber(waitedMs), patienceMs = tonumber(patienceMs) }
 end
 local function refuse(lock, line, mark)
-  addMark(line, mark)
+  if mark then addMark(line, mark) end
   local leftMs = #lock.holders > 0 and lastEnd(lock) - now + 1 or -1
   if #lock.holders == 0 then
     if line.turn then lock.holders = { line.turn } else giveTurn(lock, line) end
@@ -1966,16 +1950,13 @@ local function vote(request)
   if not own then
     if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
     if kin and isFullFor(lock, owner) then return { 5, now } end
-    local line, process = openLine(lock), string.match(id, '^(.*)%.')
-    local before, other = dropMarks(line, process, mode)
+    local line, waiter = openLine(lock), string.match(id, '^(.*)/') or id
+    dropMark(line, waiter)
     local since = now - math.max(waitedMs, 0)
     local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
-    if not kin and not (fits and goesFirst(line, process, mode, since, other and not before)) then
-      addMark(line, other)
-      if waitedMs < 0 then addMark(line, before) end
-      return refuse(lock, line, waitedMs >= 0 and { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process })
+    if not kin and not (fits and goesFirst(line, waiter, mode, since)) then
+      return refuse(lock, line, waitedMs >= 0 and { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, id = waiter })
     end
-    standBehind(line, other)
     if not kin then lock.mode = mode end
     own = enter(lock, request, math.max(request.leaseMs, request.minHoldMs), kin and kin.fence)
     markWaiting(lock, line)
@@ -2028,7 +2009,7 @@ export interface VoteArgs {
   readonly minHoldMs: number;
   /** How long it stays taken after a lease that ended without a release. */
   readonly graceMs: number;
-  /** How long the process has waited; -1 when it does not wait. */
+  /** How long the request has waited; -1 when it does not wait. */
   readonly waitedMs: number;
   /** How long to keep the lock for it when its turn has come. */
   readonly patienceMs: number;

@@ -26,8 +26,8 @@ export interface WakeListener {
   granted(grant: PushedGrant): void;
   /** Another process began to wait for the lock that this id holds. */
   contended(key: string, id: string): void;
-  /** A node of a Redlock keeps a free lock for this process. Other stores grant a free lock to the first waiter instead. */
-  turn(key: string): void;
+  /** A node of a Redlock keeps a free lock for this request. Other stores grant a free lock to the first waiter instead. */
+  turn(key: string, id: string): void;
   lost(key: string, id: string): void;
   /** A slot group has another memory than before: the server may have forgotten what it granted. */
   forgot(group: number, memory: string): void;
@@ -115,7 +115,7 @@ export class WakeChannel {
       case 'c':
         return this.listener.contended(decodeKey(rest.join(' ')), id);
       case 't':
-        return this.listener.turn(decodeKey(rest.join(' ')));
+        return this.listener.turn(decodeKey(rest.join(' ')), id);
       case 'f':
         return this.listener.forgot(Number(rest[0]), id);
       case 'l':

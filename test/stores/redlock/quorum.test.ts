@@ -8,7 +8,7 @@ import { type Ballot, renewByQuorum } from '../../../lib/stores/redlock/ballot.j
 import { listByQuorum, viewOf } from '../../../lib/stores/redlock/quorum-view.js';
 import { agree, quorumEnd, quorumOf, verdict, type Vote } from '../../../lib/stores/redlock/quorum.js';
 import type { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';
-import { patienceMs, retryPause, Waiters } from '../../../lib/stores/redlock/waiters.js';
+import { patienceMs, retryPause, Waiter } from '../../../lib/stores/redlock/waiters.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
 const WORDS = ['yes', 'no', null] as const;
@@ -141,42 +141,16 @@ describe('A word', () => {
 /** Who of a process waits for a lock of a Redlock, and when it is called; and how long it pauses when nobody calls. */
 const nodes = [{}, {}, {}, {}, {}] as const;
 
-describe('A process that waits', () => {
+describe('A request that waits', () => {
   it('asks when a quorum of nodes has called it, and not before', () => {
-    const waiters = new Waiters(3);
-    waiters.ask('p.1', 'k', 0);
-    expect([0, 1, 1, 0].map((at) => waiters.call('k', nodes[at]!, 10))).toEqual([[], [], [], []]);
-    expect(waiters.call('k', nodes[4], 11)).toEqual(['p.1']);
-    expect(waiters.call('k', nodes[2], 12)).toEqual([]);
+    const waiter = new Waiter(0);
+    expect([0, 1, 1, 0].map((at) => waiter.call(nodes[at]!, 3, 10))).toEqual([false, false, false, false]);
+    expect([waiter.call(nodes[4]!, 3, 11), waiter.call(nodes[2]!, 3, 12)]).toEqual([true, false]);
   });
 
   it('does not add up calls of different turns', () => {
-    const waiters = new Waiters(2);
-    waiters.ask('p.1', 'k', 0);
-    expect(waiters.call('k', nodes[0], 0)).toEqual([]);
-    expect(waiters.call('k', nodes[1], 5_000)).toEqual([]);
-  });
-
-  it('has waited since the first of its requests came that wait, or since one of them was granted the lock', () => {
-    const waiters = new Waiters(2);
-    expect([waiters.ask('p.1', 'k', 100), waiters.ask('p.1', 'k', 900), waiters.ask('p.2', 'k', 950), waiters.ask('p.3', 'other', 960)]).toEqual([0, 800, 850, 0]);
-    waiters.served('k', 960);
-    waiters.served('none', 970);
-    expect([waiters.ask('p.1', 'k', 1_000), waiters.ask('p.2', 'k', 1_000), waiters.ask('p.3', 'other', 1_000)]).toEqual([40, 40, 40]);
-    waiters.leave('p.1', 'k');
-    waiters.ask('p.4', 'k', 1_100);
-    expect([waiters.ask('p.2', 'k', 1_200), waiters.ask('p.4', 'k', 1_200)]).toEqual([240, 240]);
-    waiters.leave('p.2', 'k');
-    expect(waiters.ask('p.4', 'k', 1_200)).toBe(100);
-  });
-
-  it('leaves nothing behind, and the last one takes the mark away', () => {
-    const waiters = new Waiters(2);
-    waiters.ask('p.1', 'k', 0);
-    waiters.ask('p.2', 'k', 0);
-    expect([waiters.leave('p.1', 'k'), waiters.leave('p.1', 'k'), waiters.leave('p.2', 'k')]).toEqual([false, false, true]);
-    expect(Reflect.get(waiters, 'lines')).toEqual(new Map());
-    expect(waiters.call('k', nodes[0], 0)).toEqual([]);
+    const waiter = new Waiter(0);
+    expect([waiter.call(nodes[0]!, 2, 0), waiter.call(nodes[1]!, 2, 5_000)]).toEqual([false, false]);
   });
 });
 

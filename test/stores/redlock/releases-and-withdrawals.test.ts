@@ -1,7 +1,6 @@
 /** What is taken back on which node, on simulated masters: at a release, a loss, a second request, and when an answer never came. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { RedlockStore } from '../../../lib/stores/redlock/redlock-store.js';
-import type { Waiters } from '../../../lib/stores/redlock/waiters.js';
 import { release, vote } from '../../../lib/stores/wire/lua.generated.js';
 import type { SimServer } from '../../simulation/sim-server.js';
 import { holdsUp, RedlockRequests } from '../../support/redlock-requests.js';
@@ -20,8 +19,8 @@ beforeEach(async () => {
 });
 
 const sizes = (store: RedlockStore): number[] => {
-  const { ballots, waiters } = store as unknown as { ballots: { size: number }; waiters: { lines: Map<string, { since: { size: number } }> } };
-  return [ballots.size, [...waiters.lines.values()].reduce((sum, { since }) => sum + since.size, 0)];
+  const { ballots, waiters } = store as unknown as { ballots: { size: number }; waiters: { size: number } };
+  return [ballots.size, waiters.size];
 };
 /** Takes the lock away on the first two masters alone. */
 const takenAwayOnTwo = async (): Promise<void> => {
@@ -87,8 +86,8 @@ describe('A release', () => {
   });
 });
 
-describe('The mark of a process that waits', () => {
-  it('stands on every node when its votes were split, also on those that had granted the lock', async () => {
+describe('The mark of a request that waits', () => {
+  it('stands on every node when the votes were split, also on those that had granted the lock', async () => {
     await requests.granted(theirs, 'q.1', { leaseMs: 30_000 });
     three.flush();
     remembers(three);
@@ -312,14 +311,20 @@ describe('A request to a Redlock', () => {
     expect(sizes(mine.store)).toEqual([0, 0]);
   });
 
-  it('that is granted puts those of its process that wait behind all others', async () => {
-    await requests.granted(theirs, 'q.1');
-    for (const id of ['p.1', 'p.2']) await requests.ask(mine, id, { queue: true });
-    await redlock.pass(500);
+  it('L1: that reads does not pass the writers that wait, whatever its process waits for besides', async () => {
+    await requests.granted(theirs, 'q.1', { mode: 'read' });
+    for (const [member, id] of [[mine, 'p.1'], [theirs, 'q.2']] as const) {
+      await redlock.pass(10);
+      expect((await requests.ask(member, id, { queue: true })).kind).toBe('busy');
+    }
+    for (const [member, id] of [[mine, 'p.2'], [theirs, 'q.3']] as const) {
+      expect((await requests.ask(member, id, { mode: 'read', queue: true })).kind).toBe('busy');
+    }
     await requests.release(theirs, 'q.1');
     await requests.granted(mine, 'p.1', { queue: true });
-    const { waiters } = mine.store as unknown as { readonly waiters: Waiters };
-    expect(waiters.ask('p.2', 'k', redlock.clock.now())).toBeLessThan(500);
+    expect((await requests.ask(mine, 'p.2', { mode: 'read', queue: true })).kind).toBe('busy');
+    await requests.release(mine, 'p.1');
+    await requests.granted(theirs, 'q.2', { queue: true });
   });
 
   it('to a store that was closed, or for replicas, is refused', async () => {

@@ -31,7 +31,7 @@ beforeEach(async () => {
     granted: (grant) => heard.push(grant),
     contended: (key, id) => heard.push(`contended ${key} ${id}`),
     forgot: () => 0,
-    turn: (key) => heard.push(`turn ${key}`),
+    turn: (key, id) => heard.push(`turn ${key} ${id}`),
     lost: (key, id) => heard.push(`lost ${key} ${id}`),
     listening: () => heard.push('listening'),
   });
@@ -46,11 +46,11 @@ const publish = (message: string) => server.command('PUBLISH', 'c', message);
 
 describe('the wake channel', () => {
   it('reads every message that scripts send, and passes over all others', async () => {
-    for (const message of ['', 'x p.1', 'c p.1 k 1', 't p %7Bk%7D 1', 'l p.2 k 1', 'g p.3 1795236887128570 4 r 1795236888628 1500 1 k 1']) {
+    for (const message of ['', 'x p.1', 'c p.1 k 1', 't p.4 %7Bk%7D 1', 'l p.2 k 1', 'g p.3 1795236887128570 4 r 1795236888628 1500 1 k 1']) {
       await publish(message);
     }
     const grant = { key: 'k 1', id: 'p.3', fence: 1795236887128570, fences: 4, mode: 'read', end: 1795236888628, lengthMs: 1500, contended: true };
-    await eventually(() => expect(heard).toEqual(['listening', 'contended k 1 p.1', 'turn {k} 1', 'lost k 1 p.2', grant]));
+    await eventually(() => expect(heard).toEqual(['listening', 'contended k 1 p.1', 'turn {k} 1 p.4', 'lost k 1 p.2', grant]));
   });
 
   it('leaves no connection of a first try behind when it is opened once more', async () => {

@@ -11,7 +11,7 @@
 ---     floor: number    the highest fence that the caller has seen in the slot group
 ---     recoveryMs: number  how long nothing new is granted after the server forgot
 ---     known: text      what the server told the caller as its memory, or as many dashes
----     mark: text or -  of a Redlock: the mark that the process has from now on, because another request of it waits (marks.lua)
+---     mark: text or -  of a Redlock: the mark of a request of the same process that waits from now on (marks.lua)
 --- RETURNS 1 released, or forgotten by the server before anybody else could have the lock
 --- RETURNS 0 lost
 --- RETURNS refused  the server's words: it refused something for this id's keys

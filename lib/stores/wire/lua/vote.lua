@@ -17,7 +17,7 @@
 ---     fences: number                 how many to reserve
 ---     minHoldMs: number              how long the lock stays taken at least
 ---     graceMs: number                how long it stays taken after a lease that ended without a release
----     waitedMs: number               how long the process has waited; -1 when it does not wait
+---     waitedMs: number               how long the request has waited; -1 when it does not wait
 ---     patienceMs: number             how long to keep the lock for it when its turn has come
 --- RETURNS number granted as asked  server time in ms; the fence is the proposal, and nobody else waits
 --- RETURNS 0 busy: now, leftMs  until the present hold ends, or -1 when it is somebody else's turn
@@ -29,7 +29,7 @@
 --- RETURNS refused        the server's words: it refused something for this request's keys
 --- RETURNS a list of these when there are several requests
 --- INVARIANT the same id asked for again gets the same vote, not prolonged
---- INVARIANT a request takes away no mark but that of its own process and mode, and only when it is granted or waits itself
+--- INVARIANT a request takes away no mark but its own
 --- INVARIANT a free lock is not given to anybody before those who have waited longer had the time to ask for it
 --- @bind
 
@@ -70,7 +70,7 @@ if not uncommon then return count == 1 and replies[1] or replies end
 --- @request
 
 local function refuse(lock, line, mark)
-  addMark(line, mark)
+  if mark then addMark(line, mark) end
   local leftMs = #lock.holders > 0 and lastEnd(lock) - now + 1 or -1
   if #lock.holders == 0 then
     if line.turn then lock.holders = { line.turn } else giveTurn(lock, line) end
@@ -97,16 +97,13 @@ local function vote(request)
   if not own then
     if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
     if kin and isFullFor(lock, owner) then return { 5, now } end
-    local line, process = openLine(lock), string.match(id, '^(.*)%.')
-    local before, other = dropMarks(line, process, mode)
+    local line, waiter = openLine(lock), string.match(id, '^(.*)/') or id
+    dropMark(line, waiter)
     local since = now - math.max(waitedMs, 0)
     local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
-    if not kin and not (fits and goesFirst(line, process, mode, since, other and not before)) then
-      addMark(line, other)
-      if waitedMs < 0 then addMark(line, before) end
-      return refuse(lock, line, waitedMs >= 0 and { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process })
+    if not kin and not (fits and goesFirst(line, waiter, mode, since)) then
+      return refuse(lock, line, waitedMs >= 0 and { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, id = waiter })
     end
-    standBehind(line, other)
     if not kin then lock.mode = mode end
     own = enter(lock, request, math.max(request.leaseMs, request.minHoldMs), kin and kin.fence)
     markWaiting(lock, line)
