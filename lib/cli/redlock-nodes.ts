@@ -4,7 +4,6 @@ import type { LockState } from '../core/port/lock-state.js';
 import type { RedisStore } from '../stores/redis/redis-store.js';
 import { storeOfNode } from '../stores/redlock/redlock-node.js';
 import type { RedlockStoreOptions } from '../stores/redlock/redlock-store.js';
-import { TurnEnd } from '../stores/wire/bundles.js';
 import type { Connect } from '../stores/wire/connections.js';
 import { FenceFloors } from '../stores/redis/server-view.js';
 
@@ -17,7 +16,7 @@ export class NodeToAsk {
   readonly store: RedisStore;
 
   constructor(connection: Connect, options: Omit<RedlockStoreOptions, 'nodes'>) {
-    const redlock = { turnEnd: new TurnEnd(), floors: new FenceFloors(), outages: { away() {}, back() {} }, turn() {} };
+    const redlock = { floors: new FenceFloors(), outages: { away() {}, back() {} }, turn() {} };
     this.store = storeOfNode(connection, options, redlock);
   }
 

@@ -8,7 +8,6 @@ import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, HeartbeatOutcome, HeldLease, HolderRef, LockStore, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import { canTellWhoListens, probe, redisSummary, takeTrialLock, warnOfBlindness, type ServerFacts } from './boot-probe.js';
-import type { TurnEnd } from '../wire/bundles.js';
 import type { Connect } from '../wire/connections.js';
 import { lockState } from '../wire/lock-reply.js';
 import { downgradeCall, inspectCall, readDowngrade } from '../wire/lua.generated.js';
@@ -45,8 +44,6 @@ export interface RedisStoreOptions {
 
 /** What a node of a Redlock is given by it. */
 interface RedlockSurroundings {
-  /** When the requests of this turn of the event loop leave for all nodes. */
-  readonly turnEnd: TurnEnd;
   /** What this process has seen of the fences of all nodes. */
   readonly floors: FenceFloors;
   readonly outages: Pick<OutageListener, 'away' | 'back'>;

@@ -41,7 +41,7 @@ export function serverView(options: RedisStoreOptions) {
   };
   const view = {
     connections, node, isCluster, clock, process, format, timeoutMs, runner, outage, keys, trust, readClock,
-    bundles: new Bundles(runner, redlock?.turnEnd), memories: new Memories(), places: new Map<string, BundledAcquire>(), toldHolds: new ToldHolds(format),
+    bundles: new Bundles(runner), memories: new Memories(), places: new Map<string, BundledAcquire>(), toldHolds: new ToldHolds(format),
     /** How long the server grants nothing new after it forgot, in ms. */
     recoveryMs: recoveryMs === 'lease' ? maxLeaseMs : recoveryMs,
   };

@@ -176,9 +176,9 @@ export class RedlockNode {
   }
 
   private makeStore(): void {
-    const { connection, redlock, redlock: { options, log, turnEnd, floors, clock } } = this;
+    const { connection, redlock, redlock: { options, log, floors, clock } } = this;
     const store: RedisStore = storeOfNode(connection, options, {
-      turnEnd, floors,
+      floors,
       outages: { away: (reason) => log.lost(store.server, reason), back: (afterMs) => log.back(store.server, afterMs) },
     });
     store.onWake((wake) => this.isUsable && redlock.follow(wake, this));

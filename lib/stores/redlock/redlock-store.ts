@@ -12,7 +12,6 @@ import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError, type NodeFailure } from '../../core/port/errors.js';
 import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, Reply, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
-import { TurnEnd } from '../wire/bundles.js';
 import type { RedisStoreOptions } from '../redis/redis-store.js';
 import { BundledRelease } from '../redis/releases.js';
 import { FenceFloors } from '../redis/server-view.js';
@@ -48,8 +47,6 @@ export class RedlockStore implements LockStore {
   readonly log: NodeLog;
   /** When the application started; undefined while it boots. */
   startedAt: number | undefined;
-  /** When the requests of this turn of the event loop leave for all nodes. */
-  readonly turnEnd = new TurnEnd();
   /** The releases that are to be sent to a node again. */
   readonly schedule: Schedule;
   /** By holder id: one for each request that is out and each lease that is held, until it is released or a renewal says that it is lost. */

@@ -79,22 +79,6 @@ export function promised<A>(ask: (hear: Hear<A>) => void): Promise<A> {
   return new Promise((resolve, reject) => ask((reply) => (reply instanceof LockStoreError ? reject(reply) : resolve(reply))));
 }
 
-/** Sends the bundles of several connections at the end of this turn of the event loop, with a single callback for all of them. */
-export class TurnEnd {
-  private waiting: (() => void)[] = [];
-
-  add(leave: () => void): void {
-    this.waiting.push(leave);
-    if (this.waiting.length === 1) process.nextTick(this.come);
-  }
-
-  private readonly come = (): void => {
-    const { waiting } = this;
-    this.waiting = [];
-    for (const leave of waiting) leave();
-  };
-}
-
 export class Bundles {
   private readonly open: Bundle[] = [];
   private willFlush = false;
@@ -104,11 +88,7 @@ export class Bundles {
    */
   private isSolitary = true;
 
-  constructor(
-    private readonly runner: ScriptRunner,
-    /** Shared by connections whose requests are made together. */
-    private readonly turnEnd = new TurnEnd(),
-  ) {}
+  constructor(private readonly runner: ScriptRunner) {}
 
   /** Requests for one script whose locks have the same source may share a command. */
   add(request: ScriptRequest): void {
@@ -128,14 +108,14 @@ export class Bundles {
       bundle.leave();
     } else if (!this.willFlush) {
       this.willFlush = true;
-      this.turnEnd.add(this.flush);
+      process.nextTick(this.flush);
     }
   }
 
   /** Calls `done` when every request that was added until now has been written to its socket. */
   whenSent(done: () => void): void {
     if (this.open.length === 0) this.runner.whenWritten(done);
-    else this.turnEnd.add(() => this.runner.whenWritten(done));
+    else process.nextTick(() => this.runner.whenWritten(done));
   }
 
   /** All requests that are not answered yet, sent or not. */
