@@ -4,7 +4,7 @@
 //     --- RETURNS each 1 granted: fence  meaning                one of several such answers in a reply, all of one size
 //     --- RETURNS each 0 gone: none  meaning                    the same without fields
 //     --- RETURNS all head: now, runId text                     what stands once, at the beginning
-//     --- RETURNS each holder: id text, fence                   what is repeated behind it
+//     --- RETURNS each holder: id text, fence                   what is repeated behind it; a function reads all of them
 //     --- RETURNS 1 raised  meaning                             an answer that is its code alone, where all are
 //
 // Other lines say in words what is not a list.
@@ -32,7 +32,21 @@ export function repliesOf(file, name, lines) {
     label, kind, meaning, code: /\d+/.exec(label)?.[0], fields: (list === 'none' ? [] : list.split(', ')).map((item) => fieldOf(file, line, item)),
   }));
   const coded = found.filter(({ code }) => code !== undefined);
-  return [...(coded.length > 0 ? [codedReader(name, coded)] : []), ...found.filter(({ code }) => code === undefined).map((each) => recordReader(name, each))].join('\n');
+  return [...(coded.length > 0 ? [codedReader(name, coded)] : []), ...found.filter(({ code }) => code === undefined).map((each) => recordReader(name, each)), ...listReaders(name, found)].join('\n');
+}
+
+/** For a reply with a head and one repeated answer behind it. */
+function listReaders(name, found) {
+  const heads = found.filter(({ label }) => label === 'all');
+  const [kind, ...others] = new Set(found.filter(({ label }) => label.startsWith('each')).map(({ label, kind: record }) => (label === 'each' ? capital(camel(record)) : '')));
+  if (heads.length !== 1 || kind === undefined || others.length > 0) return [];
+  const Name = `${capital(camel(name))}${kind}`;
+  const [size, head] = [`${camel(name)}${kind}Size`, `${camel(name)}HeadSize`];
+  return [`/** Reads the answers of ${name}.lua behind its head: so many, or all. @throws Error */
+export function each${Name}(reply: ReplyItems, count = (reply.length - ${head}) / ${size}): ${Name}${kind === '' ? 'Reply' : ''}[] {
+  return Array.from({ length: count }, (_, n) => read${Name}(reply, ${head} + ${size} * n));
+}
+`];
 }
 
 function fieldOf(file, line, item) {

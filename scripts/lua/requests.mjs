@@ -5,7 +5,7 @@ import { camel, capital, spoken } from './names.mjs';
 
 const pascal = (name) => capital(camel(name));
 
-/** `greetCall`; for a script that takes any number of requests `addVote` as well, and `voteText` if each is one text. */
+/** `greetCall`; for a script that takes any number of requests `addVote` and `voteCallOf` as well, and `voteText` if each is one text. */
 export function requestsOf(name, header) {
   const many = isForMany(header);
   const sides = [
@@ -13,11 +13,14 @@ export function requestsOf(name, header) {
     { suffix: 'Args', variable: 'request', list: header.ARGV, says: 'What is said in' },
   ].map((side) => ({ ...side, members: many ? side.list.each.fields : [...side.list.head, ...(side.list.each ? [side.list.each] : [])] }));
   const used = sides.filter(({ members }) => members.length > 0);
-  const parameters = used.map(({ suffix, variable }) => `${variable}: ${pascal(name)}${suffix}`).join(', ');
   const types = used.map((side) => typeOf(`${pascal(name)}${side.suffix}`, `${side.says} ${many ? 'one request to' : 'a call of'} ${name}.lua`, side.members));
   const [keys, args] = sides.map(({ members, variable }) => members.map((member) => element(member, variable)).join(', '));
   const isText = many && sides[1].members.length === 1;
-  return [...types, ...(isText ? [writer(name, args)] : []), many ? adder(name, parameters, keys, isText ? `${camel(name)}Text(request)` : args) : caller(name, parameters, keys, args)].join('\n');
+  return [...types, ...(isText ? [writer(name, args)] : []), many ? adder(name, used, keys, isText ? `${camel(name)}Text(request)` : args) : caller(name, parametersOf(name, used), keys, args)].join('\n');
+}
+
+function parametersOf(name, used) {
+  return used.map(({ suffix, variable }) => `${variable}: ${pascal(name)}${suffix}`).join(', ');
 }
 
 /** What the caller calls it. */
@@ -52,7 +55,8 @@ export function ${camel(name)}Text(request: ${pascal(name)}Args): string {
 `;
 }
 
-function adder(name, parameters, keys, args) {
+function adder(name, used, keys, args) {
+  const parameters = parametersOf(name, used);
   return `/** Puts one more request into a call of ${name}.lua. */
 export function add${pascal(name)}(keys: ScriptArgument[], args: ScriptArgument[], ${parameters}): void {
   keys.push(${keys});
@@ -61,9 +65,14 @@ export function add${pascal(name)}(keys: ScriptArgument[], args: ScriptArgument[
 
 /** A call of ${name}.lua for one request. */
 export function ${camel(name)}Call(${parameters}): BuiltCall {
+  return ${camel(name)}CallOf([{ ...on, ...request }]);
+}
+
+/** A call of ${name}.lua for many requests. */
+export function ${camel(name)}CallOf(requests: readonly (${used.map(({ suffix }) => `${pascal(name)}${suffix}`).join(' & ')})[]): BuiltCall {
   const keys: string[] = [];
   const args: ScriptArgument[] = [];
-  add${pascal(name)}(keys, args, on, request);
+  for (const each of requests) add${pascal(name)}(keys, args, ${used.map(() => 'each').join(', ')});
   return { script: ${camel(name)}, keys, args };
 }
 `;

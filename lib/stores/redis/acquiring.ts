@@ -20,8 +20,7 @@ import type { AcquireOutcome, AcquireRequest, Grant, Hear, HeartbeatOutcome, Hol
 import { promised, ScriptRequest } from '../wire/bundles.js';
 import { listOf, recoveringError, sharing } from '../wire/lock-reply.js';
 import {
-  acquire, type AcquireReply, acquireText, addHeartbeat, heartbeat, heartbeatHeadSize, type HeartbeatReply, heartbeatSize, readAcquire, readHeartbeat,
-  readHeartbeatHead, type ScriptArgument,
+  acquire, type AcquireReply, acquireText, eachHeartbeat, heartbeatCallOf, type HeartbeatReply, readAcquire, readHeartbeatHead,
 } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY, USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
@@ -106,14 +105,12 @@ export class Acquiring {
 
   private sendHeartbeats(waiters: readonly Waiter[]): Promise<readonly HeartbeatOutcome[]> {
     const { runner, trust, memories, recoveryMs } = this.server;
-    const keys: string[] = [];
-    const args: ScriptArgument[] = [];
-    for (const { id, spot } of waiters) addHeartbeat(keys, args, spot, { id, floor: trust.floors.of(spot.group), recoveryMs, known: memories.of(spot.group) });
-    return runner.run({ script: heartbeat, key: waiters.length === 1 ? waiters[0]!.key : undefined, keys, args }, (reply, sentAt, receivedAt) => {
+    const call = heartbeatCallOf(waiters.map(({ id, spot }) => ({ ...spot, id, floor: trust.floors.of(spot.group), recoveryMs, known: memories.of(spot.group) })));
+    return runner.run({ ...call, key: waiters.length === 1 ? waiters[0]!.key : undefined }, (reply, sentAt, receivedAt) => {
       const told = listOf(reply);
       const exchange: Exchange = { sentAt, receivedAt, serverNow: readHeartbeatHead(told).now };
       trust.observe(waiters[0]!.spot.group, exchange);
-      return waiters.map((waiter, n) => this.heartbeatOutcome(waiter, readHeartbeat(told, heartbeatHeadSize + heartbeatSize * n), exchange));
+      return eachHeartbeat(told, waiters.length).map((one, n) => this.heartbeatOutcome(waiters[n]!, one, exchange));
     });
   }
 

@@ -17,7 +17,7 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, HeldLease, HolderRef, StoreRecovery } from '../../core/port/lock-store.js';
 import { listOf } from '../wire/lock-reply.js';
-import { readRecallGroup, readRecallHead, recallCall, recallGroupSize, recallHeadSize } from '../wire/lua.generated.js';
+import { eachRecallGroup, readRecallHead, recallCall } from '../wire/lua.generated.js';
 import { lasted } from '../wire/store-failure.js';
 import { SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { marginOf } from '../wire/server-clock.js';
@@ -260,7 +260,7 @@ export class Recovery implements StoreRecovery {
       const { now, recoversForMs } = readRecallHead(told);
       if (recoversForMs > 0) this.recovering(receivedAt, recoversForMs + marginOf(recoversForMs));
       trust.observe(groups[0]!, { sentAt, receivedAt, serverNow: now });
-      groups.forEach((group, n) => this.learn(group, readRecallGroup(told, recallHeadSize + recallGroupSize * n).memory, connection));
+      eachRecallGroup(told, groups.length).forEach(({ memory }, n) => this.learn(groups[n]!, memory, connection));
     });
   }
 

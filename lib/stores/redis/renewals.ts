@@ -13,8 +13,7 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import { likeLength, type HeldLease, type RenewOutcome, type RenewRequest } from '../../core/port/lock-store.js';
 import { listOf, sharing } from '../wire/lock-reply.js';
 import {
-  addBringBack, bringBack, bringBackHeadSize, bringBackSize, readBringBack, readBringBackHead, readRenewHead, readRenewNews, renewCall,
-  renewHeadSize, renewNewsSize, type BringBackArgs, type BringBackReply, type RenewArgs, type ScriptArgument,
+  bringBackCallOf, eachBringBack, eachRenewNews, readBringBackHead, readRenewHead, renewCall, type BringBackArgs, type BringBackReply, type RenewArgs,
 } from '../wire/lua.generated.js';
 import type { ScriptCall, ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO, trustOf } from '../wire/server-clock.js';
@@ -122,11 +121,9 @@ export class Renewals {
   /** The outcome of each renewal. The reply lists only leases that did not just get what was asked for. */
   private outcomesOf(reply: ScriptReply, requests: readonly RenewRequest[], sentAt: number): RenewOutcome[] {
     const { keys, node } = this.server;
-    const news = listOf(reply);
     const renewed = (leftMs: number, contended: boolean): RenewOutcome => ({ kind: 'renewed', trustedUntil: trustOf(leftMs, sentAt), contended });
     const outcomes = requests.map(({ leaseMs }) => renewed(Math.floor(leaseMs), false));
-    for (let at = renewHeadSize; at < news.length; at += renewNewsSize) {
-      const { position, left, contended } = readRenewNews(news, at);
+    for (const { position, left, contended } of eachRenewNews(listOf(reply))) {
       const { key, graceMs = 0 } = requests[position - 1]!;
       if (typeof left === 'string') outcomes[position - 1] = failedLock(left, 'renew', node, { key, lockKey: keys.lock(key) });
       else outcomes[position - 1] = left < 0 ? { kind: 'lost' } : renewed(Math.max(0, left - graceMs), contended);
@@ -140,14 +137,11 @@ export class Renewals {
     const held = requests.filter((request) => request.held.isHeld);
     if (held.length === 0) return requests.map(() => ({ kind: 'lost' }));
     const { connection } = memories;
-    const redisKeys: string[] = [];
-    const args: ScriptArgument[] = [];
-    for (const request of held) addBringBack(redisKeys, args, keys.spotOf(request.key), this.argsOf(request));
-    const call = { script: bringBack, key: onlyKeyOf(held), keys: redisKeys, args, timeoutMs: this.timeoutOf(held) };
-    return runner.run(call, (reply, sentAt, receivedAt) => {
+    const call = bringBackCallOf(held.map((request) => ({ ...keys.spotOf(request.key), ...this.argsOf(request) })));
+    return runner.run({ ...call, key: onlyKeyOf(held), timeoutMs: this.timeoutOf(held) }, (reply, sentAt, receivedAt) => {
       const told = listOf(reply);
       trust.observe(keys.groupOf(held[0]!.key), { sentAt, receivedAt, serverNow: readBringBackHead(told).now });
-      const outcomes = new Map(held.map((request, n) => [request, this.outcomeOf(request, readBringBack(told, bringBackHeadSize + bringBackSize * n), sentAt, connection)]));
+      const outcomes = new Map(eachBringBack(told, held.length).map((one, n) => [held[n]!, this.outcomeOf(held[n]!, one, sentAt, connection)]));
       return requests.map((request) => outcomes.get(request) ?? { kind: 'lost' });
     });
   }

@@ -25,7 +25,7 @@ import { beginningOf } from '../redis/server-view.js';
 import { notAllowed } from '../redis/boot-probe.js';
 import type { Connect } from '../wire/connections.js';
 import { listOf } from '../wire/lock-reply.js';
-import { admitCall, readAdmit, readRecallGroup, readRecallHead, recallCall, recallGroupSize, recallHeadSize } from '../wire/lua.generated.js';
+import { admitCall, eachRecallGroup, readAdmit, readRecallHead, recallCall } from '../wire/lua.generated.js';
 import { NO_SERVER, SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { quorumOf } from './quorum.js';
 import type { RedlockStore, RedlockStoreOptions } from './redlock-store.js';
@@ -70,7 +70,7 @@ export function survey({ parts: { runner, trust, keys, process } }: RedisStore):
     const told = listOf(reply);
     const { now, recoversForMs } = readRecallHead(told);
     trust.observe(0, { sentAt, receivedAt, serverNow: now });
-    const groups = eachGroup((group) => readRecallGroup(told, recallHeadSize + recallGroupSize * group));
+    const groups = eachRecallGroup(told, SLOT_GROUPS);
     const since = Math.max(...groups.map(({ memory }) => beginningOf(memory)));
     return { now, server: groups[0]!.memory.slice(0, NO_SERVER.length), closed: recoversForMs > 0, since, fences: groups.map(({ fence }) => fence) };
   });

@@ -908,9 +908,14 @@ export function addAcquire(keys: ScriptArgument[], args: ScriptArgument[], on: A
 
 /** A call of acquire.lua for one request. */
 export function acquireCall(on: AcquireKeys, request: AcquireArgs): BuiltCall {
+  return acquireCallOf([{ ...on, ...request }]);
+}
+
+/** A call of acquire.lua for many requests. */
+export function acquireCallOf(requests: readonly (AcquireKeys & AcquireArgs)[]): BuiltCall {
   const keys: string[] = [];
   const args: ScriptArgument[] = [];
-  addAcquire(keys, args, on, request);
+  for (const each of requests) addAcquire(keys, args, each, each);
   return { script: acquire, keys, args };
 }
 
@@ -1198,9 +1203,14 @@ export function addBringBack(keys: ScriptArgument[], args: ScriptArgument[], on:
 
 /** A call of bring-back.lua for one request. */
 export function bringBackCall(on: BringBackKeys, request: BringBackArgs): BuiltCall {
+  return bringBackCallOf([{ ...on, ...request }]);
+}
+
+/** A call of bring-back.lua for many requests. */
+export function bringBackCallOf(requests: readonly (BringBackKeys & BringBackArgs)[]): BuiltCall {
   const keys: string[] = [];
   const args: ScriptArgument[] = [];
-  addBringBack(keys, args, on, request);
+  for (const each of requests) addBringBack(keys, args, each, each);
   return { script: bringBack, keys, args };
 }
 
@@ -1243,6 +1253,11 @@ export const bringBackHeadSize = 1;
 
 export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
   return { now: Number(reply[at]) };
+}
+
+/** Reads the answers of bring-back.lua behind its head: so many, or all. @throws Error */
+export function eachBringBack(reply: ReplyItems, count = (reply.length - bringBackHeadSize) / bringBackSize): BringBackReply[] {
+  return Array.from({ length: count }, (_, n) => readBringBack(reply, bringBackHeadSize + bringBackSize * n));
 }
 
 export const downgrade: LuaScript = {
@@ -1476,9 +1491,14 @@ export function addHeartbeat(keys: ScriptArgument[], args: ScriptArgument[], on:
 
 /** A call of heartbeat.lua for one request. */
 export function heartbeatCall(on: HeartbeatKeys, request: HeartbeatArgs): BuiltCall {
+  return heartbeatCallOf([{ ...on, ...request }]);
+}
+
+/** A call of heartbeat.lua for many requests. */
+export function heartbeatCallOf(requests: readonly (HeartbeatKeys & HeartbeatArgs)[]): BuiltCall {
   const keys: string[] = [];
   const args: ScriptArgument[] = [];
-  addHeartbeat(keys, args, on, request);
+  for (const each of requests) addHeartbeat(keys, args, each, each);
   return { script: heartbeat, keys, args };
 }
 
@@ -1521,6 +1541,11 @@ export const heartbeatHeadSize = 1;
 
 export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
   return { now: Number(reply[at]) };
+}
+
+/** Reads the answers of heartbeat.lua behind its head: so many, or all. @throws Error */
+export function eachHeartbeat(reply: ReplyItems, count = (reply.length - heartbeatHeadSize) / heartbeatSize): HeartbeatReply[] {
+  return Array.from({ length: count }, (_, n) => readHeartbeat(reply, heartbeatHeadSize + heartbeatSize * n));
 }
 
 export const inspect: LuaScript = {
@@ -1677,6 +1702,11 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
   return { memory: String(reply[at]), fence: Number(reply[at + 1]) };
 }
 
+/** Reads the answers of recall.lua behind its head: so many, or all. @throws Error */
+export function eachRecallGroup(reply: ReplyItems, count = (reply.length - recallHeadSize) / recallGroupSize): RecallGroup[] {
+  return Array.from({ length: count }, (_, n) => readRecallGroup(reply, recallHeadSize + recallGroupSize * n));
+}
+
 export const release: LuaScript = {
   name: 'release',
   sha1: '9a83f8e0105a0ff10be6d63c23837940ff0a9041',
@@ -1772,9 +1802,14 @@ export function addRelease(keys: ScriptArgument[], args: ScriptArgument[], on: R
 
 /** A call of release.lua for one request. */
 export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
+  return releaseCallOf([{ ...on, ...request }]);
+}
+
+/** A call of release.lua for many requests. */
+export function releaseCallOf(requests: readonly (ReleaseKeys & ReleaseArgs)[]): BuiltCall {
   const keys: string[] = [];
   const args: ScriptArgument[] = [];
-  addRelease(keys, args, on, request);
+  for (const each of requests) addRelease(keys, args, each, each);
   return { script: release, keys, args };
 }
 
@@ -1887,6 +1922,11 @@ export const renewNewsSize = 3;
 
 export function readRenewNews(reply: ReplyItems, at = 0): RenewNews {
   return { position: Number(reply[at]), left: reply[at + 1] ?? '', contended: Number(reply[at + 2]) === 1 };
+}
+
+/** Reads the answers of renew.lua behind its head: so many, or all. @throws Error */
+export function eachRenewNews(reply: ReplyItems, count = (reply.length - renewHeadSize) / renewNewsSize): RenewNews[] {
+  return Array.from({ length: count }, (_, n) => readRenewNews(reply, renewHeadSize + renewNewsSize * n));
 }
 
 export const vote: LuaScript = {
@@ -2028,9 +2068,14 @@ export function addVote(keys: ScriptArgument[], args: ScriptArgument[], on: Vote
 
 /** A call of vote.lua for one request. */
 export function voteCall(on: VoteKeys, request: VoteArgs): BuiltCall {
+  return voteCallOf([{ ...on, ...request }]);
+}
+
+/** A call of vote.lua for many requests. */
+export function voteCallOf(requests: readonly (VoteKeys & VoteArgs)[]): BuiltCall {
   const keys: string[] = [];
   const args: ScriptArgument[] = [];
-  addVote(keys, args, on, request);
+  for (const each of requests) addVote(keys, args, each, each);
   return { script: vote, keys, args };
 }
 
