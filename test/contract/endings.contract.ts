@@ -195,6 +195,19 @@ export function endsLeases(stage: Stage, promised: Promised): void {
     await other.release();
   });
 
+  promised(['minHold', 'P10', 'queue'], 'who is next in line is woken by an early release, and is told then when the rest of minHoldMs has passed', async () => {
+    const key = stage.newKey();
+    const [job, waiter] = [stage.contender(key), stage.contender(key)];
+    await job.acquires({ minHoldMs: 800, leaseMs: 5_000 });
+    await waiter.queues();
+    await job.release();
+    await waiter.isWoken(['ask']);
+    const answer = await waiter.ask();
+    expect(answer).toMatchObject({ kind: 'waiting' });
+    expect(answer.kind === 'waiting' && answer.askAgainInMs).toBeLessThanOrEqual(801);
+    await waiter.release();
+  });
+
   promised(['minHold', 'P2', 'queue'], 'a request that replaces what its own id was granted, because no work can begin under that, owes no minHoldMs for it', async () => {
     const holder = stage.contender(stage.newKey());
     const { fence } = await holder.acquires({ minHoldMs: 3_000 });

@@ -69,6 +69,8 @@ export class StoreRequest implements AcquireRequest {
   private replacements = 0;
   /** The latest `notAfter` of the tries that got no answer. */
   private unansweredUntil = -Infinity;
+  /** How long the store took to answer that it waits, in ms. The first renewal may take as long. */
+  private answeredInMs = 0;
   /** Whether the request was ever sent, so that the store may know it. */
   private sent = false;
   /** Whether the store has answered that this request waits, in its queue or without one. Wakes that grant it the lock are followed from then on. */
@@ -217,9 +219,12 @@ export class StoreRequest implements AcquireRequest {
       case 'recovering':
         this.lastError = outcome.cause;
         return this.queue ? this.wait(outcome.retryInMs) : this.refuse({ kind: 'failed', error: outcome.cause });
-      case 'waiting':
-        this.beatAt = this.host.clock.now() + HEARTBEAT_MS;
+      case 'waiting': {
+        const now = this.host.clock.now();
+        this.answeredInMs = now - this.askedAt;
+        this.beatAt = now + HEARTBEAT_MS;
         return this.wait(outcome.askAgainInMs);
+      }
       case 'busy':
         return this.queue ? this.wait(outcome.retryInMs) : this.refuse(outcome);
     }
@@ -253,13 +258,15 @@ export class StoreRequest implements AcquireRequest {
     const { clock, watchdog } = this.host;
     const now = clock.now();
     if (watchdog.isOutdated(countedFrom, this.replacements, now)) return this.ask();
-    const mustLengthen = !this.options.renew && this.wasDelayed;
+    const isFixed = !this.options.renew && this.wasDelayed;
+    // Behind a slow network, or before a busy server, trust could end before the first renewal is answered.
+    const mustLengthen = isFixed || grant.trustedUntil - now < 2 * this.answeredInMs;
     switch (verdictOn(grant, now, this.leaseMs, mustLengthen)) {
       case 'over':
         return this.failed(slownessError(this.key, this.leaseMs));
       case 'short':
         // A call whose time is over before the renewal is answered is told of the slow store: the lock is not busy.
-        if (!mustLengthen) this.lastError = slownessError(this.key, this.leaseMs);
+        if (!isFixed) this.lastError = slownessError(this.key, this.leaseMs);
         return void this.lengthen(grant);
       case 'good':
         return this.granted(grant, now);
@@ -363,7 +370,7 @@ export class StoreRequest implements AcquireRequest {
 
 /**
  * Whether work may begin under a grant (`good`), it has to be renewed before (`short`), or its trust has ended (`over`). `mustLengthen`: it
- * was made to a waiter, so it is short at first, and the lease is one of fixed length, which the watchdog does not renew.
+ * was made to a waiter, so it is short at first, and the lease is one of fixed length, which the watchdog does not renew, or the store is slow.
  */
 export function verdictOn({ trustedUntil }: Grant, now: number, leaseMs: number, mustLengthen: boolean): 'good' | 'short' | 'over' {
   const leftMs = trustedUntil - now;

@@ -159,6 +159,9 @@ export class LockMachine {
     prune(lock, at.ms);
     const inherits = heir !== undefined && lock.permits === heir.permits && holderOf(lock, id) !== undefined && holderOf(lock, heir.id) === undefined;
     const there = leave(lock, id, at.ms, abandoned);
+    // What it owes of its minHoldMs ends sooner than its lease, of which the next in line was told.
+    const [next] = lock.holders.get(id)?.released ? line(lock) : [];
+    if (next) this.wake({ kind: 'ask', key, id: next.request.id });
     if (inherits && lock.holders.size < (lock.permits ?? 0)) this.grantNow(heir, lock, at);
     this.settle(key, at);
     return there;

@@ -594,15 +594,19 @@ local function settle(lock)
   if #lock.holders < places and lock.queued then admitNext(lock, true) end
   if #lock.holders == 0 and lock.queued then addNobody(lock, RECOVERY, tonumber(string.sub(lock.memory, 18)) + WAITER_LEASE_MS) end
 end
-local function askAgainIn(lock, id)
+local function nextInLine(lock)
   local head = openQueue(lock).head
-  local first
-  if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
-  return first == id and nextEnd(lock) - now + 1 or -1
+  if lock.mode == 'w' then return head.r or head.w end
+  return head.w or head.r
+end
+local function askAgainIn(lock, id)
+  return nextInLine(lock) == id and nextEnd(lock) - now + 1 or -1
 end
 local function leave(lock, id, abandoned)
   if not removeHolder(lock, id, abandoned) then return takeOut(lock, id) end
   lock.frees = true
+  local waiter = lock.queued and holderOf(lock, '~' .. id) and nextInLine(lock)
+  if waiter then lock.told[#lock.told + 1] = { waiter, 't ' .. waiter } end
   return true
 end`;
 
@@ -706,7 +710,7 @@ end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '61e6ae23a36c0602e893eba437c19ff9d115072f',
+  sha1: 'ed04b48c358eb66056d8e6711c0e1d146feeed77',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -1085,7 +1089,7 @@ export function readAgree(reply: ReplyItems, at = 0, code = Number(reply[at])): 
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '743bbf8edbbeb8c80811ea4628a47b3d1cdb302c',
+  sha1: '82b1ea92ed5dab5ce0ae34035c5e08baf32a99c9',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1262,7 +1266,7 @@ export function eachBringBack(reply: ReplyItems, count = (reply.length - bringBa
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: 'a3c7bbb902d0125261280403241e1ce50fcefea7',
+  sha1: 'fcb114ecb52e23fc3f9c4789215753b91687d64e',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1350,7 +1354,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: 'fa8b45dd1cd001cbdd4452d8e00670f4756180e8',
+  sha1: '323dae6a0f47c0446db84e8b06a86e63ab511da7',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1432,7 +1436,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: '39b72dcf879fc2211c0861725f253aa799bf5226',
+  sha1: 'e18f6c83623114cc57d0ae8dc460f8538b64e1dc',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -1709,7 +1713,7 @@ export function eachRecallGroup(reply: ReplyItems, count = (reply.length - recal
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '9a83f8e0105a0ff10be6d63c23837940ff0a9041',
+  sha1: '4d28a11e2602f737998aa73c3e6a4fc14efcf597',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil

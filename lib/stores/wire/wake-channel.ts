@@ -26,7 +26,7 @@ export interface WakeListener {
   granted(grant: PushedGrant): void;
   /** Another process began to wait for the lock that this id holds. */
   contended(key: string, id: string): void;
-  /** A node of a Redlock keeps a free lock for this request. Other stores grant a free lock to the first waiter instead. */
+  /** A node of a Redlock keeps a free lock for this request. Other stores grant a free lock to the first waiter; to that one it becomes free sooner than it knows. */
   turn(key: string, id: string): void;
   lost(key: string, id: string): void;
   /** A slot group has another memory than before: the server may have forgotten what it granted. */

@@ -140,6 +140,17 @@ describe('A grant that a message brings', () => {
       await lease.release();
     }
   });
+
+  it('is renewed before work begins when the store is so slow that trust would end before the first renewal is answered', async () => {
+    const { fleet, locks, wire, other } = await besideHolder('k');
+    wire.slowMs = 1_600;
+    const waiting = locks.acquire('k');
+    await fleet.clock.advance(2_000);
+    await other.release();
+    const lease = await fleet.clock.runUntil(waiting);
+    await fleet.clock.advance(2_000);
+    expect(() => lease.assertHeld()).not.toThrow();
+  });
 });
 
 /** What a request leaves to be given back: when its caller gave up, when its answer came late, or when it had a lease to replace. */

@@ -247,17 +247,24 @@ local function settle(lock)
   if #lock.holders == 0 and lock.queued then addNobody(lock, RECOVERY, tonumber(string.sub(lock.memory, 18)) + WAITER_LEASE_MS) end
 end
 
--- How long until the present hold ends, for the waiter whose turn is next; -1 for all others.
-local function askAgainIn(lock, id)
+-- The waiter whose turn is next.
+local function nextInLine(lock)
   local head = openQueue(lock).head
-  local first
-  if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
-  return first == id and nextEnd(lock) - now + 1 or -1
+  if lock.mode == 'w' then return head.r or head.w end
+  return head.w or head.r
 end
 
--- Takes an id out of a lock, holding or waiting; whether it was there.
+-- How long until the present hold ends, for the waiter whose turn is next; -1 for all others.
+local function askAgainIn(lock, id)
+  return nextInLine(lock) == id and nextEnd(lock) - now + 1 or -1
+end
+
+-- Takes an id out of a lock, holding or waiting; whether it was there. What a holder owes of its minHoldMs ends sooner than its lease, of
+-- which the next in line was told: that waiter is told to ask again.
 local function leave(lock, id, abandoned)
   if not removeHolder(lock, id, abandoned) then return takeOut(lock, id) end
   lock.frees = true
+  local waiter = lock.queued and holderOf(lock, '~' .. id) and nextInLine(lock)
+  if waiter then lock.told[#lock.told + 1] = { waiter, 't ' .. waiter } end
   return true
 end
