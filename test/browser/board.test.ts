@@ -116,18 +116,6 @@ describe('the board in a browser', () => {
     expect(complaints).toEqual([]);
   });
 
-  it('answers 403 to somebody whom the guard does not let in, page, events and forced release alike', async () => {
-    const { page } = await browser.page({ httpCredentials: { username: 'visitor', password: 'curious' } });
-    const answer = await page.goto(`${sample.urls[0]}/locks`);
-    expect(answer?.status()).toBe(403);
-    expect(await page.content()).not.toContain('board.js');
-    const authorization = `Basic ${Buffer.from('visitor:curious').toString('base64')}`;
-    for (const [path, method] of [['/events', 'GET'], ['/page/board.js', 'GET'], ['/lock?instance=default&key=a', 'GET'], ['/force-release?key=a&fence=1', 'POST']] as const) {
-      const headers = { authorization, 'x-holdfast-board': 'force-release' };
-      expect((await fetch(`${sample.urls[0]}/locks${path}`, { method, headers })).status).toBe(403);
-    }
-  });
-
   it('is usable at 400 px width: nothing is cut off or needs scrolling sideways', async () => {
     const { page, complaints } = await board({ viewport: { width: 400, height: 800 } });
     const counted = stocktake(1, 10);

@@ -1,7 +1,7 @@
 /** The contract's part about tickets: what a hold becomes between two processes. The numbers are those of core/port/ticket.ts. */
 import { expect } from '@jest/globals';
 import { delay } from '../../lib/core/port/clock.js';
-import { type AdoptedHold, type AdoptOutcome, deskOf as deskAt, type HandOffOutcome, type TicketDesk } from '../support/ticket-desk.js';
+import { adopt as adoptFrom, type AdoptedHold, type AdoptOutcome, handOff as handOffTo, type HandOffOutcome } from '../support/ticket-desk.js';
 import { USUAL_LEASE_MS, until, type Contender } from './contender.js';
 import type { Promised, Stage } from './lock-store.contract.js';
 
@@ -19,15 +19,14 @@ export function handsHoldsOn(stage: Stage, promised: Promised): void {
   const { clock } = stage;
   let tickets = 0;
 
-  const deskOf = ({ store }: Contender): TicketDesk => deskAt(store);
   const newTicket = (): string => `a.=ticket${++tickets}`;
 
   const handOff = (ticketId: string, givers: readonly Contender[], withinMs = WITHIN_MS, stays = false, notAfter = clock.now() + 60_000): Promise<HandOffOutcome> =>
-    deskOf(givers[0]!).handOff({ ticketId, withinMs, holds: givers.map(({ key, id }) => ({ key, id, stays })), notAfter });
+    handOffTo(givers[0]!.store, { ticketId, withinMs, holds: givers.map(({ key, id }) => ({ key, id, stays })), notAfter });
   const adopt = (ticketId: string, adopters: readonly Contender[], how: Adopting = {}): Promise<AdoptOutcome> => {
     const { leaseMs = USUAL_LEASE_MS, graceMs = 0, notAfter = clock.now() + 60_000, ticketEnd = Number.MAX_SAFE_INTEGER } = how;
     const holds = adopters.map(({ key, id }) => ({ key, id }));
-    return deskOf(adopters[0]!).adopt({ ticketId, until: ticketEnd, holds, leaseMs, graceMs, label: 'Payments.pay', minReplicas: 0, notAfter });
+    return adoptFrom(adopters[0]!.store, { ticketId, until: ticketEnd, holds, leaseMs, graceMs, label: 'Payments.pay', minReplicas: 0, notAfter });
   };
   const adopted = async (...args: Parameters<typeof adopt>): Promise<readonly AdoptedHold[]> => {
     const outcome = await adopt(...args);

@@ -1,4 +1,4 @@
-/** Leaders in processes of their own that are restarted, killed, stopped, blocked and cut off. */
+/** Leaders in processes of their own that are restarted, killed, stopped and cut off. */
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { LockModuleOptions } from '../../lib/nest/lock-module-options.js';
 import { startCandidate, type Candidate, type ToldTerm } from '../support/candidate.js';
@@ -103,18 +103,6 @@ describe('A role', () => {
     expect(await leader.isLeader()).toBe(false);
     await eventually(() => expect(leader.terms[0]!.endedAt).toBeDefined());
     expect(await next.leader.isLeader()).toBe(true);
-    expectOneAfterTheOther();
-  });
-
-  it('has its next leader within a lease and a second after the event loop of the present one was blocked, which knows it at once', async () => {
-    await Promise.all([start(), start(), start()]);
-    const { leader, term } = await nextAfter(0);
-    const blockedAt = now();
-    const ledAfterwards = leader.block(2 * FAILOVER_MS);
-    const next = await nextAfter(term.fence);
-    expect(next.term.from - blockedAt).toBeLessThan(FAILOVER_MS);
-    expect(await ledAfterwards).toBe(false);
-    await eventually(() => expect(leader.terms[0]!.endedAt).toBeDefined());
     expectOneAfterTheOther();
   });
 

@@ -6,7 +6,7 @@
 import { expect } from '@jest/globals';
 import type { Clock } from '../../lib/core/port/clock.js';
 import type { AcquireRequest, HolderRef, LockStore, Wake } from '../../lib/core/port/lock-store.js';
-import { type AdoptOutcome, deskOf } from '../support/ticket-desk.js';
+import { adopt, type AdoptOutcome, handOff } from '../support/ticket-desk.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import { until } from '../contract/contender.js';
 import { KEYS_OF_A_RUN, type Act } from './acts.js';
@@ -89,8 +89,8 @@ export class StoreAndMachine {
       case 'handOff': {
         const request = this.request(act.who);
         const stays = request.mode === 'read' && request.owner === undefined && act.who % 2 === 0;
-        const handOff = { ticketId: this.ticketId(act.ticket), withinMs: act.withinMs, holds: [{ ...refOf(request), stays }], notAfter: this.target.clock.now() + 60_000 };
-        return this.compare(request, async (store) => (await deskOf(store).handOff(handOff)).kind);
+        const given = { ticketId: this.ticketId(act.ticket), withinMs: act.withinMs, holds: [{ ...refOf(request), stays }], notAfter: this.target.clock.now() + 60_000 };
+        return this.compare(request, async (store) => (await handOff(store, given)).kind);
       }
       case 'downgrade': {
         const ref = refOf(this.request(act.who));
@@ -111,7 +111,7 @@ export class StoreAndMachine {
     const how = { mode: 'write', queue: false, minHoldMs: 0, fences: 1, owner: undefined, permits: undefined, replaces: undefined, handsOn: false } as const;
     const { key: name, id } = await this.newRequest({ act: 'acquire', key, leaseMs, ...how });
     const terms = { leaseMs, graceMs: 0, label: 'Orders.adopted', minReplicas: 0, until: Number.MAX_SAFE_INTEGER, notAfter: this.target.clock.now() + 60_000 };
-    const ask = (store: LockStore): Promise<AdoptOutcome> => deskOf(store).adopt({ ticketId: this.ticketId(ticket), holds: [{ key: name, id }], ...terms });
+    const ask = (store: LockStore): Promise<AdoptOutcome> => adopt(store, { ticketId: this.ticketId(ticket), holds: [{ key: name, id }], ...terms });
     const expected = await ask(this.model);
     const actual = await ask(this.storeOf({ key: name, id }));
     sameAdoption(name, expected, actual, this.fences);

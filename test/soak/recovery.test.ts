@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import { DrivenProcess } from '../support/driven-process.js';
+import { eventually } from '../support/eventually.js';
 import { startCluster, type RedisCluster } from '../support/redis-cluster.js';
 import { DOWN_SOON_MS, startSentinel } from '../support/redis-sentinel.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
@@ -48,20 +49,12 @@ async function loseWhatFollows(master: RedisServer, replica: RedisServer): Promi
 }
 
 async function promoted(replica: RedisServer): Promise<void> {
-  const deadline = performance.now() + PROMOTED_WITHIN_MS;
-  while (((await replica.command('ROLE')) as unknown[])[0] !== 'master') {
-    if (performance.now() > deadline) throw new Error('the replica was not promoted');
-    await sleep(5);
-  }
+  await eventually(async () => expect(((await replica.command('ROLE')) as unknown[])[0]).toBe('master'), PROMOTED_WITHIN_MS);
 }
 
 /** A master of a Cluster that was restarted or promoted refuses all commands for a while. */
 async function serves(node: RedisServer): Promise<void> {
-  const deadline = performance.now() + PROMOTED_WITHIN_MS;
-  while (!String(await node.command('CLUSTER', 'INFO')).includes('cluster_state:ok')) {
-    if (performance.now() > deadline) throw new Error('the master does not serve');
-    await sleep(5);
-  }
+  await eventually(async () => expect(await node.command('CLUSTER', 'INFO')).toContain('cluster_state:ok'), PROMOTED_WITHIN_MS);
 }
 
 async function restartEmpty(server: RedisServer): Promise<void> {

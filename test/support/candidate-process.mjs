@@ -37,19 +37,9 @@ async function work() {
   }
 }
 
-const verbs = {
-  isLeader,
-  /** Blocks the event loop, and looks before anything else can run whether it leads. */
-  block({ ms }) {
-    const until = now() + ms;
-    while (now() < until);
-    return isLeader();
-  },
-};
-
 await serve(LockModule, [Indexer], (app) => {
   locks = app.get(LockService);
   // The shutdown refuses it, and then it is over.
   if (given.loaded) work().catch(() => {});
-  return verbs;
+  return { isLeader };
 });

@@ -26,11 +26,6 @@ export class Candidate extends DrivenProcess {
     return this.ask('isLeader');
   }
 
-  /** Blocks its event loop. Resolves to whether it led right after that. */
-  block(ms: number): Promise<boolean> {
-    return this.ask('block', { ms });
-  }
-
   protected override heard({ term }: { readonly term?: ToldTerm }): void {
     if (term === undefined) return;
     const known = this.terms.findIndex(({ fence }) => fence === term.fence);

@@ -10,8 +10,8 @@ import request from 'supertest';
 import type { LockStore } from '../../lib/core/port/lock-store.js';
 import { DEFAULT_INSTANCE, storeToken } from '../../lib/nest/lock-names.js';
 import { eventually } from '../support/eventually.js';
-import { startMasters, startRedis } from '../support/redis-server.js';
-import { admitAll } from '../support/redlock-store.js';
+import { startRedis } from '../support/redis-server.js';
+import { startVoters } from '../support/redlock-store.js';
 
 let options: LockHealthOptions;
 
@@ -139,9 +139,8 @@ describe('LockHealthIndicator', () => {
   });
 
   it('is down while a quorum of the nodes of a Redlock refuses writes, and up while one of three does', async () => {
-    const masters = await startMasters(3);
-    stops.push(...masters.map((master) => () => master.stop()));
-    await admitAll(masters);
+    const masters = await startVoters(3);
+    stops.push(() => masters.stop());
     const server = await start(LockModule.forRoot({ redis: masters.map(({ url }) => url) }));
     await eventually(async () => expect((await request(server).get('/health')).status).toBe(200));
     await masters[0]!.command('CONFIG', 'SET', 'maxmemory', 1);

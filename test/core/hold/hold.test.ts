@@ -151,16 +151,6 @@ describe('A hold', () => {
     expect(error).toBeInstanceOf(LockLostError);
     expect(error).toMatchObject({ outcome: undefined, message: expect.not.stringContaining('The work failed as well') });
   });
-
-  it('that an operator ended is told', async () => {
-    const { fleet, locks } = alone();
-    const lease = await locks.acquire('k');
-    const aborted = new Promise((resolve) => lease.signal.addEventListener('abort', resolve));
-    expect(await locks.forceRelease('k', { fence: lease.fence + 1 })).toBe(false);
-    expect(await locks.forceRelease('k', { fence: lease.fence })).toBe(true);
-    await fleet.clock.runUntil(aborted);
-    expect(await lease.release()).toBe('lost');
-  });
 });
 
 describe('A lease', () => {
