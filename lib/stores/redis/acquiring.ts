@@ -46,9 +46,9 @@ export class Acquiring {
 
   constructor(
     readonly server: ServerView,
-    private readonly renewals: Renewals,
+    readonly renewals: Renewals,
     readonly recovery: Recovery,
-    private readonly tell: (wake: Wake) => void,
+    readonly tell: (wake: Wake) => void,
     /** Called when a heartbeat brought a grant whose message has not come. */
     private readonly missed: (id: string) => void,
   ) {}
@@ -63,10 +63,7 @@ export class Acquiring {
     return bundles.add(asked);
   }) as Verb<AcquireRequest, AcquireOutcome>;
 
-  /**
-   * Judges the message of a grant. It becomes a lease when the message is enough to trust it, and else its waiter asks. One that came
-   * before the answer to its request is kept for that answer. A grant to nobody is given back.
-   */
+  /** Hears the message of a grant. A grant to nobody is given back. */
   granted(push: PushedGrant): void {
     const { places, process } = this.server;
     const { key, id } = push;
@@ -76,25 +73,13 @@ export class Acquiring {
       if (id.startsWith(`${process}.`)) this.tell({ kind: 'stray', key, id });
       return;
     }
-    if (!place.messageCame(push)) return;
-    const grant = this.believed(place, push);
-    this.tell(grant === undefined ? { kind: 'ask', key, id } : { kind: 'granted', key, id, grant });
+    place.messageCame(push);
   }
 
   /** The try of this id that is on its way. */
   private underway(id: string): BundledAcquire | undefined {
     for (const one of this.server.bundles.underway()) if (one instanceof BundledAcquire && one.request.id === id) return one;
     return undefined;
-  }
-
-  /** The grant of a place from its message, which ends the place; undefined when the message is not enough to trust it. */
-  believed(place: BundledAcquire, push: PushedGrant): Grant | undefined {
-    const { places, trust, memories, toldHolds, clock } = this.server;
-    const grant = trust.pushed(place, push, clock.now(), memories.madeBy(place.spot.group, grantedAt(push)));
-    if (grant === undefined) return undefined;
-    places.delete(place.request.id);
-    toldHolds.forget(push.key);
-    return grant;
   }
 
   /** Keeps the place of a waiter, and returns a grant whose message was lost. Never rejects. */
@@ -134,31 +119,6 @@ export class Acquiring {
         toldHolds.forget(spot.key);
         return { kind: 'granted', grant: trust.answered(spot.group, told, exchange, memories.knownOf(spot.group)) };
     }
-  }
-
-  /**
-   * Confirms a grant that counts only when replicas have it: a renewal writes the lock once more and waits for them. Without their
-   * answer the grant stays, because the request asks for it again under the same id: a release that is held up in the network would take
-   * away what it gets then. A request that gives up releases it.
-   */
-  async confirmed(request: AcquireRequest, group: number, grant: Grant, connection: number, taken?: TakenHold): Promise<AcquireOutcome> {
-    const [renewed] = await this.renewals.renew([request]);
-    if (renewed?.kind === 'renewed') {
-      this.recovery.compare(group, grant.memory, connection);
-      const { trustedUntil, contended } = renewed;
-      return { kind: 'granted', grant: { ...grant, trustedUntil, contended }, taken };
-    }
-    if (renewed?.kind === 'unknown') throw renewed.cause;
-    const message = `Lock '${request.key}': the grant was gone before ${request.minReplicas} replicas had acknowledged it. It is safe to try again.`;
-    throw new LockStoreError(message, { key: request.key });
-  }
-
-  /**
-   * Called when a server that lost its memory granted a used fence: asks for another one, and the request takes the place of what its id
-   * was granted, in one step. A release before it might be held up in the network and come after it.
-   */
-  askAnew(request: AcquireRequest): Promise<AcquireOutcome> {
-    return this.acquire({ ...request, replaces: request.id, askedAt: this.server.clock.now() });
   }
 }
 
@@ -232,10 +192,18 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     });
   }
 
-  /** Notes the message of its grant. Returns whether that is to be judged now; else it is kept for the answer. */
-  messageCame(push: PushedGrant): boolean {
-    if (!this.isWaiting) this.early = push;
-    return this.isWaiting;
+  /**
+   * Judges the message of its grant. It becomes a lease when the message is enough to trust it, and else its waiter asks. One that came before
+   * the answer is kept for the answer.
+   */
+  messageCame(push: PushedGrant): void {
+    if (!this.isWaiting) {
+      this.early = push;
+      return;
+    }
+    const { key, id } = push;
+    const grant = this.believed(push);
+    this.acquiring.tell(grant === undefined ? { kind: 'ask', key, id } : { kind: 'granted', key, id, grant });
   }
 
   answered(reply: ScriptReply): void {
@@ -282,7 +250,8 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     switch (told.kind) {
       case 'granted':
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
-        if (this.hasPlace && told.fence <= this.floor) return acquiring.askAnew(request);
+        // The request takes the place of what its id was granted, in one step: a release before it might be held up in the network and come after it.
+        if (this.hasPlace && told.fence <= this.floor) return acquiring.acquire({ ...request, replaces: request.id, askedAt: clock.now() });
         return this.granted(trust.answered(spot.group, told, exchange, told.memory ?? this.memory));
       case 'taken': {
         const { owner, permits, minHoldMs, end } = told;
@@ -314,9 +283,36 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     const { request, spot, acquiring } = this;
     const { memories, toldHolds } = acquiring.server;
     toldHolds.forget(spot.key);
-    if (request.minReplicas > 0) return acquiring.confirmed(request, spot.group, grant, this.connectionNumber, taken);
+    if (request.minReplicas > 0) return this.confirmed(grant, taken);
     if (grant.memory !== memories.of(spot.group)) acquiring.recovery.compare(spot.group, grant.memory, this.connectionNumber);
     return { kind: 'granted', grant, taken };
+  }
+
+  /**
+   * Confirms a grant that counts only when replicas have it: a renewal writes the lock once more and waits for them. Without their
+   * answer the grant stays, because the request asks for it again under the same id: a release that is held up in the network would take
+   * away what it gets then. A request that gives up releases it.
+   */
+  private async confirmed(grant: Grant, taken?: TakenHold): Promise<AcquireOutcome> {
+    const { request, request: { key, minReplicas }, acquiring: { renewals, recovery } } = this;
+    const [renewed] = await renewals.renew([request]);
+    if (renewed?.kind === 'renewed') {
+      recovery.compare(this.spot.group, grant.memory, this.connectionNumber);
+      const { trustedUntil, contended } = renewed;
+      return { kind: 'granted', grant: { ...grant, trustedUntil, contended }, taken };
+    }
+    if (renewed?.kind === 'unknown') throw renewed.cause;
+    throw new LockStoreError(`Lock '${key}': the grant was gone before ${minReplicas} replicas had acknowledged it. It is safe to try again.`, { key });
+  }
+
+  /** The grant of its place from the message, which ends the place; undefined when the message is not enough to trust it. */
+  private believed(push: PushedGrant): Grant | undefined {
+    const { places, trust, memories, toldHolds, clock } = this.acquiring.server;
+    const grant = trust.pushed(this, push, clock.now(), memories.madeBy(this.spot.group, grantedAt(push)));
+    if (grant === undefined) return undefined;
+    places.delete(push.id);
+    toldHolds.forget(push.key);
+    return grant;
   }
 
   /** The outcome for a place in the queue: `waiting`, or the grant if its message came first. */
@@ -328,7 +324,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     this.hasPlace = this.isWaiting = true;
     places.set(request.id, this);
     if (early === undefined) return { kind: 'waiting', askAgainInMs };
-    const grant = acquiring.believed(this, early);
+    const grant = this.believed(early);
     return grant === undefined ? acquiring.acquire({ ...request, replaces: undefined, askedAt: clock.now() }) : { kind: 'granted', grant };
   }
 
