@@ -332,7 +332,7 @@ const list = [
   ['an adoption in a recovery', lua('acquire'), 'if lock.recoversForMs > 0 then return nil, lock.recoversForMs end', '', 'S7: an old copy of a used ticket is adopted beside its holder', 'test/lua/tickets'],
   // Forced releases
   ['a late copy takes the lock away', lua('force-release'), 'if now > notAfter then return { 2, now } end', '', 'S5: a forced release that failed hits a later holder', 'test/lua/other-verbs'],
-  ['a late copy after silence', redis('releases'), 'notAfter: notAfter || LONG_AGO', 'notAfter: notAfter || 9_999_999_999_999', 'S5: acts whenever it comes', 'test/stores/redis/held-up-requests'],
+  ['a late copy after silence', redis('releases'), 'notAfter: limit() || LONG_AGO', 'notAfter: limit() || 9_999_999_999_999', 'S5: acts whenever it comes', 'test/stores/redis/held-up-requests'],
   ['forced again on advice', wire('store-failure'), 'retryable: !isForOperator && !namesNobody', 'retryable: !isForOperator', 'a forced release is made again, and hits the next holder', 'test/stores/redis/held-up-requests'],
   ['forced again on the advice of nodes', redlock('quorum'), 'retryable: !isForOperator && !namesNobody', 'retryable: !isForOperator', 'the same on a Redlock', 'test/stores/redlock/quorum'],
   // Of ten that somebody planted who knew none of the others, these lived

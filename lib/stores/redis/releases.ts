@@ -69,19 +69,13 @@ export class BundledRelease extends ScriptRequest<'released' | 'lost'> implement
  * told that it had failed. Rejects with LockStoreError.
  */
 export async function forceRelease(key: string, fence: number | undefined, server: ServerView): Promise<boolean> {
-  const { runner, trust, clock, node, timeoutMs, recoveryMs, keys } = server;
+  const { runner, trust, clock, node, timeoutMs, recoveryMs, keys, readClock } = server;
   const on = keys.spotOf(key);
   const until = clock.now() + timeoutMs;
-  for (;;) {
-    const notAfter = trust.clock.before(on.source, until, clock.now());
-    const call = forceReleaseCall(on, { fence, floor: trust.floors.of(on.group), recoveryMs, notAfter: notAfter || LONG_AGO });
-    const answer = await runner.run({ ...call, key, namesNobody: fence === undefined }, (reply, sentAt, receivedAt) => {
-      const { kind, now } = readForceRelease(listOf(reply));
-      trust.clock.observe(on.source, { sentAt, receivedAt, serverNow: now });
-      return kind;
-    });
-    if (answer !== 'late') return answer === 'taken';
-    // While the server's time is not known, a first request, which is late by any clock, only learns it.
-    if (notAfter > 0 || clock.now() >= until) throw lateError(key, node);
-  }
+  const limit = (): number => trust.clock.before(on.source, until, clock.now());
+  if (limit() === 0) await readClock();
+  const call = forceReleaseCall(on, { fence, floor: trust.floors.of(on.group), recoveryMs, notAfter: limit() || LONG_AGO });
+  const { kind } = await runner.run({ ...call, key, namesNobody: fence === undefined }, (reply) => readForceRelease(listOf(reply)));
+  if (kind === 'late') throw lateError(key, node);
+  return kind === 'taken';
 }

@@ -93,7 +93,8 @@ export class ServerClock {
    * source; 0 when there is no sample.
    */
   before(source: number, local: number, now: number): number {
-    const sample = this.samples.get(source) ?? this.latest;
+    const own = this.samples.get(source);
+    const sample = own !== undefined && now - own.receivedAt <= USABLE_MS ? own : this.latest;
     if (sample === undefined || now - sample.receivedAt > USABLE_MS) return 0;
     const sinceSample = local - sample.receivedAt;
     return Math.floor(sample.serverNow + sinceSample - Math.abs(sinceSample) * 0.01);

@@ -89,6 +89,14 @@ describe('the limit of a request on the server clock', () => {
     expect(clock.before(0, 1_000, 5_000)).toBeGreaterThan(SERVER_START + 900);
   });
 
+  it('is told from an answer of any server when the last one of its own is older than a minute', () => {
+    const clock = new ServerClock();
+    clock.observe(7, { sentAt: 0, serverNow: SERVER_START, receivedAt: 1 });
+    sampleAt(clock, 61_000, 0, 0);
+    expect(clock.before(7, 62_000, 61_002)).toBeLessThanOrEqual(SERVER_START + 62_000);
+    expect(clock.before(7, 62_000, 61_002)).toBeGreaterThan(SERVER_START + 61_900);
+  });
+
   it('is none when there is nothing to tell it from', () => {
     const clock = new ServerClock();
     expect(clock.before(0, 5_000, 2_000)).toBe(0);
