@@ -236,10 +236,7 @@ export class Hold implements Lease, LeaseUser {
 
   private leave(lease: StoreLease, now: number): void {
     const outer = this.reentered?.get(lease);
-    if (!outer) {
-      if (this.isOverdue) lease.removeOverdue();
-      return lease.leave(this, now);
-    }
+    if (!outer) return lease.leave(this, now);
     lease.offLoss(this);
     outer.leave(this.options.mode);
     this.left(lease.state === 'lost' ? 'lost' : 'released');
@@ -356,11 +353,15 @@ export class Hold implements Lease, LeaseUser {
     return !this.isOpen && !this.hasNestedCalls;
   }
 
+  isOverdueOn(lease: StoreLease): boolean {
+    return this.isOverdue && !this.reentered?.has(lease);
+  }
+
   private expire(): void {
     // The work ended in time, and only the answer to the release is still to come.
     if (this.isOver) return;
-    if (!this.isOverdue) for (const lease of this.leases) if (!this.reentered?.has(lease)) lease.addOverdue(this);
     this.isOverdue = true;
+    for (const lease of this.leases) lease.loseIfOverdue();
     this.leaseLost(lostError(this.key, 'max-hold', `it was held longer than maxHoldMs (${this.options.maxHoldMs} ms)`));
   }
 }
@@ -401,7 +402,7 @@ class NestedCalls implements CallKeeper, Reentry {
     if (options.waitMs === 0 && (this.line.size > 0 || !this.admits(options.mode))) return call.reject(busy(call));
     this.line.add(call);
     this.admitNext();
-    if (this.line.has(call)) call.tellWaiting();
+    call.tellWaiting();
   }
 
   /** A call that was inside has ended. */

@@ -104,11 +104,6 @@ export class Schedule {
     else if (this.waits === 0 && this.letGo) this.arm(Math.min(this.timerAt, this.clock.now() + SHORT_MS), true);
   }
 
-  /** Whether the object has an appointment. */
-  has(item: Appointment): boolean {
-    return item.index >= 0;
-  }
-
   /** Clears the timer at shutdown when there are no appointments, so that it does not fire once more. */
   close(): void {
     if (this.size > 0) return;

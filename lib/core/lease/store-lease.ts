@@ -48,6 +48,8 @@ interface GrantedRequest extends HolderRef {
 /** Hears once of the loss of a lease. */
 interface LossListener {
   leaseLost(error: LockLostError, lease: StoreLease): void;
+  /** Whether it is on this lease and has held it for longer than its maxHoldMs. */
+  isOverdueOn?(lease: StoreLease): boolean;
 }
 
 /** Who is on a lease: a hold, which hears either of its loss, or how its release ended. */
@@ -115,8 +117,6 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
   abandoned = true;
   /** The holder id of the ticket that was adopted to get this lease; undefined for a lease that was granted to a request. */
   readonly ticketId: string | undefined;
-  /** How many of the callers on the lease have held it for longer than their maxHoldMs. */
-  private overdueUsers = 0;
   /** True when no further caller may be put on it, because its end (minHoldMs) or its mode (a downgrade) belongs to one hold. */
   private isSpent = false;
   private nextFence: number;
@@ -414,21 +414,10 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
     return this.users > 0;
   }
 
-  /** Counts a user that is still on the lease and has held it for longer than its maxHoldMs. When only such users are on it, it is lost. */
-  addOverdue(user: LossListener): void {
-    if (!this.listeners.includes(user)) return;
-    this.overdueUsers += 1;
-    this.loseIfOverdue();
-  }
-
-  /** Stops counting an overdue user, which is about to leave. */
-  removeOverdue(): void {
-    this.overdueUsers -= 1;
-  }
-
   /** Loses the lease when every caller on it has held it for longer than its maxHoldMs. */
   loseIfOverdue(): void {
-    if (this.overdueUsers > 0 && this.overdueUsers === this.users) this.lose('max-hold', 'it was held longer than maxHoldMs');
+    const overdue = this.listeners.filter((one) => one.isOverdueOn?.(this));
+    if (overdue.length > 0 && overdue.length === this.users) this.lose('max-hold', 'it was held longer than maxHoldMs');
   }
 
   /** Keeps one of several locks that a caller wants: until {@link begin} the lease is renewed, whatever the options say. */

@@ -207,10 +207,6 @@ export class CallLine {
     if (signal) onAbort(signal, call);
   }
 
-  has(call: Call): boolean {
-    return call.before !== undefined || this.first === call;
-  }
-
   /** Removes the call. False when it was not in the line. */
   remove(call: Call): boolean {
     const { before, after, host: { schedule }, options: { signal } } = call;

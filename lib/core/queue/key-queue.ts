@@ -326,7 +326,7 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
   private lookAgain(at: number): void {
     const { schedule } = this.host.watchdog;
     this.later ??= new Alarm((now) => this.pump(now));
-    if (!schedule.has(this.later)) schedule.set(this.later, at);
+    if (this.later.index < 0) schedule.set(this.later, at);
   }
 
   /**
