@@ -171,7 +171,6 @@ const list = [
   // lib/stores/redlock
   ['lib/stores/redlock/ballot.ts', 'const leftMs = Math.max(0, ...votes', 'No pause is as short as 1 ms.', '0', '1'],
   ['lib/stores/redlock/ballot.ts', "return vote.kind === 'busy' ||", 'Only a grant can be shared; the first half is for the compiler.', undefined, 'vote.shared'],
-  ['lib/stores/redlock/waiters.ts', 'private calledAt = -Infinity;', 'No node has called yet, so that there is no earlier turn to forget.'],
   // lib/stores/redis
   ['lib/stores/redis/server-view.ts', 'connection = 0;', 'Any number will do that each connection has alone.'],
   ['lib/stores/redis/server-view.ts', 'this.connection += 1;', 'Any number will do that each connection has alone.', '1', '2'],

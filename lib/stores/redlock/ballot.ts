@@ -19,7 +19,7 @@ import { unexpected } from '../wire/store-failure.js';
 import { agree, answersOf, asking, noQuorum, poll, quorumEnd, reasonOf, verdict, type Replies, type Vote } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 import type { RedlockStore } from './redlock-store.js';
-import { patienceMs, retryPause } from './waiters.js';
+import { patienceMs, retryPause } from './pauses.js';
 
 /** In ms: a garbage collection in this process, or a busy moment of a server, must not look like a dead node. */
 const SHORTEST_TIMEOUT_MS = 50;

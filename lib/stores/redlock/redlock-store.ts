@@ -22,11 +22,19 @@ import { NodeLog } from './node-log.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
 import { agree, answersOf, asking, quorumOf, reasonOf } from './quorum.js';
 import { RedlockNode } from './redlock-node.js';
-import { patienceMs, retryPause, Waiter } from './waiters.js';
+import { patienceMs, retryPause } from './pauses.js';
 
 export interface RedlockStoreOptions extends Omit<RedisStoreOptions, 'connection' | 'recoveryMs' | 'minReplicas' | 'redlock'> {
   /** An odd number of masters, at least three, without replication between them. */
   readonly nodes: readonly Connect[];
+}
+
+/** A request that waits. */
+interface Waiter {
+  /** The local instant at which it asked first. */
+  readonly since: number;
+  /** The nodes that have called it since it asked last: each keeps the free lock for it, because it has waited longest there. */
+  readonly called: Set<RedlockNode>;
 }
 
 /** When a quorum is connected, the boot waits this long, in ms, for the other nodes before the application starts without them. */
@@ -97,7 +105,7 @@ export class RedlockStore implements LockStore {
     const known = present && (present.state === 'open' ? present.outcome : await this.grantedBefore(present));
     if (known !== undefined) return known;
     const now = this.clock.now();
-    const waitedMs = queue ? now - this.waiter(id, now).since : DOES_NOT_WAIT;
+    const waitedMs = queue ? this.waits(id, now) : DOES_NOT_WAIT;
     const before = replaces === undefined ? undefined : this.ballots.get(replaces);
     // Others have waited longer, so that the nodes would refuse a vote. The release says that this process waits as well, and they call it.
     if (before?.state === 'held' && before.isWanted && queue) return this.standBehind(before, request, waitedMs);
@@ -210,7 +218,7 @@ export class RedlockStore implements LockStore {
   /** Messages of the nodes are hints: each becomes a wake when enough nodes have sent it. */
   follow({ kind, id: ballotId, key }: Wake, node: RedlockNode): void {
     if (kind === 'ask') {
-      if (this.waiters.get(ballotId)?.call(node, this.quorum, this.clock.now())) this.listener({ kind, key, id: ballotId });
+      if (this.waiters.get(ballotId)?.called.add(node).size === this.quorum) this.listener({ kind, key, id: ballotId });
       return;
     }
     const id = ballotId.slice(0, ballotId.lastIndexOf('/'));
@@ -269,11 +277,11 @@ export class RedlockStore implements LockStore {
     if (isUsable) parts.bundles.add(new BundledRelease(releases, { key, id, mark }, parts.keys.spotOf(key)));
   }
 
-  /** A request waits from when it asked first. */
-  private waiter(id: string, now: number): Waiter {
-    const waiter = this.waiters.get(id) ?? new Waiter(now);
-    this.waiters.set(id, waiter);
-    return waiter;
+  /** Notes that a request asks, and waits when it is refused. Returns for how long it has waited: from when it asked first. */
+  private waits(id: string, now: number): number {
+    const { since } = this.waiters.get(id) ?? { since: now };
+    this.waiters.set(id, { since, called: new Set() });
+    return now - since;
   }
 
   private drop(ballot: Ballot): void {

@@ -8,7 +8,7 @@ import { type Ballot, renewByQuorum } from '../../../lib/stores/redlock/ballot.j
 import { listByQuorum, viewOf } from '../../../lib/stores/redlock/quorum-view.js';
 import { agree, quorumEnd, quorumOf, verdict, type Vote } from '../../../lib/stores/redlock/quorum.js';
 import type { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';
-import { patienceMs, retryPause, Waiter } from '../../../lib/stores/redlock/waiters.js';
+import { patienceMs, retryPause } from '../../../lib/stores/redlock/pauses.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
 const WORDS = ['yes', 'no', null] as const;
@@ -135,22 +135,6 @@ describe('A word', () => {
     const { fail, outcome } = ask(NODES.slice(0, 3), { namesNobody: true });
     for (const name of ['a', 'b']) fail(name);
     await expect(outcome).rejects.toMatchObject({ retryable: false, message: expect.stringContaining('look with inspect()') });
-  });
-});
-
-/** Who of a process waits for a lock of a Redlock, and when it is called; and how long it pauses when nobody calls. */
-const nodes = [{}, {}, {}, {}, {}] as const;
-
-describe('A request that waits', () => {
-  it('asks when a quorum of nodes has called it, and not before', () => {
-    const waiter = new Waiter(0);
-    expect([0, 1, 1, 0].map((at) => waiter.call(nodes[at]!, 3, 10))).toEqual([false, false, false, false]);
-    expect([waiter.call(nodes[4]!, 3, 11), waiter.call(nodes[2]!, 3, 12)]).toEqual([true, false]);
-  });
-
-  it('does not add up calls of different turns', () => {
-    const waiter = new Waiter(0);
-    expect([waiter.call(nodes[0]!, 2, 0), waiter.call(nodes[1]!, 2, 5_000)]).toEqual([false, false]);
   });
 });
 

@@ -1,32 +1,4 @@
-/**
- * The requests of this process that want locks of a Redlock and wait: since when each waits, when it asks again, and whether its turn
- * has come. A node on which a lock is released calls the request that has waited longest there. When a quorum of nodes has called it, it
- * asks at once. The call is a hint: a request that waits also asks again by itself.
- */
-
-/** Calls that lie further apart than this, in ms, belong to different turns. */
-const SAME_TURN_MS = 500;
-
-export class Waiter {
-  /** The nodes that called it, and the local instant of the last call. */
-  private readonly called = new Set<object>();
-  private calledAt = -Infinity;
-
-  /** @param since the local instant at which it asked first */
-  constructor(readonly since: number) {}
-
-  /** A node keeps the lock for it. Whether so many do that it should ask now. */
-  call(node: object, quorum: number, now: number): boolean {
-    const { called } = this;
-    if (now - this.calledAt > SAME_TURN_MS) called.clear();
-    this.calledAt = now;
-    called.add(node);
-    if (called.size < quorum) return false;
-    called.clear();
-    return true;
-  }
-}
-
+/** How long a request that a Redlock refused waits before it asks again, and how long a node waits for a request that it calls. */
 const PAUSE_AT_FIRST_MS = 400;
 const SHRUNK_PAUSE_MS = 100;
 /** For each ms of the first second of waiting the pause shrinks by so much, from the first of these to the second. */
