@@ -208,6 +208,18 @@ export function endsLeases(stage: Stage, promised: Promised): void {
     await waiter.release();
   });
 
+  promised(['minHold', 'P10', 'queue'], 'who is next in line is woken by the last reader that leaves, when an earlier one still owes a part of its minHoldMs', async () => {
+    const key = stage.newKey();
+    const [owing, last, waiter] = [stage.contender(key), stage.contender(key), stage.contender(key)];
+    await owing.acquires({ mode: 'read', minHoldMs: 800 });
+    await last.acquires({ mode: 'read' });
+    await owing.release();
+    await waiter.queues();
+    await last.release();
+    await waiter.isWoken(['ask']);
+    await waiter.release();
+  });
+
   promised(['minHold', 'P2', 'queue'], 'a request that replaces what its own id was granted, because no work can begin under that, owes no minHoldMs for it', async () => {
     const holder = stage.contender(stage.newKey());
     const { fence } = await holder.acquires({ minHoldMs: 3_000 });

@@ -159,8 +159,8 @@ export class LockMachine {
     prune(lock, at.ms);
     const inherits = heir !== undefined && lock.permits === heir.permits && holderOf(lock, id) !== undefined && holderOf(lock, heir.id) === undefined;
     const there = leave(lock, id, at.ms, abandoned);
-    // What it owes of its minHoldMs ends sooner than its lease, of which the next in line was told.
-    const [next] = lock.holders.get(id)?.released ? line(lock) : [];
+    // What is owed of a minHoldMs ends sooner than the lease of which the next in line was told.
+    const [next] = endsWithoutHolder(lock) ? line(lock) : [];
     if (next) this.wake({ kind: 'ask', key, id: next.request.id });
     if (inherits && lock.holders.size < (lock.permits ?? 0)) this.grantNow(heir, lock, at);
     this.settle(key, at);
@@ -385,6 +385,12 @@ function lastEnd(lock: LockRecord): number {
 function nextEnd(lock: LockRecord): number {
   if (lock.permits === undefined) return lastEnd(lock);
   return Math.min(...[...lock.holders.values()].map(({ end }) => end));
+}
+
+/** Whether the next end is that of what somebody left of a minHoldMs. */
+function endsWithoutHolder(lock: LockRecord): boolean {
+  const end = nextEnd(lock);
+  return [...lock.holders.values()].some((holder) => holder.end === end && holder.released);
 }
 
 /** Whether a holder is meant by this fence. A process may hand a permit on under a fence that was reserved with another of its permits. */

@@ -602,10 +602,17 @@ end
 local function askAgainIn(lock, id)
   return nextInLine(lock) == id and nextEnd(lock) - now + 1 or -1
 end
+local function endsWithoutHolder(lock)
+  local ending = nextEnd(lock)
+  for _, holder in ipairs(lock.holders) do
+    if holder.ending == ending and isReleased(holder) then return true end
+  end
+  return false
+end
 local function leave(lock, id, abandoned)
   if not removeHolder(lock, id, abandoned) then return takeOut(lock, id) end
   lock.frees = true
-  local waiter = lock.queued and holderOf(lock, '~' .. id) and nextInLine(lock)
+  local waiter = lock.queued and endsWithoutHolder(lock) and nextInLine(lock)
   if waiter then lock.told[#lock.told + 1] = { waiter, 't ' .. waiter } end
   return true
 end`;
@@ -710,7 +717,7 @@ end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: 'ed04b48c358eb66056d8e6711c0e1d146feeed77',
+  sha1: '8a471abfcd0e24cb32d94f368c513313a9a42090',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -1089,7 +1096,7 @@ export function readAgree(reply: ReplyItems, at = 0, code = Number(reply[at])): 
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '82b1ea92ed5dab5ce0ae34035c5e08baf32a99c9',
+  sha1: '920aa131d2d6488604afe9534173a6fb8b36017d',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1266,7 +1273,7 @@ export function eachBringBack(reply: ReplyItems, count = (reply.length - bringBa
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: 'fcb114ecb52e23fc3f9c4789215753b91687d64e',
+  sha1: 'cc6c859d39afe6fc1d55a57fc964543c07dd36d6',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1354,7 +1361,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: '323dae6a0f47c0446db84e8b06a86e63ab511da7',
+  sha1: '45565349667fae4774522e5061b4b5b3012f2476',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1436,7 +1443,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: 'e18f6c83623114cc57d0ae8dc460f8538b64e1dc',
+  sha1: '8bb910fd6b14772e37a333432d0b9915a56e7820',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -1713,7 +1720,7 @@ export function eachRecallGroup(reply: ReplyItems, count = (reply.length - recal
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '4d28a11e2602f737998aa73c3e6a4fc14efcf597',
+  sha1: '8b20d7c1b879278276840f0d0110ba8c88bd26ed',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil

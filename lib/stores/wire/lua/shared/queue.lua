@@ -259,12 +259,21 @@ local function askAgainIn(lock, id)
   return nextInLine(lock) == id and nextEnd(lock) - now + 1 or -1
 end
 
--- Takes an id out of a lock, holding or waiting; whether it was there. What a holder owes of its minHoldMs ends sooner than its lease, of
--- which the next in line was told: that waiter is told to ask again.
+-- Whether the next end is that of what somebody left of a minHoldMs.
+local function endsWithoutHolder(lock)
+  local ending = nextEnd(lock)
+  for _, holder in ipairs(lock.holders) do
+    if holder.ending == ending and isReleased(holder) then return true end
+  end
+  return false
+end
+
+-- Takes an id out of a lock, holding or waiting; whether it was there. When only what is owed of a minHoldMs is left, that ends sooner than
+-- the lease of which the next in line was told: that waiter is told to ask again.
 local function leave(lock, id, abandoned)
   if not removeHolder(lock, id, abandoned) then return takeOut(lock, id) end
   lock.frees = true
-  local waiter = lock.queued and holderOf(lock, '~' .. id) and nextInLine(lock)
+  local waiter = lock.queued and endsWithoutHolder(lock) and nextInLine(lock)
   if waiter then lock.told[#lock.told + 1] = { waiter, 't ' .. waiter } end
   return true
 end
