@@ -17,7 +17,7 @@ interface Costs {
 
 /** What was reached: whoever needs more raises it, and says in bench/README.md what for. */
 const MAX_CALLS = { withLock: 138, locked: 152 };
-const MAX_CLOCK_READS = 6;
+const MAX_CLOCK_READS = 5;
 const MAX_PROMISES = { withLock: 10, locked: 11 };
 
 const server = forAll(startRedis);
@@ -33,7 +33,7 @@ describe.each(['withLock', 'locked'] as const)('an uncontended call by %s', (way
     const { calls, clockReads, timersSet, timersCleared, promises } = await costsOf(way);
     expect(calls).toBeGreaterThan(100);
     expect(calls).toBeLessThanOrEqual(MAX_CALLS[way]);
-    expect(clockReads).toBeLessThanOrEqual(MAX_CLOCK_READS);
+    expect(Math.floor(clockReads)).toBeLessThanOrEqual(MAX_CLOCK_READS);
     expect(timersSet + timersCleared).toBe(0);
     expect(Math.floor(promises)).toBeLessThanOrEqual(MAX_PROMISES[way]);
   });
