@@ -8,7 +8,8 @@ import { startRedis } from '../support/redis-server.js';
 import { forAll } from '../support/started.js';
 
 const LEASE_MS = 2_000;
-const HAND_OVER_MS = 100;
+/** Less than half of the time between two heartbeats: a hand-over whose message does not come has to wait for one of them. */
+const HAND_OVER_MS = 300;
 /** A lease, and what it takes to notice that it has ended. */
 const FAILOVER_MS = LEASE_MS + 1_000;
 const PROCESSES = 5;
