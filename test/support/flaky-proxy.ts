@@ -39,6 +39,8 @@ export class FlakyProxy {
   droppedAsIdle = 0;
   /** How many connections were ever made to it. */
   accepted = 0;
+  /** How often a client sent something after an answer, or for the first time: over a slow network each is a wait. */
+  exchanges = 0;
 
   constructor(
     private targetPort: number,
@@ -200,6 +202,12 @@ export class FlakyProxy {
       server.destroy();
     };
     for (const socket of [client, server]) socket.setNoDelay(true).on('error', end).on('close', end);
+    let isAnswered = true;
+    server.on('data', () => (isAnswered = true));
+    client.on('data', () => {
+      if (isAnswered) this.exchanges += 1;
+      isAnswered = false;
+    });
     client.on('data', (bytes) => (link.subscribed ||= /subscribe\r\n/i.test(bytes.toString('latin1'))));
     this.forward(client, server, (bytes) => link.heldUp !== undefined && link.heldUp.push(bytes) > 0);
     this.forward(server, client, () => this.repliesDropped);

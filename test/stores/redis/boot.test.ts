@@ -59,6 +59,16 @@ describe('a server that cannot be reached', () => {
   });
 });
 
+describe('a server behind a slow network', () => {
+  it('is asked in few exchanges, for each of which the boot has to wait', async () => {
+    const proxy = await startFlakyProxy(server.port);
+    await openRedisStore(proxy.url, 'p');
+    expect(proxy.exchanges).toBeLessThanOrEqual(12);
+    await closeStores();
+    await proxy.stop();
+  });
+});
+
 describe('a URL with parameters', () => {
   it('means the same locks as without them', async () => {
     const store = await openRedisStore(`${server.url}?keyPrefix=app:&stringNumbers=true`, 'p');
