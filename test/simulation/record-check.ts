@@ -57,9 +57,10 @@ export class RecordCheck {
     const counter = `${server.name} ${fenceKey}`;
     if (fence < (this.fences.get(counter) ?? 0)) yield 'the fence counter went back';
     this.fences.set(counter, fence);
-    const waiting = { r: waitersOf(queue, 'r', now).length, w: waitersOf(queue, 'w', now).length };
+    const isServed = ({ end }: Waiter): boolean => end >= servedFrom(server.text(fenceKey));
+    const waiting = { r: waitersOf(queue, 'r', now), w: waitersOf(queue, 'w', now) };
     if (text === undefined) {
-      if (queue !== undefined && waiting.r + waiting.w > 0) yield 'a queue without its lock';
+      if (queue !== undefined && waiting.r.length + waiting.w.length > 0) yield 'a queue without its lock';
       return;
     }
     const holders = readHolders(text).filter(({ end }) => end >= now);
@@ -70,13 +71,12 @@ export class RecordCheck {
     // What was told of a holder that was forgotten may be older than what was told of another.
     const known = holders.filter((holder) => holder.fences > 0);
     if (text[0] === 'w' && new Set(known.map(({ owner }, n) => (owner === '-' ? n : owner))).size > 1) yield 'two writers';
-    const isServed = ({ end }: Waiter): boolean => end >= servedFrom(server.text(fenceKey));
-    if (text[0] === 'p') yield* this.permitFaults(holders, waitersOf(queue, 'w', now).filter(isServed).length, (server.text(fenceKey) ?? '').split(' ').length > 2);
+    if (text[0] === 'p') yield* this.permitFaults(holders, waiting.w.filter(isServed).length, (server.text(fenceKey) ?? '').split(' ').length > 2);
     if (known.some((holder) => holder.fence + holder.fences - 1 > fence)) yield 'a holder has a fence that the counter does not know';
     // In a recovery nobody is let in.
     if ((server.text(fenceKey) ?? '').split(' ').length > 2) return;
-    if (holders.length === 0 && waiting.r + waiting.w > 0) yield 'a free lock with waiters';
-    if (text[0] === 'r' && waiting.w === 0 && waitersOf(queue, 'r', now).some((waiter) => isServed(waiter) && hears(server, lockKey, waiter))) yield 'readers wait beside readers';
+    if (holders.length === 0 && [...waiting.r, ...waiting.w].some(isServed)) yield 'a free lock with waiters';
+    if (text[0] === 'r' && waiting.w.length === 0 && waiting.r.some((waiter) => isServed(waiter) && hears(server, lockKey, waiter))) yield 'readers wait beside readers';
   }
 
   /** In the owner's place each holder says how many permits there are. */
