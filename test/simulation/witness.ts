@@ -24,6 +24,8 @@ export interface WitnessedHold {
 export interface Excuses {
   /** Two holders may trust one lock: the store lost its memory, without a recovery, or its clock was set, a lease ago or less. */
   overlap(at: number): boolean;
+  /** What was granted then was granted by a server that had just gone back to older data: a permit too many is out until one of them ends. */
+  blind(at: number): boolean;
   /** Fences need not rise. */
   fences(at: number): boolean;
   /** An operator took a vote for the hold with this fence away, and no renewal has found a quorum for it since. */
@@ -239,7 +241,7 @@ export class Witness {
   /** How many hold the lock beside this one. */
   private countPermits(hold: WitnessedHold, permits: number): void {
     const [key] = hold.keys as [string];
-    const certain = (one: WitnessedHold): boolean => one.inside === undefined && !this.doubted.has(one) && !this.wasForced(one, key);
+    const certain = (one: WitnessedHold): boolean => one.inside === undefined && !this.doubted.has(one) && !this.wasForced(one, key) && !this.excuses.blind(one.since);
     if (!certain(hold) || this.permitsExcused || this.excuses.overlap(this.now())) return;
     const others = [...this.holds].filter((other) => other !== hold && other.keys.includes(key) && trusts(other) && certain(other));
     if (others.length < permits) return;

@@ -64,6 +64,7 @@ export class World implements Recorder {
   storeCalls = 0;
   /** Until when two holders are excused, and since when none is promised. */
   excusedUntil = -Infinity;
+  private wentBackAt = -Infinity;
   /** Until when fences are not compared: whoever saw the highest may not have told it to a server whose clock is behind. */
   fencesExcusedUntil = -Infinity;
   /** When the server lost its memory last. */
@@ -93,6 +94,7 @@ export class World implements Recorder {
     if (plan.topology === 'redlock') this.forced = this.forcedReleases();
     this.witness = new Witness(() => this.time.now, {
       overlap: (at) => at <= this.excusedUntil,
+      blind: (at) => at >= this.wentBackAt && at <= this.wentBackAt + TOLD_WITHIN_MS,
       fences: (at) => at <= Math.max(this.excusedUntil, this.fencesExcusedUntil),
       knows: (key, fence, forMs) => this.stands(key, fence, forMs),
       forced: (key, fence) => this.forced?.excuses(key, fence) === true,
@@ -165,7 +167,7 @@ export class World implements Recorder {
   goesBack(): void {
     const { plan, records, time } = this;
     const longestMs = Math.max(...plan.leasesMs);
-    this.forgottenAt = time.now;
+    this.forgottenAt = this.wentBackAt = time.now;
     records.forget();
     this.fencesExcusedUntil = time.now + longestMs + plan.recoveryMs;
     this.excuse(plan.recoveryMs === 0 ? longestMs : TOLD_WITHIN_MS);
