@@ -248,7 +248,9 @@ export class RedlockStore implements LockStore {
 
   /** What a request is answered whose id has the lock: its lease, renewed for what is left of it; undefined when no quorum knows that any more. */
   private async grantedBefore(ballot: Ballot): Promise<AcquireOutcome | undefined> {
-    const outcome = await renewByQuorum(ballot, Math.max(1, ballot.trustedUntil - this.clock.now()));
+    const leftMs = ballot.trustedUntil - this.clock.now();
+    // No node could answer the renewal of a lease that has ended before its deadline.
+    const outcome: RenewOutcome = leftMs < 1 ? { kind: 'lost' } : await renewByQuorum(ballot, leftMs);
     if (outcome.kind === 'renewed') return { kind: 'granted', grant: ballot.grant() };
     if (outcome.kind === 'unknown') throw outcome.cause;
     // The ballot was released while the nodes were asked. Nobody would release a grant that its caller gets now.

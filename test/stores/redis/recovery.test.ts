@@ -61,10 +61,12 @@ async function firstAnswer(locks: LockService, key: string): Promise<unknown> {
 /** The names of the scripts that the server runs from here on. */
 async function scriptsSent(): Promise<string[]> {
   const sent: string[] = [];
-  const names = new Map([['recall', recall], ['renew', renew]].map(([name, script]) => [(script as { sha1: string }).sha1, name as string]));
+  // A connection that has not run a script yet sends its source, which the monitor shows with escapes.
+  const shown = (source: string): string => source.replaceAll('\\', '\\\\').replaceAll('\n', '\\n');
+  const names = new Map(Object.entries({ recall, renew }).flatMap(([name, { sha1, source }]) => [[sha1, name], [shown(source), name]] as const));
   const monitor = await server.client().monitor();
   afterTest.push(() => monitor.disconnect());
-  monitor.on('monitor', (_time: string, [, sha1 = '']: string[]) => names.has(sha1) && sent.push(names.get(sha1)!));
+  monitor.on('monitor', (_time: string, [, script = '']: string[]) => names.has(script) && sent.push(names.get(script)!));
   return sent;
 }
 

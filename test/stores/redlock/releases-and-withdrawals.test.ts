@@ -134,6 +134,12 @@ describe('A lease that is lost', () => {
     expect(requests.standing()).toEqual([]);
   });
 
+  it('is granted anew to a request that is made again when its time is over, for which no node could renew it in time', async () => {
+    const { fence } = await requests.granted(mine, 'p.1', { leaseMs: 500 });
+    await redlock.pass(600);
+    expect((await requests.granted(mine, 'p.1', { leaseMs: 500 })).fence).toBeGreaterThan(fence);
+  });
+
   it('and was not downgraded by a quorum is still one for writing where it stands', async () => {
     three.stop();
     await redlock.pass(500);
