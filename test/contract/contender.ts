@@ -78,8 +78,14 @@ export class Contender {
       if (outcome.kind === 'granted') return outcome.grant;
       if (outcome.kind === 'waiting') return this.isLetIn(limit - this.clock.now());
       if (outcome.kind !== 'busy' || this.clock.now() > limit) throw this.unexpected('to get in', outcome);
-      await delay(this.clock, outcome.retryInMs);
+      await this.pause(outcome.retryInMs);
     }
+  }
+
+  /** Waits for so long, or until it is called. */
+  private async pause(forMs: number): Promise<void> {
+    const [heard, askAt] = [this.wakes.length, this.clock.now() + forMs];
+    while (this.clock.now() < askAt && !this.wakes.slice(heard).some(({ kind }) => kind === 'ask')) await delay(this.clock, Math.min(LOOKS_EVERY_MS, askAt - this.clock.now()));
   }
 
   /** Is woken without having asked. */

@@ -118,6 +118,11 @@ local function removeHolder(lock, id, abandoned)
   end
   return true
 end
+local function holdersById(lock)
+  local holders = {}
+  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
+  return holders
+end
 local function permitsOf(request)
   return request.mode == 'p' and tonumber(request.owner) or 0
 end
@@ -717,7 +722,7 @@ end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '8a471abfcd0e24cb32d94f368c513313a9a42090',
+  sha1: '1c59712fbcb690bcf540456bb84d51fcc9f23bbe',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -1096,7 +1101,7 @@ export function readAgree(reply: ReplyItems, at = 0, code = Number(reply[at])): 
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '920aa131d2d6488604afe9534173a6fb8b36017d',
+  sha1: 'b0c54a3d52154d9f130c9ac1c80e33b4816d0990',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1273,7 +1278,7 @@ export function eachBringBack(reply: ReplyItems, count = (reply.length - bringBa
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: 'cc6c859d39afe6fc1d55a57fc964543c07dd36d6',
+  sha1: 'e55e96c26d32c8ba0b31304560b532404666383d',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1361,7 +1366,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: '45565349667fae4774522e5061b4b5b3012f2476',
+  sha1: 'e1a6aaf9babff9d6c0cb415d437fb2dc08d44fa2',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1443,7 +1448,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: '8bb910fd6b14772e37a333432d0b9915a56e7820',
+  sha1: '7c7a994d1c153ff3a210d3460478f02680c34bd2',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -1456,20 +1461,51 @@ ${sharedRefusal}
 local function requestOf(n)
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[4 * n - 3], floor = tonumber(args[4 * n - 2]), recoveryMs = tonumber(args[4 * n - 1]), known = args[4 * n] }
 end
-local function keepWaiting(waiter)
-  local text = redis.call('GET', waiter.lockKey)
-  if not text then return { 0 } end
-  local lock = parseLock(text, waiter)
-  lock.asking[waiter.id] = true
-  settle(lock)
-  local holder, waits, isFromBefore = holderOf(lock, waiter.id), false, false
-  if not holder then waits, holder, isFromBefore = keepPlace(lock, waiter.id, true) end
-  closeLock(lock)
-  if isFromBefore then return { 2, 0, '-' } end
-  if holder then return { 1, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0 } end
-  return waits and { 2, askAgainIn(lock, waiter.id), holdsOf(lock) } or { 0 }
+local function grantOrPlace(lock, holder, id)
+  local waits, isFromBefore = false, false
+  if not holder then waits, holder, isFromBefore = keepPlace(lock, id, true) end
+  if isFromBefore then return { 2, 0, '-', 0, 0, 0 } end
+  if holder then return { 1, whole(holder).fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0 } end
+  return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, waits and lock.holds or 0, 0, 0, 0 }
 end
-return answersTo(count, requestOf, 6, keepWaiting)`,
+local function heartbeat(waiters)
+  local first, answers = waiters[1], {}
+  local text = redis.call('GET', first.lockKey)
+  if not text then return answers end
+  local lock = parseLock(text, first)
+  for _, waiter in ipairs(waiters) do
+    lock.asking[waiter.id], lock.floor = true, math.max(lock.floor, waiter.floor)
+  end
+  settle(lock)
+  local holders = holdersById(lock)
+  lock.holds = holdsOf(lock)
+  for n, waiter in ipairs(waiters) do answers[n] = grantOrPlace(lock, holders[waiter.id], waiter.id) end
+  closeLock(lock)
+  return answers
+end
+local byLock, locks = {}, {}
+for n = 1, count do
+  local waiter = requestOf(n)
+  local waiters = byLock[waiter.lockKey]
+  if not waiters then
+    waiters = {}
+    byLock[waiter.lockKey], locks[#locks + 1] = waiters, waiters
+  end
+  waiter.place, waiters[#waiters + 1] = n, waiter
+end
+local told = {}
+for _, waiters in ipairs(locks) do
+  local done, answers = pcall(heartbeat, waiters)
+  if not done then throwIfReplica(answers) end
+  for n, waiter in ipairs(waiters) do
+    told[waiter.place] = done and (answers[n] or { 0, 0, 0, 0, 0, 0 }) or { 3, answers, 0, 0, 0, 0 }
+  end
+end
+local reply = { now }
+for _, one in ipairs(told) do
+  for _, field in ipairs(one) do reply[#reply + 1] = field end
+end
+return reply`,
 };
 
 /** The Redis keys of one request to heartbeat.lua. */
@@ -1561,7 +1597,7 @@ export function eachHeartbeat(reply: ReplyItems, count = (reply.length - heartbe
 
 export const inspect: LuaScript = {
   name: 'inspect',
-  sha1: '0e4f5b9b0f704c4b44366b888027c7039d318274',
+  sha1: '8fb51313f33c37ee30c72aabffe5d0b6ae9ec9d9',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
@@ -1720,7 +1756,7 @@ export function eachRecallGroup(reply: ReplyItems, count = (reply.length - recal
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '8b20d7c1b879278276840f0d0110ba8c88bd26ed',
+  sha1: '628109dc04722b287a9fe9fdbf6bd780b111cf3a',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1826,7 +1862,7 @@ export function releaseCallOf(requests: readonly (ReleaseKeys & ReleaseArgs)[]):
 
 export const renew: LuaScript = {
   name: 'renew',
-  sha1: 'a26092261cac1070350bc688d543e91bb4bb6830',
+  sha1: '7ed6374bad5bd0fb9b0f29b0d6143ca33628a5f4',
   source: `local lockKeys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -1870,8 +1906,7 @@ local function tell(at, left, queued)
 end
 local function renew(lockKey, leases)
   local lock = parseLock(redis.call('GET', lockKey) or '', {})
-  local holders, found = {}, false
-  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
+  local holders, found = holdersById(lock), false
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]
     if holder then
@@ -1942,7 +1977,7 @@ export function eachRenewNews(reply: ReplyItems, count = (reply.length - renewHe
 
 export const vote: LuaScript = {
   name: 'vote',
-  sha1: '21539c714ca8ee0224b7ec786c8d0b23d5be5896',
+  sha1: 'fed8b2e45112c21c278c88c75d1347541d1fb41d',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}

@@ -24,18 +24,52 @@
 --- @include shared/refusal
 --- @request
 
-local function keepWaiting(waiter)
-  local text = redis.call('GET', waiter.lockKey)
-  if not text then return { 0 } end
-  local lock = parseLock(text, waiter)
-  lock.asking[waiter.id] = true
-  settle(lock)
-  local holder, waits, isFromBefore = holderOf(lock, waiter.id), false, false
-  if not holder then waits, holder, isFromBefore = keepPlace(lock, waiter.id, true) end
-  closeLock(lock)
-  if isFromBefore then return { 2, 0, '-' } end
-  if holder then return { 1, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0 } end
-  return waits and { 2, askAgainIn(lock, waiter.id), holdsOf(lock) } or { 0 }
+local function grantOrPlace(lock, holder, id)
+  local waits, isFromBefore = false, false
+  if not holder then waits, holder, isFromBefore = keepPlace(lock, id, true) end
+  if isFromBefore then return { 2, 0, '-', 0, 0, 0 } end
+  if holder then return { 1, whole(holder).fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0 } end
+  return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, waits and lock.holds or 0, 0, 0, 0 }
 end
 
-return answersTo(count, requestOf, 6, keepWaiting)
+-- The waiters of one lock, which is read and written once however many they are. Returns their answers in order.
+local function heartbeat(waiters)
+  local first, answers = waiters[1], {}
+  local text = redis.call('GET', first.lockKey)
+  if not text then return answers end
+  local lock = parseLock(text, first)
+  for _, waiter in ipairs(waiters) do
+    lock.asking[waiter.id], lock.floor = true, math.max(lock.floor, waiter.floor)
+  end
+  settle(lock)
+  local holders = holdersById(lock)
+  lock.holds = holdsOf(lock)
+  for n, waiter in ipairs(waiters) do answers[n] = grantOrPlace(lock, holders[waiter.id], waiter.id) end
+  closeLock(lock)
+  return answers
+end
+
+local byLock, locks = {}, {}
+for n = 1, count do
+  local waiter = requestOf(n)
+  local waiters = byLock[waiter.lockKey]
+  if not waiters then
+    waiters = {}
+    byLock[waiter.lockKey], locks[#locks + 1] = waiters, waiters
+  end
+  waiter.place, waiters[#waiters + 1] = n, waiter
+end
+
+local told = {}
+for _, waiters in ipairs(locks) do
+  local done, answers = pcall(heartbeat, waiters)
+  if not done then throwIfReplica(answers) end
+  for n, waiter in ipairs(waiters) do
+    told[waiter.place] = done and (answers[n] or { 0, 0, 0, 0, 0, 0 }) or { 3, answers, 0, 0, 0, 0 }
+  end
+end
+local reply = { now }
+for _, one in ipairs(told) do
+  for _, field in ipairs(one) do reply[#reply + 1] = field end
+end
+return reply

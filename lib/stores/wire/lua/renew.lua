@@ -64,8 +64,7 @@ end
 -- Renews the holders of one lock that are in this batch; it is read again, for one of them may have been renewed just now.
 local function renew(lockKey, leases)
   local lock = parseLock(redis.call('GET', lockKey) or '', {})
-  local holders, found = {}, false
-  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
+  local holders, found = holdersById(lock), false
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]
     -- One that was let in from the queue says by its first renewal that it lives: from here on it owes its minHoldMs.
