@@ -106,7 +106,7 @@ describe('A message of each node that the lock was taken away', () => {
 });
 
 describe('A forced release on a Redlock', () => {
-  const COMMAND_TIMEOUT_MS = 300;
+  const COMMAND_TIMEOUT_MS = 1_000;
   let proxies: FlakyProxy[];
   let operator: LockService;
   let locks: LockService;
