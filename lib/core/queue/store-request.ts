@@ -283,7 +283,7 @@ export class StoreRequest implements AcquireRequest {
     const [renewed] = await store.renew([{ key, id, leaseMs, graceMs, minReplicas }]);
     const now = clock.now();
     this.isLengthening = false;
-    if (renewed?.kind !== 'renewed' || watchdog.isOutdated(sentAt, replacements, now)) return this.ask();
+    if (renewed?.kind !== 'renewed' || now >= renewed.trustedUntil || watchdog.isOutdated(sentAt, replacements, now)) return this.ask();
     if (this.state === 'open') this.granted({ ...grant, trustedUntil: renewed.trustedUntil, memory: renewed.memory ?? grant.memory }, now);
   }
 

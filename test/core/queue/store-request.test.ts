@@ -151,6 +151,20 @@ describe('A grant that a message brings', () => {
     await fleet.clock.advance(2_000);
     expect(() => lease.assertHeld()).not.toThrow();
   });
+
+  it('is asked for again when the answer to its renewal is read only after the trust in that', async () => {
+    const { fleet, locks, wire, other } = await besideHolder('k');
+    wire.slowMs = 1_600;
+    const { renew } = wire;
+    wire.renew = async () => {
+      wire.renew = renew;
+      return [{ kind: 'renewed', trustedUntil: fleet.clock.now() - 1, contended: false }];
+    };
+    const waiting = locks.acquire('k');
+    await fleet.clock.advance(2_000);
+    await other.release();
+    expect((await fleet.clock.runUntil(waiting)).remainingMs).toBeGreaterThan(0);
+  });
 });
 
 /** What a request leaves to be given back: when its caller gave up, when its answer came late, or when it had a lease to replace. */
