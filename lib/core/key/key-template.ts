@@ -69,7 +69,7 @@ function renderer(site: string, shown: string, literals: readonly string[], plac
   });
   const written = valueWriter(guards);
   const [head = '', ...tails] = literals;
-  // Counted through, and not iterated over: each call comes here, and an iterator makes objects while code is cold.
+  // The parts are counted through, and not iterated over: each call comes here, and an iterator makes objects while code is cold.
   return (values) => {
     let key = head;
     for (let n = 0; n < placeholders.length; n++) {

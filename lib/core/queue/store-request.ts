@@ -60,7 +60,7 @@ export class StoreRequest implements AcquireRequest {
   wasDelayed = false;
   /** Why the store did not respond; undefined when the last try was answered. */
   lastError: LockStoreError | undefined;
-  /** It is open while it is asking or waiting; cancelled also when the store no longer has its place. */
+  /** A request is open while it asks or waits. It is cancelled when its caller gives up, or when the store has no place for it any more. */
   private state: 'open' | 'answered' | 'cancelled' = 'open';
   /** Whether an answer is awaited, or the request is in the line of {@link Traffic} to be sent. */
   private asking = false;

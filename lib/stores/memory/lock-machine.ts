@@ -387,7 +387,7 @@ function nextEnd(lock: LockRecord): number {
   return Math.min(...[...lock.holders.values()].map(({ end }) => end));
 }
 
-/** Whether the next end is that of what somebody left of a minHoldMs. */
+/** Whether what ends next is no lease any more, but the rest of the minHoldMs of a hold that was released. */
 function endsWithoutHolder(lock: LockRecord): boolean {
   const end = nextEnd(lock);
   return [...lock.holders.values()].some((holder) => holder.end === end && holder.released);

@@ -124,7 +124,7 @@ export class Ballot {
     this.endsAt = Math.max(this.endsAt, this.redlock.clock.now() + forMs + marginOf(forMs));
   }
 
-  /** Ends the ballot and releases it on the nodes, also in the background on those that do not answer. `mark`: that of the request that replaces it. */
+  /** Ends the ballot and releases it on the nodes, also in the background on those that do not answer. `mark`: the mark that the nodes note for the request that replaces it. */
   release({ abandoned, askedAt }: Partial<ReleaseRequest>, mark?: string): Promise<'released' | 'lost'> {
     this.end(abandoned, askedAt, mark);
     return agree<RedlockNode, 'released' | 'lost'>('a release', this.key, this.redlock.nodes, (_, hear, at) => this.standings[at]!.leave(hear));

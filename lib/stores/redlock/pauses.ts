@@ -1,9 +1,10 @@
 /** How long a request that a Redlock refused waits before it asks again, and how long a node waits for a request that it calls. */
+/** The longest pause in ms of a request that has just begun to wait, and of one that has waited for a second. */
 const PAUSE_AT_FIRST_MS = 400;
 const SHRUNK_PAUSE_MS = 100;
-/** For each ms of the first second of waiting the pause shrinks by so much, from the first of these to the second. */
+/** By how many ms the longest pause becomes shorter for each ms that a request has waited, until it is SHRUNK_PAUSE_MS. */
 const SHRINKS_BY = 0.3;
-/** From then on, in ms of waiting, the pause grows again, by so much for each ms. */
+/** A request that has waited for so many ms pauses longer again: by so many ms more for each further ms. */
 const GROWS_AFTER_MS = 3_000;
 const GROWS_BY = 0.2;
 const SLOWNESS_FACTOR = 4;

@@ -630,18 +630,6 @@ local function orRefused(done, reply)
   if done then return reply end
   throwIfReplica(reply)
   return { 'refused', reply }
-end
-local function answersTo(count, requestOf, size, answer)
-  local reply = { now }
-  for n = 1, count do
-    local done, told = pcall(answer, requestOf(n))
-    if not done then
-      throwIfReplica(told)
-      told = { 3, told }
-    end
-    for field = 1, size do reply[#reply + 1] = told[field] or 0 end
-  end
-  return reply
 end`;
 
 const sharedServerTime = `local time = redis.call('TIME')
@@ -722,7 +710,7 @@ end`;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '1c59712fbcb690bcf540456bb84d51fcc9f23bbe',
+  sha1: '902959fb56ca5b728fa2c435163bf8428edda860',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -1101,7 +1089,7 @@ export function readAgree(reply: ReplyItems, at = 0, code = Number(reply[at])): 
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: 'b0c54a3d52154d9f130c9ac1c80e33b4816d0990',
+  sha1: 'e051b43658e5f1da5ffcca3dfdd3176810f064e9',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1142,7 +1130,7 @@ local function enterAgain(lock, lease)
   return holder
 end
 local function bringBack(lease)
-  if now > lease.notAfter then return { 2 } end
+  if now > lease.notAfter then return { 2, 0, 0, 0 } end
   lease.floor = lease.fence + lease.fences - 1
   local lock = parseLock(redis.call('GET', lease.lockKey) or '', lease)
   local recoversForMs = recoveryOf(lock)
@@ -1165,10 +1153,19 @@ local function bringBack(lease)
   end
   if holder and lease.owner ~= '-' and lock.mode ~= 'p' then holder.heardOf = now end
   closeLock(lock)
-  if not holder then return { 0 } end
+  if not holder then return { 0, 0, 0, 0 } end
   return { 1, leaseEnd(holder) - now, lock.queued and 1 or 0, lock.memory }
 end
-return answersTo(count, requestOf, 4, bringBack)`,
+local reply = { now }
+for n = 1, count do
+  local done, told = pcall(bringBack, requestOf(n))
+  if not done then
+    throwIfReplica(told)
+    told = { 3, told, 0, 0 }
+  end
+  for _, field in ipairs(told) do reply[#reply + 1] = field end
+end
+return reply`,
 };
 
 /** The Redis keys of one request to bring-back.lua. */
@@ -1448,7 +1445,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: '7c7a994d1c153ff3a210d3460478f02680c34bd2',
+  sha1: 'c3adab21171d68682daf4f21152616ff6b43bf40',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -1756,7 +1753,7 @@ export function eachRecallGroup(reply: ReplyItems, count = (reply.length - recal
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '628109dc04722b287a9fe9fdbf6bd780b111cf3a',
+  sha1: '2537e274a3020de4c21d9ddd4da84522920b0cc4',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1862,7 +1859,7 @@ export function releaseCallOf(requests: readonly (ReleaseKeys & ReleaseArgs)[]):
 
 export const renew: LuaScript = {
   name: 'renew',
-  sha1: '7ed6374bad5bd0fb9b0f29b0d6143ca33628a5f4',
+  sha1: '88e4177acd1d22ccf5e4643514950fe160bd3683',
   source: `local lockKeys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -1977,7 +1974,7 @@ export function eachRenewNews(reply: ReplyItems, count = (reply.length - renewHe
 
 export const vote: LuaScript = {
   name: 'vote',
-  sha1: 'fed8b2e45112c21c278c88c75d1347541d1fb41d',
+  sha1: '79fce865ce73c86fc94a3789aa0bd0a5befb0043',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}

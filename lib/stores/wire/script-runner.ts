@@ -1,5 +1,5 @@
 /**
- * Sends commands, and tells their answers. Every failure is a LockStoreError. Each command has a deadline, because a connection that lost
+ * The runner sends commands, and tells their answers. Every failure is a LockStoreError. Each command has a deadline, because a connection that lost
  * its peer neither answers nor fails. A connection from which nothing comes at all is given up, so that a new one is made: after
  * {@link SILENT_FOR}, or sooner, once the deadline of a command has passed in its silence. In a Cluster that is the connection of one node,
  * and the others serve on.

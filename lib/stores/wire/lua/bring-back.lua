@@ -74,7 +74,7 @@ local function enterAgain(lock, lease)
 end
 
 local function bringBack(lease)
-  if now > lease.notAfter then return { 2 } end
+  if now > lease.notAfter then return { 2, 0, 0, 0 } end
   lease.floor = lease.fence + lease.fences - 1
   local lock = parseLock(redis.call('GET', lease.lockKey) or '', lease)
   local recoversForMs = recoveryOf(lock)
@@ -99,8 +99,17 @@ local function bringBack(lease)
   end
   if holder and lease.owner ~= '-' and lock.mode ~= 'p' then holder.heardOf = now end
   closeLock(lock)
-  if not holder then return { 0 } end
+  if not holder then return { 0, 0, 0, 0 } end
   return { 1, leaseEnd(holder) - now, lock.queued and 1 or 0, lock.memory }
 end
 
-return answersTo(count, requestOf, 4, bringBack)
+local reply = { now }
+for n = 1, count do
+  local done, told = pcall(bringBack, requestOf(n))
+  if not done then
+    throwIfReplica(told)
+    told = { 3, told, 0, 0 }
+  end
+  for _, field in ipairs(told) do reply[#reply + 1] = field end
+end
+return reply

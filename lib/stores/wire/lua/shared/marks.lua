@@ -9,7 +9,7 @@
 -- A free lock that is kept for a request stands as held by ~> and its id until it has come or its patience is over; who does
 -- not come loses its mark. Marks order those who ask, and are hints: a node may lose all of them.
 local MARK_MS = 1500
-local MAX_MARKS = 32 -- which finds no room asks again, and has waited longer by then
+local MAX_MARKS = 32 -- a request that finds no room asks again, and has waited longer by then
 local TURN = '~>'
 
 -- The marks stand beside their lock. Scripts are not given their key, because a node is a single server, never a Cluster.

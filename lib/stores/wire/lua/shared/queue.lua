@@ -259,7 +259,7 @@ local function askAgainIn(lock, id)
   return nextInLine(lock) == id and nextEnd(lock) - now + 1 or -1
 end
 
--- Whether the next end is that of what somebody left of a minHoldMs.
+-- Whether what ends next is no lease any more, but the rest of the minHoldMs of a hold that was released.
 local function endsWithoutHolder(lock)
   local ending = nextEnd(lock)
   for _, holder in ipairs(lock.holders) do

@@ -12,18 +12,3 @@ local function orRefused(done, reply)
   throwIfReplica(reply)
   return { 'refused', reply }
 end
-
--- The answers to many requests as one list behind the server's time, each filled up with zeros to this size. The code 3 and the server's
--- words stand for a request that it refused.
-local function answersTo(count, requestOf, size, answer)
-  local reply = { now }
-  for n = 1, count do
-    local done, told = pcall(answer, requestOf(n))
-    if not done then
-      throwIfReplica(told)
-      told = { 3, told }
-    end
-    for field = 1, size do reply[#reply + 1] = told[field] or 0 end
-  end
-  return reply
-end
