@@ -1,9 +1,9 @@
 /**
  * One caller's hold of one lock, or of several that were taken together. The caller gets it as a {@link Lease}.
  *
- *     held ──▶ draining ──▶ released      draining: nested calls that began before the end of the hold finish inside it
- *       ├──────────┴─────▶ lost
- *       └──▶ handed off ─▶ released       its locks go to a ticket, and are not this process's from then on
+ *     open ──▶ ending ──▶ released      ending: nested calls that began before the end of the hold finish inside it (isOpen is false)
+ *       ├────────┴──────▶ lost
+ *       └──▶ handed off ▶ released      its locks go to a ticket, and are not this process's from then on
  */
 import { Alarm } from '../lease/schedule.js';
 import type { LeaseUser, StoreLease } from '../lease/store-lease.js';

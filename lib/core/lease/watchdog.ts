@@ -4,6 +4,9 @@
  *
  * A lease is due for renewal after a third of its length; one from the queue, which is short at first, almost at once. A renewal
  * without an answer is tried again until trust ends; a batch that fails delays no other batch.
+ *
+ * Two grants are renewed before they are leases: one with too little trust left (core/queue/store-request.ts, `lengthen`), and one that
+ * replicas have to acknowledge (stores/redis/acquiring.ts, `confirmed`). A caller renews its hold by `Hold.renew`, which asks the watchdog.
  */
 import type { Clock } from '../port/clock.js';
 import type { LockStoreError } from '../port/errors.js';

@@ -109,8 +109,8 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
     if (!this.line.remove(call)) return;
     const request = this.requestFor(call);
     call.reject(reason === undefined ? waitedInVain(request, call) : reason);
-    // A request keeps its place in the store's queue for the next call, unless that one would ask for something else. One that no call needs
-    // any more is dropped: that which has waited for the shortest time.
+    // A request keeps its place in the store's queue for the next call, unless that one would ask for something else; then nothing is sent. One
+    // that no call needs any more is dropped, that which has waited for the shortest time: its id is released in the background.
     const { first } = this.line;
     if (request?.asker === call && !(first && askTheSame(first.options, call.options))) this.drop(request);
     if (this.requests.length > this.line.size) this.drop(this.requests.at(-1)!);

@@ -9,7 +9,8 @@
  *       └─────(the store no longer has its place)──▶ gone: the queue of the key makes a new request
  *
  * A grant is judged before it counts: with enough trust left of it work may begin; with too little it is renewed first; one whose trust
- * has ended is asked for again under the same id, or given back if the call does not wait.
+ * has ended is asked for again under the same id, or given back if the call does not wait. One that comes when its request was cancelled is
+ * released. So is one that a message tells of to a process that no longer has a request of that id (a `stray` wake, local-queue.ts).
  */
 import { type EndingLease, requestPauses, type Backoff } from '../lease/background-release.js';
 import { Alarm } from '../lease/schedule.js';

@@ -1,6 +1,7 @@
 /**
  * What a process does when its server may have forgotten what it granted: after a new connection or subscription, and when a message says
- * that a slot group has another memory than before.
+ * that a slot group has another memory than before. The server itself notices it by the first script that comes, and closes the group: it
+ * grants nothing new there (memory.lua). Those who wait ask again, and say who they were told holds the lock (stand-in.lua).
  *
  *     in doubt ──▶ claimed ──▶ what an earlier memory knew is brought back ──▶ through
  *        ▲           └──(no answer)──▶ pause ─┐        └──(not all of it)──▶ pause ─┐

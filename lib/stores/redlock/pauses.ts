@@ -1,4 +1,5 @@
 /** How long a request that a Redlock refused waits before it asks again, and how long a node waits for a request that it calls. */
+
 /** The longest pause in ms of a request that has just begun to wait, and of one that has waited for a second. */
 const PAUSE_AT_FIRST_MS = 400;
 const SHRUNK_PAUSE_MS = 100;
