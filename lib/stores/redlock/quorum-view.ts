@@ -3,7 +3,7 @@
  * attempt that failed: only a holder counts that a quorum may know.
  */
 import type { HolderState, ListOptions, LockState } from '../../core/port/lock-state.js';
-import { answersOf, asking, noQuorum, poll, quorumEnd, quorumOf, type Replies } from './quorum.js';
+import { answersOf, asking, noQuorum, poll, quorumOf, type Replies } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 
 type Nodes = readonly Pick<RedlockNode, 'name' | 'inspect' | 'store' | 'isUsable' | 'isListening' | 'refusal'>[];
@@ -38,30 +38,25 @@ export async function* listByQuorum(options: ListOptions | undefined, all: Nodes
 
 /** `mute`: how many nodes gave no answer. */
 function merge(key: string, views: readonly LockState[], mute: number, quorum: number): LockState {
-  /** What the nodes say of each ballot, and how many of them that it writes. */
-  const known = new Map<string, { readonly told: HolderState[]; writers: number }>();
+  const known = new Map<string, Told[]>();
   for (const { mode, holders } of views) {
     for (const holder of holders) {
-      const ballot = known.get(holder.id) ?? { told: [], writers: 0 };
-      known.set(holder.id, ballot);
-      ballot.told.push(holder);
-      if (mode === 'write') ballot.writers++;
+      const told = known.get(holder.id) ?? [];
+      known.set(holder.id, told);
+      told.push({ ...holder, writes: mode === 'write' });
     }
   }
   // A node that gave no answer may know the ballot: it is safer to show a free lock as held than a held lock as free.
-  const counted = [...known.values()].filter(({ told }) => told.length + mute >= quorum);
-  const holders = counted.map(({ told }) => holderState(told, quorum)).sort((one, other) => one.fence - other.fence);
-  const writes = counted.some(({ told, writers }) => 2 * writers >= told.length);
-  return { key, mode: holders.length === 0 ? null : writes ? 'write' : 'read', holders, waiters: [] };
+  const counted = [...known.values()].filter((told) => told.length + mute >= quorum).map((told) => lastOfQuorum(told, quorum));
+  const holders = counted.map(({ writes: _, id, ...holder }) => ({ ...holder, id: id.replace(/\/[^/]*$/, '') })).sort((one, other) => one.fence - other.fence);
+  return { key, mode: holders.length === 0 ? null : counted.some(({ writes }) => writes) ? 'write' : 'read', holders, waiters: [] };
 }
 
-/** One holder as most nodes describe it, without the number of its ballot. Its end is the instant at which it loses its quorum, or the first node where fewer know it. */
-function holderState(told: readonly HolderState[], quorum: number): HolderState {
-  const fences = told.map(({ fence }) => fence).sort((one, other) => one - other);
-  const { id, owner, label } = told[0]!;
-  const enough = Math.min(quorum, told.length);
-  const remainingMs = quorumEnd(told.map(({ remainingMs }) => remainingMs), enough);
-  const graces = told.map(({ graceMs = 0 }) => graceMs);
-  const grace = Math.max(...graces) === 0 ? {} : { graceMs: remainingMs > 0 ? Math.max(...graces) : quorumEnd(graces, enough) };
-  return { id: id.replace(/\/[^/]*$/, ''), fence: fences[fences.length >> 1]!, owner, label, remainingMs, ...grace };
+/** What a node says of a ballot that it knows. */
+type Told = HolderState & { readonly writes: boolean };
+
+/** The holder as that node describes it with which it loses its quorum; or, where fewer know it, the first node that it loses. */
+function lastOfQuorum(told: readonly Told[], quorum: number): Told {
+  const until = ({ remainingMs, graceMs = 0 }: Told): number => remainingMs + graceMs;
+  return [...told].sort((one, other) => until(other) - until(one) || Number(one.writes) - Number(other.writes))[Math.min(quorum, told.length) - 1]!;
 }

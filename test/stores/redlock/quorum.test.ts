@@ -219,12 +219,12 @@ describe('A holder', () => {
     expect(await holdersOf(...told, FREE, FREE, 'fails')).toMatchObject([{ remainingMs: 100 }]);
   });
 
-  it('has its whole grace while its lease lasts, and after that what a quorum knows of it', async () => {
+  it('has the grace that the node tells with which it loses its quorum', async () => {
     const graced = (...all: [number, number][]): Says[] => all.map(([remainingMs, graceMs]) => ({ holders: [{ id: 'p/1', remainingMs, ...(graceMs > 0 && { graceMs }) }] }));
     expect(await holdersOf(...graced([400, 900], [300, 900], [200, 900]))).toMatchObject([{ remainingMs: 300, graceMs: 900 }]);
     expect(await holdersOf(...graced([400, 900], [0, 700], [0, 600]))).toMatchObject([{ remainingMs: 0, graceMs: 700 }]);
     expect(await holdersOf(...graced([400, 0], [300, 0], [200, 0]))).toEqual([expect.not.objectContaining({ graceMs: expect.anything() })]);
-    expect(await holdersOf(...graced([1, 0], [1, 1], [1, 0]))).toMatchObject([{ remainingMs: 1, graceMs: 1 }]);
+    expect(await holdersOf(...graced([1, 0], [1, 1], [1, 1]))).toMatchObject([{ remainingMs: 1, graceMs: 1 }]);
   });
 
   it('stands behind those with a smaller fence', async () => {
