@@ -4,25 +4,20 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Hold } from './hold.js';
-import type { Around, Surroundings } from '../queue/call.js';
 import { covers, type LockMode } from '../port/lock-options.js';
 
-/** One of the holds that surround some code, and those around it. */
-interface Frame extends Around {
+/** A hold that surrounds some code, and those around it. */
+interface Frame {
   readonly hold: Hold;
-  /** The next one of the same lock module. */
-  readonly outer: Frame | undefined;
-  /** The next one of whichever lock module. */
+  /** The next one, of whichever lock module. */
   readonly beyond: Frame | undefined;
 }
-
-const NOTHING_AROUND: Surroundings = { around: undefined, insideHold: false };
 
 /** All lock modules of the process share it, because a module that shuts down serves calls inside a hold of another one as well. */
 const storage = new AsyncLocalStorage<Frame | undefined>();
 
 /** The innermost hold around the running code that has not ended, of whichever lock module. */
-function innermostOfAll(): Frame | undefined {
+function innermost(): Frame | undefined {
   let frame = storage.getStore();
   while (frame && !frame.hold.isOpen) frame = frame.beyond;
   return frame;
@@ -34,21 +29,19 @@ export class HoldContext {
   run<T>(hold: Hold, fn: (hold: Hold) => T): T {
     hold.hasRun = true;
     // Holds that have ended are left out: work that starts its next run from inside its last one would keep all of them in memory.
-    const beyond = storage.getStore() && innermostOfAll();
-    return storage.run({ hold, outer: beyond && this.innermost(), beyond }, fn, hold);
+    return storage.run({ hold, beyond: storage.getStore() && innermost() }, fn, hold);
   }
 
-  /** What surrounds the running code: holds that have not ended. */
-  surroundings(): Surroundings {
-    if (storage.getStore() === undefined) return NOTHING_AROUND;
-    return { around: this.innermost(), insideHold: innermostOfAll() !== undefined };
+  /** Whether a hold that has not ended surrounds the running code, of whichever lock module. */
+  get isInsideAny(): boolean {
+    return storage.getStore() !== undefined && innermost() !== undefined;
   }
 
-  /** The innermost hold of this lock module around the running code that has not ended. */
-  private innermost(): Frame | undefined {
-    let frame = storage.getStore();
-    while (frame && !(frame.hold.isOpen && frame.hold.host.context === this)) frame = frame.beyond;
-    return frame;
+  /** The holds of this lock module around the running code, the innermost first. Some may have ended. */
+  around(): Hold[] {
+    const holds: Hold[] = [];
+    for (let frame = storage.getStore(); frame; frame = frame.beyond) if (frame.hold.host.context === this) holds.push(frame.hold);
+    return holds;
   }
 
   /** Runs `fn` outside of every hold. */
@@ -61,17 +54,14 @@ export class HoldContext {
    * awaited, and goes on after its hold has ended, is not inside it any more.
    */
   find(key?: string, mode: LockMode = 'read'): Hold | undefined {
-    for (let frame = this.innermost(); frame; frame = frame.outer) {
-      const { hold } = frame;
+    return this.around().find((hold) => {
       const held = key === undefined ? hold.mode : hold.modeOf(key);
-      if (hold.isOpen && held !== undefined && covers(held, mode)) return hold;
-    }
-    return undefined;
+      return hold.isOpen && held !== undefined && covers(held, mode);
+    });
   }
 
   /** Whether the running code is inside this very hold. */
   isInside(hold: Hold): boolean {
-    for (let frame = storage.getStore(); frame; frame = frame.beyond) if (frame.hold === hold) return true;
-    return false;
+    return this.around().includes(hold);
   }
 }

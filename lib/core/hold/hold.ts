@@ -12,7 +12,7 @@ import { lostError, permitsError, renewalError, siblingBusyError, upgradeError }
 import type { Lease, LeaseFacts, ReleaseEnded, ReleaseOutcome } from '../port/lease.js';
 import { covers, type HandOffOptions, type LockMode, type ResolvedOptions } from '../port/lock-options.js';
 import { checkRenewal } from '../port/options.js';
-import { type Call, type CallKeeper, CallLine, type HoldAround, type Reentry } from '../queue/call.js';
+import { type Call, CallLine, type Reentry } from '../queue/call.js';
 import type { LockCalls } from './lock-calls.js';
 import { type HandedLease, handedLeaseOf } from './tickets.js';
 
@@ -28,9 +28,6 @@ export class Hold implements Lease, LeaseUser {
   private outcome: ReleaseOutcome | undefined;
   /** Its fences, in the order of its locks: that of a lease changes when it is handed on. */
   private readonly fencesTaken: readonly number[];
-  holdCount = 1;
-  /** The holds that it re-entered, and those around them; undefined for most holds, which re-entered none. */
-  around: Set<HoldAround> | undefined;
   /** The nested calls, by the lease of the lock that they re-enter; undefined for most holds, which have none. */
   private nested: Map<StoreLease, NestedCalls> | undefined;
   /** Whether its locks went to a ticket. */
@@ -57,8 +54,8 @@ export class Hold implements Lease, LeaseUser {
   ) {
     this.startedAt = reentered?.has(leases[0]!) ? host.clock.now() : leases[0]!.admittedAt;
     this.locksLeft = leases.length;
-    this.loss = this.outcome = this.around = this.nested = this.controller = this.whenEnded = this.overdue = undefined;
-    if (reentered) for (const { hold } of reentered.values()) this.nestsIn(hold);
+    this.loss = this.outcome = this.nested = this.controller = this.whenEnded = this.overdue = undefined;
+    if (reentered) for (const place of reentered.values()) place.began(this);
     if (options.maxHoldMs !== Infinity) {
       this.overdue = new Alarm(() => this.expire());
       host.watchdog.schedule.set(this.overdue, this.startedAt + options.maxHoldMs);
@@ -130,7 +127,18 @@ export class Hold implements Lease, LeaseUser {
 
   /** Whether one of its locks at least is that of a hold around it. */
   get reentersOthers(): boolean {
-    return this.around !== undefined;
+    return this.reentered !== undefined && this.reentered.size > 0;
+  }
+
+  /** How many holds there are of its locks: itself, and those inside it, each once, whatever number of its locks it re-entered. */
+  get holdCount(): number {
+    return this.withInner().size;
+  }
+
+  private withInner(found = new Set<Hold>()): Set<Hold> {
+    found.add(this);
+    this.nested?.forEach(({ holds }) => holds.forEach((hold) => hold.withInner(found)));
+    return found;
   }
 
   /**
@@ -238,7 +246,7 @@ export class Hold implements Lease, LeaseUser {
     const outer = this.reentered?.get(lease);
     if (!outer) return lease.leave(this, now);
     lease.offLoss(this);
-    outer.leave(this.options.mode);
+    outer.leave(this.options.mode, this);
     this.left(lease.state === 'lost' ? 'lost' : 'released');
   }
 
@@ -251,7 +259,6 @@ export class Hold implements Lease, LeaseUser {
   /** Ends it, once, when all of its locks were given up. */
   finish(outcome: ReleaseOutcome): void {
     if (this.overdue) this.host.watchdog.schedule.cancel(this.overdue);
-    this.around?.forEach((hold) => (hold.holdCount -= 1));
     const act = this.isHandedOff ? 'handed off' : 'released';
     if (outcome === 'lost' && !this.loss) this.leaseLost(lostError(this.key, 'gone', `the store no longer knew it when it was ${act}${this.options.awaitRelease ? '' : ', for which its call did not wait (awaitRelease: false)'}`));
     this.outcome = this.loss ? 'lost' : outcome;
@@ -320,17 +327,8 @@ export class Hold implements Lease, LeaseUser {
     this.nested ??= new Map();
     const lease = this.leases.find((one) => one.key === key)!;
     let nested = this.nested.get(lease);
-    if (!nested) this.nested.set(lease, (nested = new NestedCalls(this, lease)));
+    if (!nested) this.nested.set(lease, (nested = new NestedCalls(lease)));
     return nested;
-  }
-
-  /** Counts it in a hold that it re-entered, and in those around that one; in each once, whatever number of its locks it re-entered there. */
-  private nestsIn(outer: HoldAround): void {
-    this.around ??= new Set();
-    for (const hold of [outer, ...(outer.around ?? [])]) {
-      if (!this.around.has(hold)) hold.holdCount += 1;
-      this.around.add(hold);
-    }
   }
 
   leaseLost(error: LockLostError): void {
@@ -373,18 +371,18 @@ const HOLD_ENDED = Symbol('the hold has ended');
  * The nested calls that re-enter a hold for one of its locks. They exclude each other as calls of different processes do (readers share), in
  * the order in which they came, send nothing to the store, and may outlive the hold's own work; but none gets in after the hold has ended.
  */
-class NestedCalls implements CallKeeper, Reentry {
-  private readonly line = new CallLine();
+class NestedCalls extends CallLine implements Reentry {
+  /** The holds of those that are inside. */
+  readonly holds = new Set<Hold>();
   private readers = 0;
   private writers = 0;
   private isOpen = true;
   /** Is called when the last call inside has ended, once the hold waits for that. */
   private whenEmpty: (() => void) | undefined;
 
-  constructor(
-    readonly hold: Hold,
-    readonly lease: StoreLease,
-  ) {}
+  constructor(readonly lease: StoreLease) {
+    super();
+  }
 
   /** Whether no call is inside. */
   get isEmpty(): boolean {
@@ -399,14 +397,18 @@ class NestedCalls implements CallKeeper, Reentry {
   join(call: Call): void {
     const { options } = call;
     if (!this.isOpen) return call.reject(HOLD_ENDED);
-    if (options.waitMs === 0 && (this.line.size > 0 || !this.admits(options.mode))) return call.reject(busy(call));
-    this.line.add(call);
+    if (options.waitMs === 0 && (this.size > 0 || !this.admits(options.mode))) return call.reject(busy(call));
+    this.add(call);
     this.admitNext();
     call.tellWaiting();
   }
 
-  /** A call that was inside has ended. */
-  leave(mode: LockMode): void {
+  began(hold: Hold): void {
+    this.holds.add(hold);
+  }
+
+  leave(mode: LockMode, hold?: Hold): void {
+    if (hold) this.holds.delete(hold);
     if (mode === 'write') this.writers -= 1;
     else this.readers -= 1;
     this.admitNext();
@@ -422,21 +424,21 @@ class NestedCalls implements CallKeeper, Reentry {
 
   /** Rejects the calls that wait. Those inside go on. */
   refuse(reason: unknown): void {
-    for (const call of this.line.all()) {
-      this.line.remove(call);
+    for (const call of this.calls()) {
+      this.remove(call);
       call.reject(reason);
     }
   }
 
   giveUp(call: Call, reason: unknown): void {
-    if (!this.line.remove(call)) return;
+    if (!this.remove(call)) return;
     call.reject(reason === undefined ? busy(call) : reason);
     this.admitNext();
   }
 
   private admitNext(): void {
-    for (let call = this.line.first; call && this.admits(call.options.mode); call = this.line.first) {
-      this.line.remove(call);
+    for (let call = this.first; call && this.admits(call.options.mode); call = this.first) {
+      this.remove(call);
       if (call.options.mode === 'write') this.writers += 1;
       else this.readers += 1;
       call.serve(this.lease);

@@ -76,7 +76,7 @@ export class LockCalls implements CallHost {
     const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
     if (options.permits !== undefined) checkPermitsOf(keys, options.permits, store.capabilities);
     if (options.signal) throwIfAborted(options.signal);
-    return new Call(keys, options, clock.now(), context.surroundings(), this);
+    return new Call(keys, options, clock.now(), context.isInsideAny, this);
   }
 
   /** Options that are frozen, as those of decorators are, are completed and checked once. */
@@ -94,7 +94,7 @@ export class LockCalls implements CallHost {
     withinMsOf({ withinMs: given?.withinMs }, 0, defaults, keys[0]!);
     const options = resolveOptions(given, { ...defaults, mode: 'write', minHoldMs: 0 }, keys[0], list);
     throwIfAborted(options.signal);
-    const call = new Call(keys, options, clock.now(), context.surroundings(), this);
+    const call = new Call(keys, options, clock.now(), context.isInsideAny, this);
     call.ticket = ticket;
     return call;
   }
@@ -134,7 +134,7 @@ export class LockCalls implements CallHost {
    */
   take(call: Call, now: number): Promise<readonly StoreLease[]> {
     if (call.keys.length > 1) return takeAll(call, this);
-    if (call.around && !call.ticket && this.context.find(call.key)) return this.reenter(call);
+    if (call.insideHold && !call.ticket && this.context.find(call.key)) return this.reenter(call);
     const refusal = this.shutdown.refusal(call.key, call.insideHold);
     return refusal ? Promise.reject(refusal) : call.waitIn(this.queue.queueFor(call), now);
   }
@@ -155,7 +155,7 @@ export class LockCalls implements CallHost {
       const leases = await hold.reenter(call);
       if (leases) return leases;
     }
-    ({ around: call.around, insideHold: call.insideHold } = context.surroundings());
+    call.insideHold = context.isInsideAny;
     return this.take(call, this.clock.now());
   }
 

@@ -29,12 +29,18 @@ export class Timeouts {
     const { key, waitMs, message } = reason;
     // When the call is inside a hold of this lock, a sibling call was in its way, so naming the holder would explain nothing.
     const holders = this.host.context.find(key) ? [] : await this.look(key);
-    throw this.explained(message, { key, waitMs, held: heldBy(call), holders: holders.map((holder) => this.described(key, holder)) }, holders);
+    throw this.explained(message, { key, waitMs, held: this.heldBy(call), holders: holders.map((holder) => this.described(key, holder)) }, holders);
   }
 
   private explained(message: string, facts: WaitFacts & { key: string; waitMs: number }, holders: readonly HolderState[]): LockTimeoutError {
     const idle = holders.some(({ id }) => this.host.here.of(facts.key, id).some((hold) => !hold.hasRun));
     return new LockTimeoutError(`${message}${waitedStory(facts, idle)}`, facts);
+  }
+
+  /** The keys of the locks that the call holds: of the holds around it, the outermost first, and what it has of several locks. */
+  private heldBy({ taken }: Call): string[] {
+    const around = this.host.context.around().reverse();
+    return [...new Set([...around.flatMap((hold) => (hold.isOver ? [] : hold.keys)), ...taken.map(({ key }) => key)])];
   }
 
   private described(key: string, holder: HolderState): BusyHolder {
@@ -61,13 +67,6 @@ export class Timeouts {
       store.inspect(key).then(({ holders }) => answer(holders), () => answer([]));
     });
   }
-}
-
-/** The keys of the locks that the call holds: of the holds around it, the outermost first, and what it has of several locks. */
-function heldBy({ around, taken }: Call): string[] {
-  const keys = taken.map(({ key }) => key);
-  for (let frame = around; frame; frame = frame.outer) if (!frame.hold.isOver) keys.unshift(...frame.hold.keys);
-  return [...new Set(keys)];
 }
 
 /** How many holders of a shared lock a message names at most. */

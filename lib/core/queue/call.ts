@@ -4,7 +4,7 @@
  * for them by a call for each.
  */
 import type { Appointment, Schedule } from '../lease/schedule.js';
-import type { StoreLease } from '../lease/store-lease.js';
+import type { LeaseUser, StoreLease } from '../lease/store-lease.js';
 import type { Lease } from '../port/lease.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import type { BroughtTicket } from '../port/ticket.js';
@@ -13,35 +13,12 @@ import { offAbort, onAbort, reasonOf, type AbortListener } from './abort-signals
 /** How long a call with waitMs 0, or an adoption with a shorter one, waits for the store's first answer, in ms. */
 const ANSWER_WITHIN_MS = 800;
 
-/** A hold that surrounds a call. */
-export interface HoldAround {
-  readonly keys: readonly string[];
-  readonly isOver: boolean;
-  /** How many holds there are of its locks in this hold: itself, and the nested ones. */
-  holdCount: number;
-  /** The holds that it re-entered, and those around them. */
-  readonly around: ReadonlySet<HoldAround> | undefined;
-}
-
-/** A hold that surrounds a call, and those around it. */
-export interface Around {
-  readonly hold: HoldAround;
-  readonly outer: Around | undefined;
-}
-
-/** The place that a call has inside a hold whose lock it re-entered. */
+/** The place that a call has among the nested calls of a hold whose lock it re-entered. */
 export interface Reentry {
-  readonly hold: HoldAround;
-  /** The call, which had the lock in this mode, has ended. */
-  leave(mode: LockMode): void;
-}
-
-/** The holds that surround a call. */
-export interface Surroundings {
-  /** The innermost one of this lock module. */
-  readonly around: Around | undefined;
-  /** Whether a hold of any lock module of the process surrounds the call. Then it is still served during a shutdown, because that hold may need it. */
-  readonly insideHold: boolean;
+  /** This hold was made for the call. */
+  began(hold: LeaseUser): void;
+  /** The call, which had the lock in this mode, has ended, and its hold if there was one. */
+  leave(mode: LockMode, hold?: LeaseUser): void;
 }
 
 /** What all calls of a lock module share: its core. */
@@ -55,17 +32,6 @@ export interface CallHost {
   waitBegan(call: Call): void;
 }
 
-/** A queue in which calls wait. */
-export interface CallKeeper {
-  /** Serves the call, now or later, or rejects it: at once when its waitMs is 0 and it cannot be served now. */
-  join(call: Call, now: number): void;
-  /**
-   * The call's waitMs is over (`reason` is undefined), or its signal aborted with this reason, which may be null. It may have left the
-   * queue before; then nothing happens.
-   */
-  giveUp(call: Call, reason: unknown): void;
-}
-
 /** Why a call for this lock is refused although it waits; undefined when it goes on waiting. */
 export type ReasonToReject = (key: string, insideHold: boolean) => Error | undefined;
 
@@ -74,7 +40,7 @@ const NOTHING: readonly { readonly key: string }[] = [];
 /** The number of the last call in this process: events of several lock modules may be merged, so their calls share the numbers. */
 let lastNumber = 0;
 
-export class Call implements Appointment, AbortListener, Surroundings {
+export class Call implements Appointment, AbortListener {
   index = -1;
   /** A call that waits keeps the process alive. */
   readonly keepsAlive = true;
@@ -84,8 +50,6 @@ export class Call implements Appointment, AbortListener, Surroundings {
   readonly until: number;
   /** Its number in this process. A call for one of several locks has that of the whole call. */
   readonly number: number;
-  around: Around | undefined;
-  insideHold: boolean;
   /** The locks that the same call has already, if it wants several. */
   taken = NOTHING;
   /** What it re-entered of the holds around it, by their leases; undefined for a call whose leases are all its own. */
@@ -98,7 +62,7 @@ export class Call implements Appointment, AbortListener, Surroundings {
   after: Call | undefined;
   /** Whether it waits, and nobody was told so. */
   private waitsUntold = false;
-  private keeper: CallKeeper | undefined;
+  private keeper: CallLine | undefined;
   private onServed: ((leases: readonly [StoreLease]) => void) | undefined;
   private onRejected: ((reason: unknown) => void) | undefined;
 
@@ -108,22 +72,21 @@ export class Call implements Appointment, AbortListener, Surroundings {
     readonly options: ResolvedOptions,
     /** When the call was made, in clock.now() time. */
     readonly since: number,
-    { around, insideHold }: Surroundings,
+    /** Whether a hold of any lock module surrounds the call. Then it is still served during a shutdown, because that hold may need it. */
+    public insideHold: boolean,
     readonly host: CallHost,
     number?: number,
   ) {
     this.number = number ?? (lastNumber += 1);
     this.key = keys[0]!;
     this.until = since + options.waitMs;
-    this.around = around;
-    this.insideHold = insideHold;
     // Every field is set here, in one order, so that V8 gives all calls one shape. Queues, requests, leases and holds do the same.
     this.reentered = this.ticket = this.before = this.after = this.keeper = this.onServed = this.onRejected = undefined;
   }
 
   /** The call for one of several locks. */
   forKey(key: string, options: ResolvedOptions): Call {
-    const one = new Call([key], options, this.since, this, this.host, this.number);
+    const one = new Call([key], options, this.since, this.insideHold, this.host, this.number);
     one.ticket = this.ticket;
     one.reentered = this.reentered ??= new Map();
     return one;
@@ -133,7 +96,7 @@ export class Call implements Appointment, AbortListener, Surroundings {
    * Resolves with the lease that this queue lets it use, the only one for now. Rejects with LockTimeoutError, LockStoreError, LockUsageError or signal.reason. A
    * call that was settled may wait anew.
    */
-  waitIn(queue: CallKeeper, now: number): Promise<readonly [StoreLease]> {
+  waitIn(queue: CallLine, now: number): Promise<readonly [StoreLease]> {
     this.waitsUntold = true;
     this.arrival = 0;
     this.keeper = queue;
@@ -145,7 +108,7 @@ export class Call implements Appointment, AbortListener, Surroundings {
   }
 
   /** From now on it waits in another queue of its lock. */
-  moveTo(queue: CallKeeper): void {
+  moveTo(queue: CallLine): void {
     this.keeper = queue;
     this.arrival = 0;
   }
@@ -160,7 +123,7 @@ export class Call implements Appointment, AbortListener, Surroundings {
     this.giveUp(reasonOf(this.options.signal!));
   }
 
-  /** Leaves the queue in which it waits, and is rejected with this reason; without one because its waitMs is over. */
+  /** Leaves the line in which it waits, and is rejected with this reason; without one because its waitMs is over. */
   giveUp(reason: unknown): void {
     this.keeper!.giveUp(this, reason);
   }
@@ -184,18 +147,27 @@ export class Call implements Appointment, AbortListener, Surroundings {
 }
 
 /**
- * The calls that wait for one lock, in the order in which they came: a linked list, so that a call can leave from anywhere. As long as a call
- * is in it, its queue hears when the time of the call is over, or its signal aborts.
+ * A line of calls that wait for one lock, in the order in which they came: a linked list, so that a call can leave from anywhere. As long as
+ * a call is in it, the line hears when the time of the call is over, or its signal aborts.
  */
-export class CallLine {
+export abstract class CallLine {
   /** How many calls are in the line, how many have ever come, and which is first. Only the line itself writes these fields. */
   size = 0;
-  arrivals = 0;
-  first: Call | undefined;
-  private last: Call | undefined;
+  protected arrivals = 0;
+  first: Call | undefined = undefined;
+  private last: Call | undefined = undefined;
+
+  /** Serves the call, now or later, or rejects it: at once when its waitMs is 0 and it cannot be served now. */
+  abstract join(call: Call, now: number): void;
+
+  /**
+   * The call's waitMs is over (`reason` is undefined), or its signal aborted with this reason, which may be null. It may have left the
+   * line before; then nothing happens.
+   */
+  abstract giveUp(call: Call, reason: unknown): void;
 
   /** Puts the call at the end. A call that stood in the line before keeps its arrival. */
-  add(call: Call): void {
+  protected add(call: Call): void {
     if (call.arrival === 0) call.arrival = this.arrivals += 1;
     this.size += 1;
     call.before = this.last;
@@ -208,7 +180,7 @@ export class CallLine {
   }
 
   /** Removes the call. False when it was not in the line. */
-  remove(call: Call): boolean {
+  protected remove(call: Call): boolean {
     const { before, after, host: { schedule }, options: { signal } } = call;
     if (!before && this.first !== call) return false;
     if (before) before.after = after;
@@ -223,23 +195,23 @@ export class CallLine {
   }
 
   /** A copy of the line: calls may come and go while it is walked over. */
-  all(): Call[] {
+  protected calls(): Call[] {
     const calls: Call[] = [];
     for (let call = this.first; call; call = call.after) calls.push(call);
     return calls;
   }
 
-  /** Rejects every call for whom there is a reason. */
-  reject(reasonFor: ReasonToReject): void {
-    for (const call of this.all()) {
+  /** Rejects every call that waits and for whom `reasonFor` has a reason. */
+  rejectWaiting(reasonFor: ReasonToReject): void {
+    for (const call of this.calls()) {
       const reason = reasonFor(call.key, call.insideHold);
-      if (reason) call.giveUp(reason);
+      if (reason) this.giveUp(call, reason);
     }
   }
 
   /** Moves the calls for which `goesFirst` is true to the front. Among these, and among the others, the order stays. */
-  bringForward(goesFirst: (call: Call) => boolean): void {
-    const calls = this.all();
+  protected bringForward(goesFirst: (call: Call) => boolean): void {
+    const calls = this.calls();
     const others = calls.filter((call) => !goesFirst(call));
     if (others.length === 0) return;
     for (const call of others) {
@@ -248,7 +220,7 @@ export class CallLine {
     }
   }
 
-  find(test: (call: Call) => boolean): Call | undefined {
+  protected find(test: (call: Call) => boolean): Call | undefined {
     let call = this.first;
     while (call && !test(call)) call = call.after;
     return call;

@@ -17,7 +17,7 @@ import { Alarm } from '../lease/schedule.js';
 import { askTheSame, HAND_ON_WINDOW_MS, StoreLease, type LeaseKeeper, type LeaseUser } from '../lease/store-lease.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import type { Grant } from '../port/lock-store.js';
-import { CallLine, type Call, type CallKeeper, type ReasonToReject } from './call.js';
+import { type Call, CallLine } from './call.js';
 import type { LocalQueue } from './local-queue.js';
 import { refusalError, refusedAtOnce, StoreRequest, waitedInVain, type Refusal } from './store-request.js';
 
@@ -33,8 +33,7 @@ const NO_REQUESTS: readonly StoreRequest[] = [];
 /** The last user of a lease that nobody used: nobody waits to hear how its release ends. */
 const NOBODY: Pick<LeaseUser, 'left'> = { left: () => {} };
 
-export class KeyQueue implements CallKeeper, LeaseKeeper {
-  private readonly line = new CallLine();
+export class KeyQueue extends CallLine implements LeaseKeeper {
   /** The lease to which calls are admitted, and the earlier ones of readers and of those who have a permit. */
   private lease: StoreLease | undefined;
   private earlier = NONE;
@@ -64,6 +63,7 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
     /** The options that its calls share, for a queue aside from the main queue of its key (see LocalQueue); else undefined. */
     readonly sharedOptions?: ResolvedOptions,
   ) {
+    super();
     this.permits = sharedOptions?.permits;
     this.lease = this.later = this.chained = undefined;
   }
@@ -73,23 +73,23 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
    * share, though the store would let it in.
    */
   keepsApart(options: ResolvedOptions): boolean {
-    if (this.line.first?.options.mode === 'write') return true;
-    const other = this.line.first && this.line.find((call) => call.options.mode === 'read');
+    if (this.first?.options.mode === 'write') return true;
+    const other = this.first && this.find((call) => call.options.mode === 'read');
     return other ? options.minHoldMs > 0 || !askTheSame(other.options, options) : false;
   }
 
   join(call: Call, now: number): void {
     if (call.options.waitMs === 0 && !this.mayServeAtOnce(call.options, now)) return call.reject(refusedAtOnce(this.requests[0], call, this.permits === undefined && (this.lease?.users ?? 0) > 0));
-    this.line.add(call);
+    this.add(call);
     this.pump(now);
     if (this.requests.at(-1)?.asker !== call) call.tellWaiting();
   }
 
   /** Takes over a call that waits in the line of another queue of its lock. */
-  private takeOver(call: Call, from: CallLine): void {
+  private takeOver(call: Call, from: KeyQueue): void {
     from.remove(call);
     call.moveTo(this);
-    this.line.add(call);
+    this.add(call);
     this.pump();
   }
 
@@ -101,24 +101,20 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
     return this.requests.find((request) => request.id === id);
   }
 
-  rejectWaiting(reasonFor: ReasonToReject): void {
-    this.line.reject(reasonFor);
-  }
-
   giveUp(call: Call, reason: unknown): void {
-    if (!this.line.remove(call)) return;
+    if (!this.remove(call)) return;
     const request = this.requestFor(call);
     call.reject(reason === undefined ? waitedInVain(request, call) : reason);
     // A request keeps its place in the store's queue for the next call, unless that one would ask for something else; then nothing is sent. One
     // that no call needs any more is dropped, that which has waited for the shortest time: its id is released in the background.
-    const { first } = this.line;
+    const { first } = this;
     if (request?.asker === call && !(first && askTheSame(first.options, call.options))) this.drop(request);
-    if (this.requests.length > this.line.size) this.drop(this.requests.at(-1)!);
+    if (this.requests.length > this.size) this.drop(this.requests.at(-1)!);
     this.pump();
   }
 
   leaseEnded(lease: StoreLease): void {
-    this.remove(lease);
+    this.forgetLease(lease);
     this.pump();
   }
 
@@ -136,9 +132,9 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
       // The order matters: the user that leaves has released in time, and only those that stay may lose the lease.
       return lease.loseIfOverdue();
     }
-    const { first } = this.line;
+    const { first } = this;
     // A call follows when it waits and no request is open for it. Readers follow each other on the current lease only.
-    const follows = first && this.requests.length < Math.min(this.line.size, this.permits ?? 1) && (lease === this.lease || this.permits !== undefined);
+    const follows = first && this.requests.length < Math.min(this.size, this.permits ?? 1) && (lease === this.lease || this.permits !== undefined);
     if (!follows || lease.owesNothing) return this.giveBack(lease, user);
     // The lease is handed on in the next turn of the event loop. A permit is not, and goes back at once.
     if (this.isResting && this.permits === undefined) return user.left('released');
@@ -156,18 +152,18 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
     const ended = this.lease ? this.takeEndedBy(grant.mode) : NONE;
     // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
     // to wait the phase begins with the grant; for one granted at once, when it was made.
-    const phase = wasDelayed ? this.line.arrivals : this.arrivalsWhenAsked;
+    const phase = wasDelayed ? this.arrivals : this.arrivalsWhenAsked;
     const lease = new StoreLease(request, grant, now, this, this.host.watchdog, phase);
     if (this.lease) this.earlier = [...this.earlier, this.lease];
     this.lease = lease;
     this.host.watchdog.watch(lease, now);
-    if (options.mode === 'read') this.line.bringForward((call) => call.arrival <= phase && askTheSame(call.options, options));
+    if (options.mode === 'read') this.bringForward((call) => call.arrival <= phase && askTheSame(call.options, options));
     // A loss calls pump(), which must find the new lease in its place, and not ask the store for one.
     for (const one of ended) one.lose('gone', 'the store granted the lock to a later request');
     if (this.permits !== undefined && (wasDelayed || !request.handsOn)) this.stayOn(now);
     // A call that is alone needs no second look at what was judged just now.
-    const { first } = this.line;
-    if (this.line.size === 1 && first === request.asker && this.lease === lease && !this.isResting) this.admit(first, lease, now);
+    const { first } = this;
+    if (this.size === 1 && first === request.asker && this.lease === lease && !this.isResting) this.admit(first, lease, now);
     else {
       this.pump(now);
       // Its permit may have served another call.
@@ -179,7 +175,7 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
   requestRefused(request: StoreRequest, refusal: Refusal | undefined): void {
     const { asker } = request;
     this.forgetRequest(request);
-    if (refusal && this.line.remove(asker)) asker.reject(refusalError(refusal, asker));
+    if (refusal && this.remove(asker)) asker.reject(refusalError(refusal, asker));
     this.pump();
   }
 
@@ -188,10 +184,10 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
    * places of their own in the store's queue, so that they enter with the readers of other processes that wait as long as they do.
    */
   requestDelayed(request: StoreRequest): void {
-    const writerWaits = request.mode === 'write' && this.line.first === request.asker;
-    for (const call of this.line.all()) {
+    const writerWaits = request.mode === 'write' && this.first === request.asker;
+    for (const call of this.calls()) {
       if (call.options.waitMs === 0) call.giveUp(refusedAtOnce(request, call));
-      else if (writerWaits && call.options.mode === 'read') this.host.queueFor(call).takeOver(call, this.line);
+      else if (writerWaits && call.options.mode === 'read') this.host.queueFor(call).takeOver(call, this);
     }
     request.asker.tellWaiting();
   }
@@ -202,17 +198,17 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
    */
   private pump(now?: number): void {
     if (this.isResting) return;
-    if (this.line.first) {
+    if (this.first) {
       now ??= this.host.clock.now();
       // A machine that has just woken up may get here before its timers fire. What is found then can change the line and the lease.
       if (this.lease && this.lease.turns > 0) this.host.watchdog.sleep.look(now);
-      for (let { first } = this.line; first && !this.isResting; first = this.line.first) {
+      for (let { first } = this; first && !this.isResting; first = this.first) {
         const lease = this.permits === undefined ? this.lease : this.unusedPermit;
         if (!lease?.admits(first.options, now, this.host.handOn, first.arrival)) return this.ask(first, lease, now);
         this.admit(first, lease, now);
       }
     }
-    if (this.line.first) return;
+    if (this.first) return;
     while (this.requests.length > 0) this.drop(this.requests[0]!);
     if (this.later) this.host.watchdog.schedule.cancel(this.later);
     const lease = this.permits === undefined ? this.lease : this.unusedPermit;
@@ -224,19 +220,19 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
     const { host, lease } = this;
     const request = this.requests[0];
     if (this.permits !== undefined) return this.hasRoom && !this.requests.some(({ wasDelayed }) => wasDelayed);
-    if (this.line.size === 0 && !request && (!lease || lease.admits(options, now, host.handOn))) return true;
+    if (this.size === 0 && !request && (!lease || lease.admits(options, now, host.handOn))) return true;
     // Readers share: the answer to an open request serves this call too, and the store may grant a lease beside a read lease at hand.
     if (options.mode === 'write' || lease?.mode === 'write' || request?.wasDelayed) return false;
-    return !this.line.find((call) => call.options.mode === 'write');
+    return !this.find((call) => call.options.mode === 'write');
   }
 
   private admit(call: Call, lease: StoreLease, now: number): void {
-    this.line.remove(call);
+    this.remove(call);
     lease.admit(call.options, now);
     call.serve(lease);
     // A permit is a lease for each call.
     const turn = this.permits === undefined ? lease.turns : (this.served += 1);
-    if (turn % LONGEST_BURST === 0 && this.line.size > 0) this.rest();
+    if (turn % LONGEST_BURST === 0 && this.size > 0) this.rest();
   }
 
   /** Admits no call before the next turn of the event loop. */
@@ -257,12 +253,12 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
   private letGo(lease: StoreLease): void {
     lease.letGo();
     // Without a call in the line nobody will ask for more fences.
-    if (this.line.first) {
+    if (this.first) {
       this.wasContended = lease.contended;
       this.usedUpFences = lease.usedUpFences;
     }
     if (this.lease === lease) this.lease = undefined;
-    else this.remove(lease);
+    else this.forgetLease(lease);
   }
 
   /**
@@ -273,7 +269,7 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
     const { host } = this;
     const request = this.requests[0];
     if (this.permits !== undefined) {
-      if (!this.hasRoom || this.requests.length >= this.line.size) return;
+      if (!this.hasRoom || this.requests.length >= this.size) return;
     } else {
       // By asking, a call takes its place in the store's queue before others that come later. Behind a writer of this process it asks
       // when that has held the lock for so long that the lease is not handed on any more while others wait; before that it costs nothing.
@@ -308,10 +304,10 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
   }
 
   private send(now: number, unused?: StoreLease, user?: Pick<LeaseUser, 'left'>, handsOn = false): void {
-    const { line, requests } = this;
-    this.arrivalsWhenAsked = line.arrivals;
-    const asker = requests.length === 0 ? line.first! : this.firstUnasked();
-    const fences = line.size === 1 ? 1 : this.fencesFor(asker.options);
+    const { requests } = this;
+    this.arrivalsWhenAsked = this.arrivals;
+    const asker = requests.length === 0 ? this.first! : this.firstUnasked();
+    const fences = this.size === 1 ? 1 : this.fencesFor(asker.options);
     const request = new StoreRequest(this.host, asker, fences, this, unused, user, handsOn);
     this.requests = requests === NO_REQUESTS ? [request] : [...requests, request];
     request.ask(now);
@@ -320,7 +316,7 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
   /** The first call for which no request was made; there is one, because requests are fewer than calls. */
   private firstUnasked(): Call {
     const asked = new Set(this.requests.map(({ asker }) => asker));
-    return this.line.find((call) => !asked.has(call))!;
+    return this.find((call) => !asked.has(call))!;
   }
 
   private lookAgain(at: number): void {
@@ -335,7 +331,7 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
    * before used up its own: each of its fences was a turn, and a turn takes more than a microsecond.
    */
   private fencesFor({ mode, minHoldMs, permits }: ResolvedOptions): number {
-    const { line: { size }, host: { handOn } } = this;
+    const { size, host: { handOn } } = this;
     if (mode === 'read' || minHoldMs > 0 || permits !== undefined || handOn === 1) return 1;
     if (this.wasContended) return Math.min(SMALL_BLOCK, Math.max(size, handOn));
     return Math.min(LARGEST_BLOCK, Math.max(SMALL_BLOCK, 4 * this.usedUpFences));
@@ -373,11 +369,11 @@ export class KeyQueue implements CallKeeper, LeaseKeeper {
   private takeEndedBy(granted: LockMode): readonly StoreLease[] {
     if (this.permits !== undefined) return NONE;
     const ended = [...this.earlier, this.lease!].filter(({ mode }) => granted === 'write' || mode === 'write');
-    for (const lease of ended) this.remove(lease);
+    for (const lease of ended) this.forgetLease(lease);
     return ended;
   }
 
-  private remove(lease: StoreLease): void {
+  private forgetLease(lease: StoreLease): void {
     if (this.lease === lease) this.lease = undefined;
     else if (this.earlier !== NONE) this.earlier = without(this.earlier, lease);
   }
