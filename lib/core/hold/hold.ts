@@ -27,7 +27,7 @@ export class Hold implements Lease, LeaseUser {
   loss: LockLostError | undefined;
   private outcome: ReleaseOutcome | undefined;
   /** Its fences, in the order of its locks: that of a lease changes when it is handed on. */
-  private readonly fencesTaken: readonly number[];
+  private readonly fencesTaken: number[] = [];
   /** The nested calls, by the lease of the lock that they re-enter; undefined for most holds, which have none. */
   private nested: Map<StoreLease, NestedCalls> | undefined;
   /** Whether its locks went to a ticket. */
@@ -61,10 +61,10 @@ export class Hold implements Lease, LeaseUser {
       host.watchdog.schedule.set(this.overdue, this.startedAt + options.maxHoldMs);
     }
     // Only a complete hold can be told of a loss.
-    this.fencesTaken = leases.map((lease) => {
-      lease.onLoss(this);
-      return lease.fence;
-    });
+    for (let n = 0; n < leases.length; n++) {
+      this.fencesTaken.push(leases[n]!.fence);
+      leases[n]!.onLoss(this);
+    }
   }
 
   get key(): string {

@@ -270,7 +270,8 @@ export class StoreRequest implements AcquireRequest {
         if (!isFixed) this.lastError = slownessError(this.key, this.leaseMs);
         return void this.lengthen(grant);
       case 'good':
-        return this.granted(grant, now);
+        this.end('answered');
+        return this.keeper.requestGranted(this, grant, now);
     }
   }
 
@@ -285,13 +286,9 @@ export class StoreRequest implements AcquireRequest {
     const now = clock.now();
     this.isLengthening = false;
     if (renewed?.kind !== 'renewed' || now >= renewed.trustedUntil || watchdog.isOutdated(sentAt, replacements, now)) return this.ask();
-    if (this.state === 'open') this.granted({ ...grant, trustedUntil: renewed.trustedUntil, memory: renewed.memory ?? grant.memory }, now);
-  }
-
-  private granted(grant: Grant, now: number): void {
-    if (this.alarm) this.end('answered');
-    else this.state = 'answered';
-    this.keeper.requestGranted(this, grant, now);
+    if (this.state !== 'open') return;
+    this.end('answered');
+    this.keeper.requestGranted(this, { ...grant, trustedUntil: renewed.trustedUntil, memory: renewed.memory ?? grant.memory }, now);
   }
 
   private refuse(refusal: Refusal): void {

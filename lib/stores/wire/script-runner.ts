@@ -142,6 +142,8 @@ export class ScriptRunner {
     if (this.closed) return void Promise.resolve(closedError({ what: errand.what, key: errand.key, node: this.connections.node })).then((error) => errand.failed(error));
     errand.sentAt = askedAt;
     errand.deadline = askedAt + timeoutMs;
+    errand.index = this.underway.length;
+    this.underway.push(errand);
     const to = connection.serving(redisKey);
     if (to === undefined) return this.sendLater(errand, isPatient ? connection.opened().then(() => connection.soonServing(redisKey)) : connection.soonServing(redisKey));
     if (corked !== undefined && !corked.has(to)) {
@@ -158,7 +160,11 @@ export class ScriptRunner {
   }
 
   private send(errand: Errand, to: ServerConnection, left = MAX_REDIRECTIONS): void {
-    this.awaits(errand, to);
+    errand.sentTo = to;
+    to.owesSince ??= errand.sentAt;
+    to.out += 1;
+    const at = Math.min(errand.deadline, to.owesSince + to.patience * this.mostSilenceMs);
+    if (at < this.timerAt) this.lookAt(at);
     errand.send(to.sender, to.ran.has(errand.what)).then(
       (reply) => this.answered(errand, reply),
       (error: unknown) => this.refused(errand, error, left),
@@ -167,7 +173,8 @@ export class ScriptRunner {
 
   /** Sends it where it belongs once that is known, unless it was given up meanwhile: then its caller may have sent what comes next. */
   private sendLater(errand: Errand, target: Promise<Target>, left = MAX_REDIRECTIONS): void {
-    this.awaits(errand);
+    errand.sentTo = undefined;
+    if (errand.deadline < this.timerAt) this.lookAt(errand.deadline);
     target.then(
       ({ to, asking }) => {
         if (errand.index < 0) return;
@@ -175,12 +182,13 @@ export class ScriptRunner {
         if (asking) to.sender.call('asking').catch(() => {});
         this.send(errand, to, left);
       },
-      (error: unknown) => this.ended(errand, error, this.remove(errand)),
+      (error: unknown) => this.ended(errand, error),
     );
   }
 
   private answered(errand: Errand, reply: unknown): void {
     this.heard(errand);
+    this.remove(errand);
     errand.sentTo!.ran.add(errand.what);
     if (this.outage.since !== undefined) this.outage.answered(errand.what);
     // An answer after the deadline is passed on too, although its caller has got an error: it may say something about other calls.
@@ -199,10 +207,9 @@ export class ScriptRunner {
 
   private refused(errand: Errand, error: unknown, left: number): void {
     const { sentTo, connection = this.connection, redisKey } = errand;
-    const isAwaited = errand.index >= 0;
     const reason = reasonOf(error);
     this.heard(errand);
-    const isSentAgain = isAwaited && left > 0;
+    const isSentAgain = errand.index >= 0 && left > 0;
     if (isSentAgain && reason.startsWith('NOSCRIPT')) {
       // An operator removed the scripts. Trust counts from this second request, because the first one did nothing.
       sentTo!.ran.clear();
@@ -210,11 +217,12 @@ export class ScriptRunner {
       return this.send(errand, sentTo!, left - 1);
     }
     const elsewhere = isSentAgain ? connection.elsewhere(reason, sentTo!, redisKey) : undefined;
-    if (elsewhere === undefined) this.ended(errand, error, isAwaited);
+    if (elsewhere === undefined) this.ended(errand, error);
     else this.sendLater(errand, elsewhere, left - 1);
   }
 
-  private ended(errand: Errand, error: unknown, isAwaited: boolean): void {
+  private ended(errand: Errand, error: unknown): void {
+    const isAwaited = this.remove(errand);
     const reason = reasonOf(error);
     // The server is no master any more, so a new connection is made, which finds the new one.
     if (NO_MASTER.test(reason)) errand.sentTo?.drop();
@@ -227,26 +235,10 @@ export class ScriptRunner {
     errand.failed(this.failureOf(error, errand));
   }
 
-  /** Adds an errand that was sent to this server, or waits for the one that it belongs to. */
-  private awaits(errand: Errand, to?: ServerConnection): void {
-    let at = errand.deadline;
-    if (errand.index < 0) {
-      errand.index = this.underway.length;
-      this.underway.push(errand);
-    }
-    errand.sentTo = to;
-    if (to !== undefined) {
-      to.owesSince ??= errand.sentAt;
-      to.out += 1;
-      at = Math.min(at, to.owesSince + to.patience * this.mostSilenceMs);
-    }
-    if (at < this.timerAt) this.lookAt(at);
-  }
-
   /** Notes that an errand was answered, or its connection has ended. Answers come in order, so the silence of the server counts anew from now. */
   private heard(errand: Errand): void {
     const sentTo = errand.sentTo!;
-    if (this.remove(errand)) sentTo.out -= 1;
+    if (errand.index >= 0) sentTo.out -= 1;
     sentTo.owesSince = sentTo.out > 0 ? this.clock.now() : undefined;
   }
 
