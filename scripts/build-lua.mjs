@@ -1,5 +1,5 @@
-// Compiles lib/stores/wire/lua/*.lua into lua.generated.ts: puts in the shared functions, and makes of each header both ends of
-// its protocol, the lines of Lua that bind what a request says (lua/bindings.mjs) and the TypeScript that says it
+// Compiles lib/stores/wire/lua/*.lua into lua.generated.ts: puts in those shared functions that a script uses, and makes of each
+// header both ends of its protocol, the lines of Lua that bind what a request says (lua/bindings.mjs) and the TypeScript that says it
 // (lua/requests.mjs) and reads the reply (lua/replies.mjs). `--check` writes nothing and fails when a build would.
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -17,31 +17,64 @@ function stripComment(line) {
 
 const includedBy = (line) => /^--- @include (shared\/[\w-]+)$/.exec(line)?.[1];
 
-/** A shared file that is named here for the first time, as one piece, after those that it names itself. */
-function sharedPieces(file, name, dir, seen) {
+/** The lines of a shared file that is named here for the first time, behind those of the files that it names itself. */
+function sharedLines(file, name, dir, seen) {
   if (seen.has(name)) return [];
   seen.add(name);
   const path = join(dir, `${name}.lua`);
   if (!existsSync(path)) throw new Error(`${file}: there is no ${name}.lua to include`);
   const lines = readFileSync(path, 'utf8').split('\n');
   const named = lines.map(includedBy).filter((other) => other !== undefined);
-  return [...named.flatMap((other) => sharedPieces(`${name}.lua`, other, dir, seen)), { name, lines: lines.filter((line) => includedBy(line) === undefined) }];
-}
-
-/** The lines of a script and the shared files between them: `{ name, lines }`, where lines of the script itself have no name. */
-function piecesOf(file, lines, dir) {
-  const seen = new Set();
-  const pieces = [{ lines: [] }];
-  for (const line of lines) {
-    const name = includedBy(line);
-    if (name === undefined) pieces.at(-1).lines.push(line);
-    else pieces.push(...sharedPieces(file, name, dir, seen), { lines: [] });
-  }
-  return pieces;
+  return [...named.flatMap((other) => sharedLines(`${name}.lua`, other, dir, seen)), ...lines.filter((line) => includedBy(line) === undefined)];
 }
 
 function strip(lines) {
   return lines.map(stripComment).filter((line) => line.trim() !== '').join('\n');
+}
+
+/**
+ * What a script is put together from: texts of its own, and between them the declarations of the shared files, each with the names
+ * that it declares.
+ */
+function piecesOf(file, lines, dir, header) {
+  const seen = new Set();
+  const pieces = [{ names: [], lines: [] }];
+  for (const line of lines) {
+    const name = includedBy(line);
+    if (name === undefined) pieces.at(-1).lines.push(...bound(file, line, header));
+    else {
+      const declarations = strip(sharedLines(file, name, dir, seen)).split(/^(?=local )/m).filter((text) => text !== '');
+      pieces.push(...declarations.map((text) => ({ names: namesOf(text), lines: [text.trimEnd()] })), { names: [], lines: [] });
+    }
+  }
+  return pieces.map(({ names, lines: own }) => ({ names, text: strip(own) })).filter(({ text }) => text !== '');
+}
+
+const namesOf = (declaration) => /^local (?:function )?(\w+(?:, \w+)*)/.exec(declaration)[1].split(', ');
+
+const CONSTANTS = /^local ([A-Z][A-Z_]*(?:, [A-Z][A-Z_]*)*) = ((?:\d+|'[^']*')(?:, \d+)*)$/gm;
+
+/** Constants as literals: each function that names a local keeps a reference to it, which the server makes anew whenever the script runs. */
+function withoutConstants(pieces) {
+  const values = new Map(pieces.flatMap(({ text }) => [...text.matchAll(CONSTANTS)]).flatMap(([, names, all]) => zipped(names.split(', '), all.split(', '))));
+  return pieces.flatMap(({ names, text }) => {
+    const rest = text.replace(CONSTANTS, '').replace(/\b[A-Z][A-Z_]+\b/g, (name) => values.get(name) ?? name);
+    return rest.trim() === '' ? [] : [{ names, text: rest }];
+  });
+}
+
+const zipped = (names, values) => names.map((name, at) => [name, values[at]]);
+
+/** Without the declarations that nothing names which is kept: the server makes each function of a script anew whenever it runs. */
+function withoutUnused(pieces) {
+  const kept = [];
+  const named = new Set();
+  for (const piece of pieces.toReversed()) {
+    if (piece.names.length > 0 && !piece.names.some((name) => named.has(name))) continue;
+    kept.unshift(piece);
+    for (const [word] of piece.text.matchAll(/\w+/g)) named.add(word);
+  }
+  return kept;
 }
 
 function compile(dir, file) {
@@ -49,31 +82,30 @@ function compile(dir, file) {
   const end = lines.findIndex((line) => !line.startsWith('--- ') || line.startsWith('--- @'));
   const header = parseHeader(file, lines.slice(0, end));
   checkBindings(file, lines.slice(end), header, stripComment);
-  const pieces = piecesOf(file, lines.slice(end), dir);
-  const texts = pieces.map(({ name, lines: own }) => ({ name, text: strip(name === undefined ? own.flatMap((line) => bound(file, line, header)) : own) }));
-  const kept = texts.filter(({ text }) => text !== '');
-  const source = kept.map(({ text }) => text).join('\n');
+  const pieces = withoutUnused(withoutConstants(piecesOf(file, lines.slice(end), dir, header)));
+  const source = pieces.map(({ text }) => text).join('\n');
   const name = basename(file, '.lua');
   const protocol = [requestsOf(name, header), repliesOf(file, name, lines.slice(0, end))].filter((text) => text !== '').join('\n');
-  return { name, sha1: createHash('sha1').update(source).digest('hex'), texts: kept, protocol };
+  return { name, sha1: createHash('sha1').update(source).digest('hex'), pieces, protocol };
 }
 
 const quoted = (text) => text.replace(/[`\\]|\$\{/g, '\\$&');
 
-function moduleOf({ name, sha1, texts, protocol }) {
-  const source = texts.map((piece) => (piece.name === undefined ? quoted(piece.text) : `\${${camel(piece.name)}}`)).join('\n');
+function moduleOf({ name, sha1, pieces, protocol }) {
+  const source = pieces.map(({ names: [shared], text }) => (shared === undefined ? `\`${quoted(text)}\`` : `shared.${shared}`)).join(', ');
   return `export const ${camel(name)}: LuaScript = {
   name: '${name}',
   sha1: '${sha1}',
-  source: \`${source}\`,
+  source: [${source}].join('\\n'),
 };
 
 ${protocol}`;
 }
 
 /** The lengths in shared/limits.lua that the functions below add to what a caller says. */
-function limitsOf(text = '') {
-  const [, graceMs] = /^local LOCK_GRACE_MS = (\d+)$/m.exec(text) ?? [];
+function limitsOf(dir) {
+  const path = join(dir, 'shared/limits.lua');
+  const [, graceMs] = /^local LOCK_GRACE_MS = (\d+)$/m.exec(existsSync(path) ? readFileSync(path, 'utf8') : '') ?? [];
   if (graceMs === undefined) return [];
   return [`/** For how long the key of a lock is kept after its last lease, in ms (shared/limits.lua). */\nconst LOCK_GRACE_MS = ${graceMs};\n`];
 }
@@ -81,8 +113,7 @@ function limitsOf(text = '') {
 /** The text of the module that stands for all scripts of a folder. */
 export function compileFolder(dir) {
   const scripts = readdirSync(dir).filter((file) => file.endsWith('.lua')).sort().map((file) => compile(dir, file));
-  const named = new Map(scripts.flatMap(({ texts }) => texts).filter(({ name }) => name !== undefined).map(({ name, text }) => [name, text]));
-  const shared = [...named].sort(([one], [other]) => (one < other ? -1 : 1)).map(([name, text]) => `const ${camel(name)} = \`${quoted(text)}\`;\n`);
+  const shared = new Map(scripts.flatMap(({ pieces }) => pieces).filter(({ names }) => names.length > 0).map(({ names: [name], text }) => [name, text]));
   return `// Made by scripts/build-lua.mjs from lua/*.lua; never edited.
 import type { LockMode } from '../../core/port/lock-options.js';
 import { fromField, toField } from './redis-keys.js';
@@ -107,7 +138,11 @@ export interface BuiltCall {
   readonly args: readonly ScriptArgument[];
 }
 
-${[...limitsOf(named.get('shared/limits')), ...shared, ...scripts.map(moduleOf)].join('\n')}`;
+/** What scripts share: the declarations of lua/shared, each by the first name that it declares. */
+const shared = {
+${[...shared].map(([name, text]) => `  ${name}: \`${quoted(text)}\`,\n`).join('')}};
+
+${[...limitsOf(dir), ...scripts.map(moduleOf)].join('\n')}`;
 }
 
 function main(args) {

@@ -41,9 +41,10 @@ describe('the build of the scripts', () => {
   const out = () => join(folder, 'out.ts');
   const build = (...args: string[]) => spawnSync(process.execPath, [SCRIPT, folder, out(), ...args], { encoding: 'utf8' });
   const built = () => compileFolder(folder);
-  /** The source of the script, with the shared constants that it names in their places. */
+  /** The source of the script, with the shared declarations that it names in their places. */
   const source = (text: string) =>
-    /source: `([\s\S]*?)`,/.exec(text)?.[1]?.replace(/\$\{(\w+)\}/g, (_, name) => new RegExp(`const ${name} = \`([\\s\\S]*?)\`;`).exec(text)![1]!);
+    [.../source: \[([\s\S]*?)\]\.join/.exec(text)![1]!.matchAll(/`([^`]*)`|shared\.(\w+)/g)]
+      .map(([, own, name]) => own ?? new RegExp(`^  ${name}: \`([^\`]*)\``, 'm').exec(text)![1]!).join('\n');
 
   it('makes of the header a function that builds a call by name', () => {
     write('take-it.lua', ...HEADER, BIND, 'return 1');
@@ -92,8 +93,21 @@ describe('the build of the scripts', () => {
   it('pulls a shared file in once, where it is first named', () => {
     write('shared/time.lua', '-- The time.', 'local now = 1');
     write('shared/queue.lua', '--- @include shared/time', 'local queue = now');
-    write('take.lua', ...HEADER, BIND, '--- @include shared/queue', '--- @include shared/time', 'return now');
-    expect(source(built())).toBe([...BINDINGS, 'local now = 1', 'local queue = now', 'return now'].join('\n'));
+    write('take.lua', ...HEADER, BIND, '--- @include shared/queue', '--- @include shared/time', 'return now + queue');
+    expect(source(built())).toBe([...BINDINGS, 'local now = 1', 'local queue = now', 'return now + queue'].join('\n'));
+  });
+
+  it('leaves out what a script does not use of a shared file, also where only that which is left out uses it', () => {
+    write('shared/lists.lua', 'local function first(list)', '  return list[1]', 'end', 'local function head(list)', '  return first(list)', 'end', 'local seen, told = {}, {}');
+    write('shared/more.lua', 'local function last(list)', '  return list[#list]', 'end');
+    write('take.lua', ...HEADER, BIND, '--- @include shared/lists', '--- @include shared/more', 'return last(told)');
+    expect(source(built())).toBe([...BINDINGS, 'local seen, told = {}, {}', 'local function last(list)', '  return list[#list]', 'end', 'return last(told)'].join('\n'));
+  });
+
+  it('writes constants as literals, wherever they are named', () => {
+    write('shared/limits.lua', 'local LEASE_MS = 2500 -- at most', "local TURN = '~>'", 'local LEAST, MOST = 1, 16', 'local function most()', '  return MOST', 'end');
+    write('take.lua', ...HEADER, BIND, '--- @include shared/limits', 'local WHO = NOBODY', 'return LEASE_MS + LEAST + most() .. TURN .. WHO');
+    expect(source(built())).toBe([...BINDINGS, 'local function most()', '  return 16', 'end', 'local WHO = NOBODY', "return 2500 + 1 + most() .. '~>' .. WHO"].join('\n'));
   });
 
   it('writes nothing when nothing changed', () => {

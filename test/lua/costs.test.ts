@@ -19,8 +19,8 @@ async function scriptCalls(): Promise<number> {
 }
 
 /**
- * Each of so many waiters takes the lock once and passes it on by its release. Resolves with the number of heartbeat
- * commands, which keep the places meanwhile and are not counted.
+ * Each of so many waiters takes the lock once and passes it on by its release. Resolves with the number of commands
+ * that keep places meanwhile, or take new ones, and are not counted.
  */
 async function takeTurns(stores: readonly RedisStore[], waiters: number): Promise<number> {
   const key = `turns:${waiters}`;
@@ -32,15 +32,23 @@ async function takeTurns(stores: readonly RedisStore[], waiters: number): Promis
     const store = waiting.get(id);
     if (waiting.delete(id)) store!.release({ key, id }).catch(fail);
   };
+  const ask = (id: string, store: RedisStore) => acquire(id, store).then(({ kind }) => kind === 'granted' && turn(id), fail);
+  /** Who was silent for too long, because this process had no time to send its heartbeat, takes a new place. */
+  const askAnew = (id: string, store: RedisStore): void => {
+    if (!waiting.delete(id)) return;
+    waiting.set(`${id}+`, store);
+    heartbeats++;
+    void ask(`${id}+`, store);
+  };
   const keepPlaces = (store: RedisStore): void => {
     const refs = [...waiting].filter(([, each]) => each === store).map(([id]) => ({ key, id }));
     heartbeats += Math.ceil(refs.length / 100);
-    for (const ref of refs) store.heartbeat(ref).then(({ kind }) => kind === 'granted' && turn(ref.id), fail);
+    for (const ref of refs) store.heartbeat(ref).then(({ kind }) => (kind === 'granted' ? turn(ref.id) : kind === 'gone' && askAnew(ref.id, store)), fail);
   };
   for (const store of stores) {
     store.onWake((wake: Wake) => {
       if (wake.kind === 'granted') turn(wake.id);
-      if (wake.kind === 'ask') acquire(wake.id, store).then(({ kind }) => kind === 'granted' && turn(wake.id), fail);
+      if (wake.kind === 'ask') void ask(wake.id, store);
     });
   }
   await acquire('p0.first', stores[0]!);

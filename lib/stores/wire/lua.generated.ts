@@ -22,33 +22,115 @@ export interface BuiltCall {
   readonly args: readonly ScriptArgument[];
 }
 
-/** For how long the key of a lock is kept after its last lease, in ms (shared/limits.lua). */
-const LOCK_GRACE_MS = 1000;
-
-const sharedLimits = `local WAITER_LEASE_MS = 2500
-local FIRST_LEASE_MS = 1500
-local LOCK_GRACE_MS = 1000
-local QUEUE_GRACE_MS = 500
-local UNTIL_TOLD_MS = 1000000000000
-local USUAL_LEASE_MS = 60000
-local MAX_HOLDS_OF_OWNER = 1000
-local INSTANT = '%013.0f'
-local HIGHEST_FLOOR = 4503599627370496`;
-
-const sharedLockRecord = `local function whole(holder)
+/** What scripts share: the declarations of lua/shared, each by the first name that it declares. */
+const shared = {
+  time: `local time = redis.call('TIME')`,
+  nowUs: `local nowUs = time[1] * 1000000 + time[2]`,
+  now: `local now = math.floor(nowUs / 1000)`,
+  server: `local server, myId`,
+  thisNode: `local function thisNode()
+  if not myId then
+    local told = redis.pcall('CLUSTER', 'MYID')
+    myId = type(told) == 'string' and string.sub(told, 1, 8) or '-'
+  end
+  return myId
+end`,
+  thisServer: `local function thisServer()
+  if server then return server end
+  local info = redis.pcall('INFO', 'server')
+  local runId = type(info) == 'string' and string.match(info, 'run_id:(%w+)')
+  if not runId then
+    server = '0000000000000000:'
+  elseif not string.find(info, '_mode:cluster', 1, true) then
+    server = string.sub(runId, 1, 16) .. ':'
+  elseif thisNode() == '-' then
+    server = '0000000000000000:'
+  else
+    server = string.sub(runId, 1, 8) .. thisNode() .. '@'
+  end
+  return server
+end`,
+  isOfThisNode: `local function isOfThisNode(memory)
+  return string.sub(memory, 17, 17) ~= '@' or string.sub(memory, 9, 16) == thisNode()
+end`,
+  forgot: `local forgot = false`,
+  writeFence: `local function writeFence(fenceKey, last, rest)
+  redis.call('DEL', fenceKey)
+  redis.call('SET', fenceKey, string.format('%.0f', last) .. rest)
+end`,
+  withClaim: `local function withClaim(claims, since, claim)
+  local others, claimedUntil = {}, tonumber(string.match(claims, '^ (%d+)')) or 0
+  for process in string.gmatch(string.gsub(claims, '^ %d+', ''), '%S+') do
+    if process ~= claim.process then others[#others + 1] = process end
+  end
+  if claim.holds then
+    others[#others + 1] = claim.process
+    claimedUntil = math.min(now + 5000, since + 15000)
+  end
+  return #others > 0 and ' ' .. string.format('%013.0f', claimedUntil) .. ' ' .. table.concat(others, ' ') or ''
+end`,
+  beginRecovery: `local function beginRecovery(fenceKey, seen, recoveryMs, claim)
+  local memory = thisServer() .. string.format('%013.0f', now)
+  local claims = recoveryMs > 0 and claim and withClaim('', now, claim) or ''
+  local closed = recoveryMs > 0 and ' ' .. string.format('%013.0f', now + recoveryMs) .. claims or ''
+  local last = recoveryMs < 1000000000000 and math.max(seen, nowUs) or seen
+  writeFence(fenceKey, last, ' ' .. memory .. closed)
+  if not forgot then
+    forgot = true
+    local prefix, group = string.match(fenceKey, '^({[^}]*):(%d+)}')
+    redis.pcall('PUBLISH', prefix .. '}:c:~', 'f ' .. memory .. ' ' .. group)
+  end
+  return memory, math.max(recoveryMs, claims ~= '' and 5000 or 0), recoveryMs > 0, last
+end`,
+  readMemory: `local function readMemory(fenceKey, known, floor, recoveryMs, claim)
+  local record = redis.call('GET', fenceKey)
+  if not record then return beginRecovery(fenceKey, math.min(floor, 4503599627370496), recoveryMs, claim) end
+  local last, memory, openAt, claims = string.match(record, '^(%d+) ?(%S*) ?(%d*)(.*)$')
+  last = tonumber(last)
+  if not last then error('DAMAGED the last fence is not a number', 0) end
+  local isOurs = memory == known and isOfThisNode(memory) or string.sub(memory, 1, 17) == thisServer()
+  floor = math.min(floor, 4503599627370496)
+  local since = tonumber(string.sub(memory, 18))
+  local hasForgotten = openAt ~= ''
+  if claim and hasForgotten then claims = withClaim(claims, since, claim) end
+  local opensAt = hasForgotten and math.max(tonumber(openAt), since + recoveryMs) or 0
+  local closedUntil = math.max(opensAt, tonumber(string.match(claims, '^ (%d+)')) or 0)
+  local recovers = closedUntil > now
+  local putBack = floor > last and not recovers and recoveryMs < 1000000000000 or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
+  local clockSetBack = hasForgotten and since > now
+  if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs, claim) end
+  if not hasForgotten and floor <= last then return memory, 0, false, last end
+  local rest = ' ' .. memory .. (hasForgotten and (recovers or claim) and ' ' .. string.format('%013.0f', opensAt) .. claims or '')
+  if rest ~= string.match(record, ' .*$') or floor > last then writeFence(fenceKey, math.max(last, floor), rest) end
+  return memory, recovers and closedUntil - now or 0, hasForgotten, math.max(last, floor)
+end`,
+  recoveryOf: `local function recoveryOf(lock)
+  if not lock.recoversForMs then
+    lock.memory, lock.recoversForMs, lock.hasForgotten = readMemory(lock.fenceKey, lock.known, lock.floor, lock.recoveryMs)
+  end
+  return lock.recoversForMs
+end`,
+  nextFence: `local function nextFence(fenceKey, floor, count)
+  local last, rest = string.match(redis.call('GET', fenceKey) or '0', '^(%d+)(.*)$')
+  if not last then error('DAMAGED the last fence is not a number', 0) end
+  local fence = math.max(nowUs, math.min(floor, 4503599627370496) + 1, last + 1)
+  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1) .. rest)
+  return fence
+end`,
+  whole: `local function whole(holder)
   if not holder.line then return holder end
   local fence, fences, minEnd, owner, label, graceMs, heardOf, longMs = string.match(holder.line, '^%d+ %S+ (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*) ?(%d*) ?(%d*)$')
   holder.line, holder.fence, holder.fences, holder.owner, holder.label = nil, tonumber(fence), tonumber(fences), owner, label
   holder.graceMs, holder.heardOf, holder.longMs = tonumber(graceMs) or 0, tonumber(heardOf) or 0, tonumber(longMs) or 0
-  local latest = now + math.max(holder.longMs, USUAL_LEASE_MS)
+  local latest = now + math.max(holder.longMs, 60000)
   holder.ending, holder.minEnd = math.min(holder.ending, latest + holder.graceMs), math.min(tonumber(minEnd), latest)
   return holder
-end
-local lastText, lastHolders
-local function holdersIn(text)
+end`,
+  lastText: `local lastText, lastHolders`,
+  holdersIn: `local function holdersIn(text)
   if text == lastText then return lastHolders end
   local holders = {}
-  local latest, at, count, sub, find = now + USUAL_LEASE_MS, #text > 4 and 5, 0, string.sub, string.find
+  local latest, at, count, sub, find = now + 60000, #text > 4 and 5, 0, string.sub, string.find
   while at do
     local stop = find(text, '\\n', at, true)
     local ending = sub(text, at, at + 12) + 0
@@ -60,8 +142,8 @@ local function holdersIn(text)
     at = stop and stop + 1
   end
   return holders
-end
-local function parseLock(text, request)
+end`,
+  parseLock: `local function parseLock(text, request)
   local mode, permits, holders = string.sub(text, 1, 1), 0, holdersIn(text)
   if mode == 'p' then permits = tonumber(string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)) end
   lastText = nil
@@ -71,31 +153,31 @@ local function parseLock(text, request)
     lockKey = request.lockKey, queueKey = request.queueKey, fenceKey = request.fenceKey, floor = request.floor or 0,
     known = request.known or '-', recoveryMs = request.recoveryMs, told = {}, asking = {},
   }
-end
-local function longMsOf(lengthMs)
-  return lengthMs > USUAL_LEASE_MS and lengthMs or 0
-end
-local function lineOf(holder)
-  local line = string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
+end`,
+  longMsOf: `local function longMsOf(lengthMs)
+  return lengthMs > 60000 and lengthMs or 0
+end`,
+  lineOf: `local function lineOf(holder)
+  local line = string.format('%013.0f' .. ' %s %.0f %d %.0f %s %s',
     holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
   if holder.longMs > 0 then return line .. string.format(' %.0f %.0f %.0f', holder.graceMs, holder.heardOf, holder.longMs) end
   if holder.heardOf > 0 then return line .. string.format(' %.0f %.0f', holder.graceMs, holder.heardOf) end
   return holder.graceMs > 0 and line .. ' ' .. string.format('%.0f', holder.graceMs) or line
-end
-local function formatLock(lock)
+end`,
+  formatLock: `local function formatLock(lock)
   local lines, odd = {}, #lock.holders > 1 or whole(lock.holders[1]).minEnd > 0
   for i, holder in ipairs(lock.holders) do lines[i] = holder.line or lineOf(holder) end
   return lock.mode .. (lock.queued and '1' or lock.marked and '2' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
-end
-local function holderOf(lock, id)
+end`,
+  holderOf: `local function holderOf(lock, id)
   for i, holder in ipairs(lock.holders) do
     if holder.id == id then return whole(holder), i end
   end
-end
-local function isReleased(holder)
+end`,
+  isReleased: `local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
-end
-local function keepLastReleased(lock)
+end`,
+  keepLastReleased: `local function keepLastReleased(lock)
   if lock.mode == 'p' then return end
   local last
   for _, holder in ipairs(lock.holders) do
@@ -106,8 +188,8 @@ local function keepLastReleased(lock)
     if holder == last or not isReleased(holder) then kept[#kept + 1] = holder end
   end
   lock.holders = kept
-end
-local function removeHolder(lock, id, abandoned)
+end`,
+  removeHolder: `local function removeHolder(lock, id, abandoned)
   local holder, position = holderOf(lock, id)
   if not holder then return false end
   if holder.minEnd > now and not abandoned then
@@ -117,16 +199,11 @@ local function removeHolder(lock, id, abandoned)
     table.remove(lock.holders, position)
   end
   return true
-end
-local function holdersById(lock)
-  local holders = {}
-  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
-  return holders
-end
-local function permitsOf(request)
+end`,
+  permitsOf: `local function permitsOf(request)
   return request.mode == 'p' and tonumber(request.owner) or 0
-end
-local function ownedBy(lock, owner)
+end`,
+  ownedBy: `local function ownedBy(lock, owner)
   if owner == '-' or lock.mode == 'p' then return nil end
   for _, holder in ipairs(lock.holders) do
     if not isReleased(holder) then
@@ -134,8 +211,8 @@ local function ownedBy(lock, owner)
       if lock.mode == 'w' then return nil end
     end
   end
-end
-local function fenceToShare(lock, owner)
+end`,
+  fenceToShare: `local function fenceToShare(lock, owner)
   local since = lock.memory and tonumber(string.sub(lock.memory, 18)) or 0
   local shared
   for _, holder in ipairs(lock.holders) do
@@ -145,43 +222,43 @@ local function fenceToShare(lock, owner)
     end
   end
   return shared
-end
-local function isFullFor(lock, owner)
+end`,
+  isFullFor: `local function isFullFor(lock, owner)
   local holds = #lock.holders
-  if holds < MAX_HOLDS_OF_OWNER then return false end
+  if holds < 1000 then return false end
   for _, holder in ipairs(lock.holders) do
     if isReleased(holder) or lock.mode == 'r' and whole(holder).owner ~= owner then holds = holds - 1 end
   end
-  return holds >= MAX_HOLDS_OF_OWNER
-end
-local function besideOwner(lock, who)
+  return holds >= 1000
+end`,
+  besideOwner: `local function besideOwner(lock, who)
   if not ownedBy(lock, who.owner) then return nil end
   if lock.mode == 'r' and who.mode == 'w' then return 4 end
   if isFullFor(lock, who.owner) then return 6 end
   return 0, fenceToShare(lock, who.owner)
-end
-local function leaseEnd(holder)
+end`,
+  leaseEnd: `local function leaseEnd(holder)
   return whole(holder).ending - holder.graceMs
-end
-local function lastEnd(lock)
+end`,
+  lastEnd: `local function lastEnd(lock)
   local last = 0
   for _, holder in ipairs(lock.holders) do
     if holder.ending > last then last = holder.ending end
   end
   return last
-end
-local function keepMsOf(lock, leastMs)
-  return string.format('%.0f', math.max(lastEnd(lock) - now, leastMs or 0) + LOCK_GRACE_MS)
-end
-local function nextEnd(lock)
+end`,
+  keepMsOf: `local function keepMsOf(lock, leastMs)
+  return string.format('%.0f', math.max(lastEnd(lock) - now, leastMs or 0) + 1000)
+end`,
+  nextEnd: `local function nextEnd(lock)
   if lock.mode ~= 'p' then return lastEnd(lock) end
   local first = math.huge
   for _, holder in ipairs(lock.holders) do
     if holder.ending < first then first = holder.ending end
   end
   return first
-end
-local function enter(lock, who, lengthMs, sharedFence)
+end`,
+  enter: `local function enter(lock, who, lengthMs, sharedFence)
   local _, left = holderOf(lock, '~' .. who.id)
   if left then table.remove(lock.holders, left) end
   local fences = sharedFence and 1 or who.fences
@@ -192,12 +269,12 @@ local function enter(lock, who, lengthMs, sharedFence)
   }
   lock.holders[#lock.holders + 1] = holder
   return holder
-end
-local function addNobody(lock, id, ending, fence)
+end`,
+  addNobody: `local function addNobody(lock, id, ending, fence)
   local owner = lock.mode == 'p' and string.format('%d', lock.permits) or '-'
   lock.holders[#lock.holders + 1] = { ending = ending, id = id, fence = fence or 0, fences = 0, minEnd = 0, owner = owner, label = '-', graceMs = 0, heardOf = 0, longMs = longMsOf(ending - now) }
-end
-local function writeLock(lock)
+end`,
+  writeLock: `local function writeLock(lock)
   if #lock.holders == 0 then
     redis.call('DEL', lock.lockKey)
     return
@@ -205,18 +282,18 @@ local function writeLock(lock)
   local text = formatLock(lock)
   if text ~= lock.text then
     if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
-    redis.call('SET', lock.lockKey, text, 'PX', keepMsOf(lock, lock.queued and WAITER_LEASE_MS))
-  elseif lock.queue and lock.queue.isKept and lastEnd(lock) - now < WAITER_LEASE_MS then
-    redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
+    redis.call('SET', lock.lockKey, text, 'PX', keepMsOf(lock, lock.queued and 2500))
+  elseif lock.queue and lock.queue.isKept and lastEnd(lock) - now < 2500 then
+    redis.call('PEXPIRE', lock.lockKey, 2500 + 1000)
   end
-end
-local function tellHolder(lock, holder, word)
+end`,
+  tellHolder: `local function tellHolder(lock, holder, word)
   if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, word .. ' ' .. holder.id } end
-end
-local function channelOf(lock, id)
+end`,
+  channelOf: `local function channelOf(lock, id)
   return '{' .. string.match(lock.lockKey, '^{([^}]*):%d+}:l:') .. '}:c:' .. (string.match(id, '^(.*)%.') or id)
-end
-local function tell(lock)
+end`,
+  tell: `local function tell(lock)
   if #lock.told == 0 then return end
   local key = string.match(lock.lockKey, '}:l:(.*)$')
   local contended = lock.queued and 1 or 0
@@ -228,211 +305,23 @@ local function tell(lock)
     end
     redis.pcall('PUBLISH', channelOf(lock, id), text .. ' ' .. key)
   end
-end
-local function closeLock(lock)
+end`,
+  closeLock: `local function closeLock(lock)
   writeLock(lock)
   tell(lock)
-end`;
-
-const sharedMarks = `local MARK_MS = 1500
-local MAX_MARKS = 32
-local TURN = '~>'
-local function openLine(lock)
-  local key = string.gsub(lock.lockKey, '}:l:', '}:m:', 1)
-  local line = { key = key, marks = {}, text = redis.call('GET', key) or '' }
-  local present = lock.holders[1]
-  local past = string.match(lock.text, ' ~>(%S+) ')
-  if present and string.sub(present.id, 1, 2) == TURN then
-    line.turn, lock.holders, past = present, {}, nil
-  end
-  for ending, since, patience, mode, id in string.gmatch(line.text, '(%d+) (%d+) (%d+) ([wr]) (%S+)') do
-    ending = tonumber(ending)
-    if ending >= now and ending <= now + MARK_MS and id ~= past then
-      line.marks[#line.marks + 1] = { ending = ending, since = tonumber(since), patience = tonumber(patience), mode = mode, id = id }
-    end
-  end
-  return line
-end
-local function dropMark(line, id)
-  for at, mark in ipairs(line.marks) do
-    if mark.id == id then return table.remove(line.marks, at) end
-  end
-end
-local function addMark(line, added)
-  local marks = line.marks
-  local at = #marks + 1
-  while at > 1 and marks[at - 1].since > added.since do
-    marks[at] = marks[at - 1]
-    at = at - 1
-  end
-  marks[at] = added
-  marks[MAX_MARKS + 1] = nil
-end
-local function goesFirst(line, id, mode, since)
-  if line.turn then return line.turn.id == TURN .. id end
-  for _, mark in ipairs(line.marks) do
-    if mark.since > since then return true end
-    if mode == 'w' or mark.mode == 'w' then return false end
-  end
-  return true
-end
-local function callTurn(lock, id)
-  lock.told[#lock.told + 1] = { id, 't ' .. id }
-end
-local function markWaiting(lock, line)
-  lock.marked = false
-  for _, mark in ipairs(line.marks) do
-    if lock.mode == 'w' or mark.mode == 'w' then
-      lock.marked = true
-      return
-    end
-    callTurn(lock, mark.id)
-  end
-end
-local function giveTurn(lock, line)
-  local first = line.marks[1]
-  lock.mode, lock.marked, lock.holders = 'w', true, {}
-  addNobody(lock, TURN .. first.id, now + first.patience)
-  callTurn(lock, first.id)
-end
-local function writeLine(line)
-  local lines = {}
-  for i, mark in ipairs(line.marks) do
-    lines[i] = string.format('%.0f %.0f %.0f %s %s', mark.ending, mark.since, mark.patience, mark.mode, mark.id)
-  end
-  local text = table.concat(lines, '\\n')
-  if text == line.text then return end
-  if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', MARK_MS) end
-end
-local function passOn(lock, request)
-  local mode, waitedMs, patience, id = string.match(request.mark, '^(%a),(%d+),(%d+),(%S+)$')
-  if not lock.marked and not mode then return end
-  local line = openLine(lock)
-  dropMark(line, id or request.id)
-  if mode then
-    addMark(line, { ending = now + MARK_MS, since = now - tonumber(waitedMs), patience = tonumber(patience), mode = mode, id = id })
-    lock.marked = true
-  end
-  if line.turn and (mode or line.turn.id ~= TURN .. request.id) then
-    lock.holders = { line.turn }
-  elseif #lock.holders == 0 and line.marks[1] then
-    giveTurn(lock, line)
-  end
-  writeLine(line)
-end`;
-
-const sharedMemory = `local NO_SERVER = '0000000000000000:'
-local server, myId
-local function thisNode()
-  if not myId then
-    local told = redis.pcall('CLUSTER', 'MYID')
-    myId = type(told) == 'string' and string.sub(told, 1, 8) or '-'
-  end
-  return myId
-end
-local function thisServer()
-  if server then return server end
-  local info = redis.pcall('INFO', 'server')
-  local runId = type(info) == 'string' and string.match(info, 'run_id:(%w+)')
-  if not runId then
-    server = NO_SERVER
-  elseif not string.find(info, '_mode:cluster', 1, true) then
-    server = string.sub(runId, 1, 16) .. ':'
-  elseif thisNode() == '-' then
-    server = NO_SERVER
-  else
-    server = string.sub(runId, 1, 8) .. thisNode() .. '@'
-  end
-  return server
-end
-local function isOfThisNode(memory)
-  return string.sub(memory, 17, 17) ~= '@' or string.sub(memory, 9, 16) == thisNode()
-end
-local forgot = false
-local CLAIM_MS, ALL_CLAIMS_MS = 5000, 15000
-local function writeFence(fenceKey, last, rest)
-  redis.call('DEL', fenceKey)
-  redis.call('SET', fenceKey, string.format('%.0f', last) .. rest)
-end
-local function withClaim(claims, since, claim)
-  local others, claimedUntil = {}, tonumber(string.match(claims, '^ (%d+)')) or 0
-  for process in string.gmatch(string.gsub(claims, '^ %d+', ''), '%S+') do
-    if process ~= claim.process then others[#others + 1] = process end
-  end
-  if claim.holds then
-    others[#others + 1] = claim.process
-    claimedUntil = math.min(now + CLAIM_MS, since + ALL_CLAIMS_MS)
-  end
-  return #others > 0 and ' ' .. string.format(INSTANT, claimedUntil) .. ' ' .. table.concat(others, ' ') or ''
-end
-local function beginRecovery(fenceKey, seen, recoveryMs, claim)
-  local memory = thisServer() .. string.format(INSTANT, now)
-  local claims = recoveryMs > 0 and claim and withClaim('', now, claim) or ''
-  local closed = recoveryMs > 0 and ' ' .. string.format(INSTANT, now + recoveryMs) .. claims or ''
-  local last = recoveryMs < UNTIL_TOLD_MS and math.max(seen, nowUs) or seen
-  writeFence(fenceKey, last, ' ' .. memory .. closed)
-  if not forgot then
-    forgot = true
-    local prefix, group = string.match(fenceKey, '^({[^}]*):(%d+)}')
-    redis.pcall('PUBLISH', prefix .. '}:c:~', 'f ' .. memory .. ' ' .. group)
-  end
-  return memory, math.max(recoveryMs, claims ~= '' and CLAIM_MS or 0), recoveryMs > 0, last
-end
-local function readMemory(fenceKey, known, floor, recoveryMs, claim)
-  local record = redis.call('GET', fenceKey)
-  if not record then return beginRecovery(fenceKey, math.min(floor, HIGHEST_FLOOR), recoveryMs, claim) end
-  local last, memory, openAt, claims = string.match(record, '^(%d+) ?(%S*) ?(%d*)(.*)$')
-  last = tonumber(last)
-  if not last then error('DAMAGED the last fence is not a number', 0) end
-  local isOurs = memory == known and isOfThisNode(memory) or string.sub(memory, 1, 17) == thisServer()
-  floor = math.min(floor, HIGHEST_FLOOR)
-  local since = tonumber(string.sub(memory, 18))
-  local hasForgotten = openAt ~= ''
-  if claim and hasForgotten then claims = withClaim(claims, since, claim) end
-  local opensAt = hasForgotten and math.max(tonumber(openAt), since + recoveryMs) or 0
-  local closedUntil = math.max(opensAt, tonumber(string.match(claims, '^ (%d+)')) or 0)
-  local recovers = closedUntil > now
-  local putBack = floor > last and not recovers and recoveryMs < UNTIL_TOLD_MS or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
-  local clockSetBack = hasForgotten and since > now
-  if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs, claim) end
-  if not hasForgotten and floor <= last then return memory, 0, false, last end
-  local rest = ' ' .. memory .. (hasForgotten and (recovers or claim) and ' ' .. string.format(INSTANT, opensAt) .. claims or '')
-  if rest ~= string.match(record, ' .*$') or floor > last then writeFence(fenceKey, math.max(last, floor), rest) end
-  return memory, recovers and closedUntil - now or 0, hasForgotten, math.max(last, floor)
-end
-local RECOVERY = '~recovery'
-local function recoveryOf(lock)
-  if not lock.recoversForMs then
-    lock.memory, lock.recoversForMs, lock.hasForgotten = readMemory(lock.fenceKey, lock.known, lock.floor, lock.recoveryMs)
-  end
-  return lock.recoversForMs
-end
-local function nextFence(fenceKey, floor, count)
-  local last, rest = string.match(redis.call('GET', fenceKey) or '0', '^(%d+)(.*)$')
-  if not last then error('DAMAGED the last fence is not a number', 0) end
-  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
-  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1) .. rest)
-  return fence
-end`;
-
-const sharedQueue = `local TAKES_ITS_TURN = '0'
-local ONLY_IF_HEARD = '1'
-local WAS_PASSED_OVER = '2'
-local ONLY_IF_RECENT = '3'
-local SILENT_AFTER_MS = 1200
-local MAX_PASSED_OVER = 100
-local function openQueue(lock, id)
+end`,
+  openQueue: `local function openQueue(lock, id)
   if lock.queue then return lock.queue, id and lock.queued and redis.call('HGET', lock.queueKey, '@' .. id) end
   local found = lock.queued and redis.call('HMGET', lock.queueKey, 'rh', 'rt', 'wh', 'wt', '@' .. (id or '')) or {}
   lock.queue = { head = { r = found[1], w = found[3] }, tail = { r = found[2], w = found[4] } }
   lock.queued = (found[1] or found[3]) and true or false
   return lock.queue, found[5]
-end
-local function keepQueue(lock)
-  if not lock.queue.isKept then redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS) end
+end`,
+  keepQueue: `local function keepQueue(lock)
+  if not lock.queue.isKept then redis.call('PEXPIRE', lock.queueKey, 2500 + 500) end
   lock.queue.isKept = true
-end
-local function takeOut(lock, id)
+end`,
+  takeOut: `local function takeOut(lock, id)
   if not lock.queued then return false end
   local key, queue = lock.queueKey, openQueue(lock)
   local found = redis.call('HMGET', key, '@' .. id, '>' .. id, '<' .. id)
@@ -448,31 +337,31 @@ local function takeOut(lock, id)
   if not after then queue.tail[mode] = before end
   lock.queued = (queue.head.r or queue.head.w) and true or false
   return true
-end
-local function isAlive(record)
+end`,
+  isAlive: `local function isAlive(record)
   local ending = record and tonumber(string.sub(record, 1, 13))
-  return ending and ending >= now and ending <= now + WAITER_LEASE_MS
-end
-local function readWaiter(id, record)
+  return ending and ending >= now and ending <= now + 2500
+end`,
+  readWaiter: `local function readWaiter(id, record)
   local mode, leaseMs, minHoldMs, graceMs, fences, owner, label = string.match(record, '^%S+ (.). (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return {
     id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), fences = tonumber(fences), owner = owner, label = label,
   }
-end
-local function isFromBefore(lock, id, record)
+end`,
+  isFromBefore: `local function isFromBefore(lock, id, record)
   if id == lock.saysWhatItWasTold then return false end
   local since = tonumber(string.sub(lock.memory, 18))
-  return since <= now and tonumber(string.sub(record, 1, 13)) < since + WAITER_LEASE_MS
-end
-local function liveFrom(lock, id)
+  return since <= now and tonumber(string.sub(record, 1, 13)) < since + 2500
+end`,
+  liveFrom: `local function liveFrom(lock, id)
   while id do
     local found = redis.call('HMGET', lock.queueKey, '@' .. id, '>' .. id)
     if isAlive(found[1]) then return id, found[1], found[2] end
     if not takeOut(lock, id) then return nil end
     id = found[2]
   end
-end
-local function firstWaiter(lock, mode)
+end`,
+  firstWaiter: `local function firstWaiter(lock, mode)
   local head = openQueue(lock).head
   local id, record, after = liveFrom(lock, head[mode])
   if not id and head[mode] then
@@ -481,47 +370,47 @@ local function firstWaiter(lock, mode)
     lock.queued = (head.r or head.w) and true or false
   end
   return id, record, after
-end
-local function hearsOfItsTurn(lock, id, record)
+end`,
+  hearsOfItsTurn: `local function hearsOfItsTurn(lock, id, record)
   local turn = string.sub(record, 16, 16)
-  if turn == TAKES_ITS_TURN or lock.asking[id] then return true end
-  if tonumber(string.sub(record, 1, 13)) < now + WAITER_LEASE_MS - SILENT_AFTER_MS then return false end
-  return turn == ONLY_IF_RECENT or redis.pcall('PUBSUB', 'NUMSUB', channelOf(lock, id))[2] ~= 0
-end
-local function passOver(lock, id, record)
-  if string.sub(record, 16, 16) == WAS_PASSED_OVER then return end
+  if turn == '0' or lock.asking[id] then return true end
+  if tonumber(string.sub(record, 1, 13)) < now + 2500 - 1200 then return false end
+  return turn == '3' or redis.pcall('PUBSUB', 'NUMSUB', channelOf(lock, id))[2] ~= 0
+end`,
+  passOver: `local function passOver(lock, id, record)
+  if string.sub(record, 16, 16) == '2' then return end
   redis.call('HDEL', lock.queueKey, '@')
-  redis.call('HSET', lock.queueKey, '@' .. id, string.sub(record, 1, 15) .. WAS_PASSED_OVER .. string.sub(record, 17))
-end
-local function firstListening(lock, mode)
+  redis.call('HSET', lock.queueKey, '@' .. id, string.sub(record, 1, 15) .. '2' .. string.sub(record, 17))
+end`,
+  firstListening: `local function firstListening(lock, mode)
   local id, record, after = firstWaiter(lock, mode)
   local passed = 0
   while id and not hearsOfItsTurn(lock, id, record) do
     passOver(lock, id, record)
     passed = passed + 1
-    if passed == MAX_PASSED_OVER then return nil end
+    if passed == 100 then return nil end
     id, record, after = liveFrom(lock, after)
   end
   return id, record, after
-end
-local function tellHolders(lock)
+end`,
+  tellHolders: `local function tellHolders(lock)
   local told = {}
   for _, holder in ipairs(lock.holders) do
     local name = lock.mode == 'p' and channelOf(lock, holder.id) or holder.id
     if not told[name] then tellHolder(lock, holder, 'c') end
     told[name] = true
   end
-end
-local function joinQueue(lock, who)
+end`,
+  joinQueue: `local function joinQueue(lock, who)
   local id, mode = who.id, who.mode == 'r' and 'r' or 'w'
   if not lock.queued then
     redis.call('DEL', lock.queueKey)
     lock.queue, lock.queued = { head = {}, tail = {} }, true
     tellHolders(lock)
   end
-  local turn = who.needsListener and ONLY_IF_HEARD or ONLY_IF_RECENT
-  local record = string.format(INSTANT .. ' %s%s %.0f %.0f %.0f %d %s %s',
-    now + WAITER_LEASE_MS, mode, turn, who.leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
+  local turn = who.needsListener and '1' or '3'
+  local record = string.format('%013.0f' .. ' %s%s %.0f %.0f %.0f %d %s %s',
+    now + 2500, mode, turn, who.leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local last = queue.tail[mode]
   if last then
@@ -532,20 +421,20 @@ local function joinQueue(lock, who)
   end
   queue.tail[mode] = id
   keepQueue(lock)
-end
-local function letIn(lock, who, fence)
+end`,
+  letIn: `local function letIn(lock, who, fence)
   takeOut(lock, who.id)
-  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), fence)
+  local holder = enter(lock, who, math.min(who.leaseMs, 1500), fence)
   lock.told[#lock.told + 1] = { who.id, holder, lock.mode == 'r' and 'r' or 'w' }
   return holder
-end
-local function enterBesideOwner(lock, id, record)
+end`,
+  enterBesideOwner: `local function enterBesideOwner(lock, id, record)
   local who = readWaiter(id, record)
   if who.owner == '-' or recoveryOf(lock) > 0 then return nil end
   local refusal, fence = besideOwner(lock, who)
   return refusal == 0 and letIn(lock, who, fence) or nil
-end
-local function keepPlace(lock, id, isHeartbeat)
+end`,
+  keepPlace: `local function keepPlace(lock, id, isHeartbeat)
   local _, record = openQueue(lock, id)
   if not record then return false end
   if not isAlive(record) then
@@ -557,15 +446,15 @@ local function keepPlace(lock, id, isHeartbeat)
   if holder then return false, holder end
   keepQueue(lock)
   local turn = string.sub(record, 16, 16)
-  if turn == WAS_PASSED_OVER then turn = TAKES_ITS_TURN end
-  redis.call('HSET', lock.queueKey, '@' .. id, string.format(INSTANT, now + WAITER_LEASE_MS) .. string.sub(record, 14, 15) .. turn .. string.sub(record, 17))
+  if turn == '2' then turn = '0' end
+  redis.call('HSET', lock.queueKey, '@' .. id, string.format('%013.0f', now + 2500) .. string.sub(record, 14, 15) .. turn .. string.sub(record, 17))
   return true
-end
-local function admit(lock, mode, anybody)
+end`,
+  admit: `local function admit(lock, mode, anybody)
   local most = lock.mode == 'p' and lock.permits or mode == 'r' and math.huge or 1
   local id, record, after = firstWaiter(lock, mode)
   local passed = 0
-  while id and passed < MAX_PASSED_OVER and #lock.holders < most do
+  while id and passed < 100 and #lock.holders < most do
     if not isFromBefore(lock, id, record) and (anybody or hearsOfItsTurn(lock, id, record)) then
       if lock.mode ~= 'p' then lock.mode = mode end
       letIn(lock, readWaiter(id, record))
@@ -575,21 +464,21 @@ local function admit(lock, mode, anybody)
     end
     id, record, after = liveFrom(lock, after)
   end
-end
-local function admitNext(lock, anybody)
+end`,
+  admitNext: `local function admitNext(lock, anybody)
   local first, second = 'w', 'r'
   if lock.mode == 'w' then first, second = 'r', 'w' end
   admit(lock, first, anybody)
   if #lock.holders == 0 then admit(lock, second, anybody) end
-end
-local function settle(lock)
+end`,
+  settle: `local function settle(lock)
   if not lock.queued then return end
   local recoversForMs = recoveryOf(lock)
   if recoversForMs > 0 then
-    if #lock.holders == 0 then addNobody(lock, RECOVERY, now + recoversForMs) end
+    if #lock.holders == 0 then addNobody(lock, '~recovery', now + recoversForMs) end
     return
   end
-  if #lock.holders == 1 and lock.holders[1].id == RECOVERY then lock.holders = {} end
+  if #lock.holders == 1 and lock.holders[1].id == '~recovery' then lock.holders = {} end
   if lock.mode == 'r' and #lock.holders > 0 then
     if not firstListening(lock, 'w') then admit(lock, 'r') end
     return
@@ -597,71 +486,48 @@ local function settle(lock)
   local places = lock.mode == 'p' and lock.permits or 1
   if #lock.holders < places then admitNext(lock) end
   if #lock.holders < places and lock.queued then admitNext(lock, true) end
-  if #lock.holders == 0 and lock.queued then addNobody(lock, RECOVERY, tonumber(string.sub(lock.memory, 18)) + WAITER_LEASE_MS) end
-end
-local function nextInLine(lock)
+  if #lock.holders == 0 and lock.queued then addNobody(lock, '~recovery', tonumber(string.sub(lock.memory, 18)) + 2500) end
+end`,
+  nextInLine: `local function nextInLine(lock)
   local head = openQueue(lock).head
   if lock.mode == 'w' then return head.r or head.w end
   return head.w or head.r
-end
-local function askAgainIn(lock, id)
+end`,
+  askAgainIn: `local function askAgainIn(lock, id)
   return nextInLine(lock) == id and nextEnd(lock) - now + 1 or -1
-end
-local function endsWithoutHolder(lock)
+end`,
+  endsWithoutHolder: `local function endsWithoutHolder(lock)
   local ending = nextEnd(lock)
   for _, holder in ipairs(lock.holders) do
     if holder.ending == ending and isReleased(holder) then return true end
   end
   return false
-end
-local function leave(lock, id, abandoned)
+end`,
+  leave: `local function leave(lock, id, abandoned)
   if not removeHolder(lock, id, abandoned) then return takeOut(lock, id) end
   lock.frees = true
   local waiter = lock.queued and endsWithoutHolder(lock) and nextInLine(lock)
   if waiter then lock.told[#lock.told + 1] = { waiter, 't ' .. waiter } end
   return true
-end`;
-
-const sharedRefusal = `local function throwIfReplica(refusal)
-  local words = type(refusal) == 'table' and refusal.err or refusal
-  if string.find(words, 'READONLY', 1, true) then error(refusal, 0) end
-end
-local function orRefused(done, reply)
-  if done then return reply end
-  throwIfReplica(reply)
-  return { 'refused', reply }
-end`;
-
-const sharedServerTime = `local time = redis.call('TIME')
-local nowUs = time[1] * 1000000 + time[2]
-local now = math.floor(nowUs / 1000)`;
-
-const sharedStandIn = `local MAX_TOLD = 16
-local HEARD_MS = 600000
-local function holdsOf(lock)
+end`,
+  holdsOf: `local function holdsOf(lock)
   if not lock.memory or lock.recoveryMs == 0 then return '-' end
   local told, last = {}, nil
-  for i = 1, math.min(#lock.holders, MAX_TOLD) do
+  for i = 1, math.min(#lock.holders, 16) do
     local holder = lock.holders[i]
-    if holder.id ~= RECOVERY then told[#told + 1], last = string.format('%.0f,%s', holder.ending - now, holder.id), holder end
+    if holder.id ~= '~recovery' then told[#told + 1], last = string.format('%.0f,%s', holder.ending - now, holder.id), holder end
   end
   if not last then return '-' end
   local mode = lock.mode .. (lock.mode == 'p' and string.format('%d', lock.permits) or '')
   return string.format('%s,%s,%.0f,%s', string.sub(lock.memory, 18), mode, whole(last).fence, table.concat(told, ','))
-end
-local function heardKey(lock)
+end`,
+  heardKey: `local function heardKey(lock)
   return string.sub(lock.fenceKey, 1, -2) .. 'q:%heard'
-end
-local function heardOf(lock, id)
-  local leftMs = tonumber(string.sub(lock.memory, 18)) + HEARD_MS - now
-  if leftMs <= 0 or lock.recoveryMs == UNTIL_TOLD_MS then return end
-  redis.pcall('HSET', heardKey(lock), id, lock.memory)
-  redis.pcall('PEXPIRE', heardKey(lock), leftMs)
-end
-local function isStandIn(holder)
+end`,
+  isStandIn: `local function isStandIn(holder)
   return isReleased(holder) and whole(holder).fences == 0
-end
-local function dropStandIns(lock, id)
+end`,
+  dropStandIns: `local function dropStandIns(lock, id)
   local kept = {}
   for _, holder in ipairs(lock.holders) do
     if not isStandIn(holder) or id and holder.id ~= '~' .. id then kept[#kept + 1] = holder end
@@ -669,11 +535,11 @@ local function dropStandIns(lock, id)
   local dropped = #kept < #lock.holders
   lock.holders = kept
   return dropped
-end
-local function wasHeardOf(lock, id)
+end`,
+  wasHeardOf: `local function wasHeardOf(lock, id)
   return redis.call('HGET', heardKey(lock), id) == lock.memory
-end
-local function makeWay(lock, mode, fence)
+end`,
+  makeWay: `local function makeWay(lock, mode, fence)
   local sinceUs, kept, ended = tonumber(string.sub(lock.memory, 18)) * 1000, {}, {}
   for _, holder in ipairs(lock.holders) do
     if whole(holder).fence == fence or mode == lock.mode and (mode ~= 'w' or holder.owner ~= '-') then
@@ -687,12 +553,12 @@ local function makeWay(lock, mode, fence)
   for _, holder in ipairs(ended) do tellHolder(lock, holder, 'l') end
   lock.holders = kept
   return true
-end
-local function standIn(lock, request)
+end`,
+  standIn: `local function standIn(lock, request)
   local agoMs, since, mode, permits, fence, holds = string.match(request.told, '^(%d+),(%d+),(%a)(%d*),(%d+),(.+)$')
   fence = tonumber(fence)
   if not since or since == string.sub(lock.memory, 18) then return false end
-  dropStandIns(lock, string.sub(RECOVERY, 2))
+  dropStandIns(lock, string.sub('~recovery', 2))
   if not makeWay(lock, mode, fence) then return false end
   for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
     local id, ending = string.gsub(told, '^~', ''), now + tonumber(left) - tonumber(agoMs)
@@ -706,18 +572,122 @@ local function standIn(lock, request)
     if isStandIn(holder) then return true end
   end
   return false
-end`;
+end`,
+  throwIfReplica: `local function throwIfReplica(refusal)
+  local words = type(refusal) == 'table' and refusal.err or refusal
+  if string.find(words, 'READONLY', 1, true) then error(refusal, 0) end
+end`,
+  orRefused: `local function orRefused(done, reply)
+  if done then return reply end
+  throwIfReplica(reply)
+  return { 'refused', reply }
+end`,
+  heardOf: `local function heardOf(lock, id)
+  local leftMs = tonumber(string.sub(lock.memory, 18)) + 600000 - now
+  if leftMs <= 0 or lock.recoveryMs == 1000000000000 then return end
+  redis.pcall('HSET', heardKey(lock), id, lock.memory)
+  redis.pcall('PEXPIRE', heardKey(lock), leftMs)
+end`,
+  holdersById: `local function holdersById(lock)
+  local holders = {}
+  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
+  return holders
+end`,
+  openLine: `local function openLine(lock)
+  local key = string.gsub(lock.lockKey, '}:l:', '}:m:', 1)
+  local line = { key = key, marks = {}, text = redis.call('GET', key) or '' }
+  local present = lock.holders[1]
+  local past = string.match(lock.text, ' ~>(%S+) ')
+  if present and string.sub(present.id, 1, 2) == '~>' then
+    line.turn, lock.holders, past = present, {}, nil
+  end
+  for ending, since, patience, mode, id in string.gmatch(line.text, '(%d+) (%d+) (%d+) ([wr]) (%S+)') do
+    ending = tonumber(ending)
+    if ending >= now and ending <= now + 1500 and id ~= past then
+      line.marks[#line.marks + 1] = { ending = ending, since = tonumber(since), patience = tonumber(patience), mode = mode, id = id }
+    end
+  end
+  return line
+end`,
+  dropMark: `local function dropMark(line, id)
+  for at, mark in ipairs(line.marks) do
+    if mark.id == id then return table.remove(line.marks, at) end
+  end
+end`,
+  addMark: `local function addMark(line, added)
+  local marks = line.marks
+  local at = #marks + 1
+  while at > 1 and marks[at - 1].since > added.since do
+    marks[at] = marks[at - 1]
+    at = at - 1
+  end
+  marks[at] = added
+  marks[32 + 1] = nil
+end`,
+  callTurn: `local function callTurn(lock, id)
+  lock.told[#lock.told + 1] = { id, 't ' .. id }
+end`,
+  giveTurn: `local function giveTurn(lock, line)
+  local first = line.marks[1]
+  lock.mode, lock.marked, lock.holders = 'w', true, {}
+  addNobody(lock, '~>' .. first.id, now + first.patience)
+  callTurn(lock, first.id)
+end`,
+  writeLine: `local function writeLine(line)
+  local lines = {}
+  for i, mark in ipairs(line.marks) do
+    lines[i] = string.format('%.0f %.0f %.0f %s %s', mark.ending, mark.since, mark.patience, mark.mode, mark.id)
+  end
+  local text = table.concat(lines, '\\n')
+  if text == line.text then return end
+  if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', 1500) end
+end`,
+  passOn: `local function passOn(lock, request)
+  local mode, waitedMs, patience, id = string.match(request.mark, '^(%a),(%d+),(%d+),(%S+)$')
+  if not lock.marked and not mode then return end
+  local line = openLine(lock)
+  dropMark(line, id or request.id)
+  if mode then
+    addMark(line, { ending = now + 1500, since = now - tonumber(waitedMs), patience = tonumber(patience), mode = mode, id = id })
+    lock.marked = true
+  end
+  if line.turn and (mode or line.turn.id ~= '~>' .. request.id) then
+    lock.holders = { line.turn }
+  elseif #lock.holders == 0 and line.marks[1] then
+    giveTurn(lock, line)
+  end
+  writeLine(line)
+end`,
+  goesFirst: `local function goesFirst(line, id, mode, since)
+  if line.turn then return line.turn.id == '~>' .. id end
+  for _, mark in ipairs(line.marks) do
+    if mark.since > since then return true end
+    if mode == 'w' or mark.mode == 'w' then return false end
+  end
+  return true
+end`,
+  markWaiting: `local function markWaiting(lock, line)
+  lock.marked = false
+  for _, mark in ipairs(line.marks) do
+    if lock.mode == 'w' or mark.mode == 'w' then
+      lock.marked = true
+      return
+    end
+    callTurn(lock, mark.id)
+  end
+end`,
+};
+
+/** For how long the key of a lock is kept after its last lease, in ms (shared/limits.lua). */
+const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '902959fb56ca5b728fa2c435163bf8428edda860',
-  source: `local keys = KEYS
-local args, count = ARGV, #ARGV
-${sharedServerTime}
-${sharedLimits}
-local clock = time[1] .. string.sub('00000' .. time[2], -6)
+  sha1: '06c5f8fd04ab299b4533b8b6b94db9766e1d4890',
+  source: [`local keys = KEYS
+local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `local clock = time[1] .. string.sub('00000' .. time[2], -6)
 local isUsual = #clock == 16
-local nowText = isUsual and string.sub(clock, 1, 13) or string.format(INSTANT, now)
+local nowText = isUsual and string.sub(clock, 1, 13) or string.format('%013.0f', now)
 local replies, uncommon = {}, nil
 for n = 1, count do
   local lockKey, fenceKey, notAfter, plain = keys[3 * n - 2], keys[3 * n], string.sub(args[n], 7, 19), string.sub(args[n], 4, 4)
@@ -736,7 +706,7 @@ for n = 1, count do
       and (string.sub(known, 17, 17) == ':' or string.sub(redis.call('CLUSTER', 'MYID'), 1, 8) == string.sub(known, 9, 16))
     then
       redis.call('SET', fenceKey, clock .. ' ' .. known)
-      redis.call('SET', lockKey, mode .. '00 ' .. now + keepMs - LOCK_GRACE_MS .. ' ' .. id .. ' ' .. clock .. ' 1 0 ' .. owner .. ' ' .. label, 'PX', keepMs)
+      redis.call('SET', lockKey, mode .. '00 ' .. now + keepMs - 1000 .. ' ' .. id .. ' ' .. clock .. ' 1 0 ' .. owner .. ' ' .. label, 'PX', keepMs)
       replies[n] = clock
     else
       uncommon = uncommon or {}
@@ -744,13 +714,7 @@ for n = 1, count do
     end
   end
 end
-if not uncommon then return count == 1 and replies[1] or replies end
-${sharedMemory}
-${sharedLockRecord}
-${sharedQueue}
-${sharedStandIn}
-${sharedRefusal}
-local function requestOf(n)
+if not uncommon then return count == 1 and replies[1] or replies end`, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.keepLastReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.fenceToShare, shared.isFullFor, shared.besideOwner, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.nextEnd, shared.enter, shared.addNobody, shared.writeLock, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.keepQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.tellHolders, shared.joinQueue, shared.letIn, shared.enterBesideOwner, shared.keepPlace, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.askAgainIn, shared.endsWithoutHolder, shared.leave, shared.holdsOf, shared.heardKey, shared.isStandIn, shared.dropStandIns, shared.wasHeardOf, shared.makeWay, shared.standIn, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mode, queue, needsListener, plain, takes, notAfter, floor, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, recoveryMs, replaces, told = string.match(args[n], '^(.)(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', takes = takes, notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), recoveryMs = tonumber(recoveryMs), replaces = replaces, told = told }
 end
@@ -843,10 +807,10 @@ local function grantOrPlace(request)
 end
 for _, n in ipairs(uncommon) do
   local request = requestOf(n)
-  request.leaseMs = request.keepMs - LOCK_GRACE_MS
+  request.leaseMs = request.keepMs - 1000
   replies[n] = orRefused(pcall(grantOrPlace, request))
 end
-return count == 1 and replies[1] or replies`,
+return count == 1 and replies[1] or replies`].join('\n'),
 };
 
 /** The Redis keys of one request to acquire.lua. */
@@ -976,15 +940,11 @@ export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at]))
 
 export const admit: LuaScript = {
   name: 'admit',
-  sha1: '7c15bf050ab7093c35a29841c9b6bccbd8f2b9f0',
-  source: `local fenceKeys = KEYS
-local maxLeaseMs, since, floors = tonumber(ARGV[1]), tonumber(ARGV[2]), { unpack(ARGV, 3) }
-${sharedServerTime}
-${sharedLimits}
-${sharedMemory}
-local refused = false
+  sha1: 'ed59151cf28dbd71946c3f9aaadb5ebd5e130aff',
+  source: [`local fenceKeys = KEYS
+local maxLeaseMs, since, floors = tonumber(ARGV[1]), tonumber(ARGV[2]), { unpack(ARGV, 3) }`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, `local refused = false
 for n, fenceKey in ipairs(fenceKeys) do
-  local memory, closedForMs = readMemory(fenceKey, '-', tonumber(floors[n] or 0), UNTIL_TOLD_MS)
+  local memory, closedForMs = readMemory(fenceKey, '-', tonumber(floors[n] or 0), 1000000000000)
   local began = tonumber(string.sub(memory, 18))
   refused = refused or closedForMs > 0 and (began > since or now <= began + maxLeaseMs)
 end
@@ -993,7 +953,7 @@ for _, fenceKey in ipairs(fenceKeys) do
   local last, memory = string.match(redis.call('GET', fenceKey), '^(%d+) (%S+)')
   redis.call('SET', fenceKey, (last == '0' and '1' or last) .. ' ' .. memory)
 end
-return 1`,
+return 1`].join('\n'),
 };
 
 /** The Redis keys of a call of admit.lua. */
@@ -1031,7 +991,7 @@ export function readAdmit(code: unknown): 'admitted' | 'refused' {
 export const agree: LuaScript = {
   name: 'agree',
   sha1: 'cb0b35a4d3ce8c765b2cecdf7bba401043e48bb9',
-  source: `local formatKey = KEYS[1]
+  source: [`local formatKey = KEYS[1]
 local oldest, newest, groups, maxLeaseMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local text = redis.call('GET', formatKey)
 local version, theirGroups, longest = newest, groups, maxLeaseMs
@@ -1043,7 +1003,7 @@ if text then
 end
 local agreed = string.format('version=%.0f groups=%.0f maxLeaseMs=%.0f', version, groups, longest)
 if agreed ~= text then redis.call('SET', formatKey, agreed) end
-return { 1, version, longest }`,
+return { 1, version, longest }`].join('\n'),
 };
 
 /** The Redis keys of a call of agree.lua. */
@@ -1089,17 +1049,9 @@ export function readAgree(reply: ReplyItems, at = 0, code = Number(reply[at])): 
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: 'e051b43658e5f1da5ffcca3dfdd3176810f064e9',
-  source: `local keys = KEYS
-local args, count = ARGV, #ARGV / 3
-${sharedServerTime}
-${sharedLimits}
-${sharedMemory}
-${sharedLockRecord}
-${sharedQueue}
-${sharedStandIn}
-${sharedRefusal}
-local function requestOf(n)
+  sha1: '23927ef7a20555dd4c0e5197aa81d9bc64b82661',
+  source: [`local keys = KEYS
+local args, count = ARGV, #ARGV / 3`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.keepLastReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, `local function requestOf(n)
   local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, recoveryMs, knownBy, ticketId = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   local owner, label = string.match(args[3 * n], '^(%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n - 2], mode = mode, notAfter = tonumber(notAfter), leaseMs = tonumber(leaseMs), fence = tonumber(fence), fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), recoveryMs = tonumber(recoveryMs), knownBy = knownBy, ticketId = ticketId, owner = owner, label = label }
@@ -1121,7 +1073,7 @@ local function makeRoom(lock, lease)
   return true
 end
 local function enterAgain(lock, lease)
-  dropStandIns(lock, string.sub(RECOVERY, 2))
+  dropStandIns(lock, string.sub('~recovery', 2))
   if not fitsBeside(lock, lease) or lock.mode == 'p' and #lock.holders >= lock.permits then dropStandIns(lock) end
   if not fitsBeside(lock, lease) and not (lock.recoversForMs > 0 and makeRoom(lock, lease)) then return nil end
   if #lock.holders == 0 then lock.mode, lock.permits = lease.mode, permitsOf(lease) end
@@ -1165,7 +1117,7 @@ for n = 1, count do
   end
   for _, field in ipairs(told) do reply[#reply + 1] = field end
 end
-return reply`,
+return reply`].join('\n'),
 };
 
 /** The Redis keys of one request to bring-back.lua. */
@@ -1275,17 +1227,11 @@ export function eachBringBack(reply: ReplyItems, count = (reply.length - bringBa
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: 'e55e96c26d32c8ba0b31304560b532404666383d',
-  source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
+  sha1: '1a5132c206f4ebdeb93880d43765f47a2484172d',
+  source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
-if not text then return 0 end
-${sharedServerTime}
-${sharedLimits}
-${sharedMemory}
-${sharedLockRecord}
-${sharedQueue}
-local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, recoveryMs = recoveryMs })
+if not text then return 0 end`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, `local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, recoveryMs = recoveryMs })
 settle(lock)
 local holder = holderOf(lock, id)
 if holder and lock.mode == 'w' and #lock.holders == 1 then
@@ -1293,7 +1239,7 @@ if holder and lock.mode == 'w' and #lock.holders == 1 then
   if lock.queued and recoveryOf(lock) == 0 then admit(lock, 'r') end
 end
 closeLock(lock)
-return holder and 1 or 0`,
+return holder and 1 or 0`].join('\n'),
 };
 
 /** The Redis keys of a call of downgrade.lua. */
@@ -1335,12 +1281,12 @@ export function readDowngrade(code: unknown): 'downgraded' | 'lost' {
 export const fencedWrite: LuaScript = {
   name: 'fenced-write',
   sha1: '616af4e33f3a2b0b301859de4f706380908acbc5',
-  source: `local dataKey = KEYS[1]
+  source: [`local dataKey = KEYS[1]
 local fence, fields = ARGV[1], { unpack(ARGV, 2) }
 local highest = redis.call('HGET', dataKey, 'fence')
 if highest and tonumber(fence) < tonumber(highest) then return 0 end
 redis.call('HSET', dataKey, 'fence', fence, unpack(fields))
-return 1`,
+return 1`].join('\n'),
 };
 
 /** The Redis keys of a call of fenced-write.lua. */
@@ -1363,24 +1309,16 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: 'e1a6aaf9babff9d6c0cb415d437fb2dc08d44fa2',
-  source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
-local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-${sharedServerTime}
-if now > notAfter then return { 2, now } end
+  sha1: '2f3900bfedce2eaa573a0098b4fcf975cccb82b5',
+  source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
+local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])`, shared.time, shared.nowUs, shared.now, `if now > notAfter then return { 2, now } end
 local text = redis.call('GET', lockKey)
-if not text then return { 0, now } end
-${sharedLimits}
-${sharedMemory}
-${sharedLockRecord}
-${sharedQueue}
-${sharedStandIn}
-local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, recoveryMs = recoveryMs })
+if not text then return { 0, now } end`, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, `local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, recoveryMs = recoveryMs })
 settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
   local last = whole(holder).fence + (lock.mode == 'p' and 0 or holder.fences - 1)
-  local standsIn = isStandIn(holder) and holder.id ~= RECOVERY and string.sub(holder.id, 2, 2) ~= '>'
+  local standsIn = isStandIn(holder) and holder.id ~= '~recovery' and string.sub(holder.id, 2, 2) ~= '>'
   if isStandIn(holder) and not standsIn or fence and (fence < holder.fence or fence > last) then
     kept[#kept + 1] = holder
   else
@@ -1392,7 +1330,7 @@ end
 lock.holders, lock.frees = kept, true
 settle(lock)
 closeLock(lock)
-return { taken, now }`,
+return { taken, now }`].join('\n'),
 };
 
 /** The Redis keys of a call of force-release.lua. */
@@ -1445,17 +1383,9 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: 'c3adab21171d68682daf4f21152616ff6b43bf40',
-  source: `local keys = KEYS
-local args, count = ARGV, #ARGV / 4
-${sharedServerTime}
-${sharedLimits}
-${sharedMemory}
-${sharedLockRecord}
-${sharedQueue}
-${sharedStandIn}
-${sharedRefusal}
-local function requestOf(n)
+  sha1: '352023d5ffac651f32847dbcb3386a5c25b38594',
+  source: [`local keys = KEYS
+local args, count = ARGV, #ARGV / 4`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.holdersById, shared.ownedBy, shared.fenceToShare, shared.isFullFor, shared.besideOwner, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.nextEnd, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.keepQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.enterBesideOwner, shared.keepPlace, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.askAgainIn, shared.holdsOf, shared.throwIfReplica, `local function requestOf(n)
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[4 * n - 3], floor = tonumber(args[4 * n - 2]), recoveryMs = tonumber(args[4 * n - 1]), known = args[4 * n] }
 end
 local function grantOrPlace(lock, holder, id)
@@ -1502,7 +1432,7 @@ local reply = { now }
 for _, one in ipairs(told) do
   for _, field in ipairs(one) do reply[#reply + 1] = field end
 end
-return reply`,
+return reply`].join('\n'),
 };
 
 /** The Redis keys of one request to heartbeat.lua. */
@@ -1594,14 +1524,10 @@ export function eachHeartbeat(reply: ReplyItems, count = (reply.length - heartbe
 
 export const inspect: LuaScript = {
   name: 'inspect',
-  sha1: '8fb51313f33c37ee30c72aabffe5d0b6ae9ec9d9',
-  source: `local lockKey, queueKey = KEYS[1], KEYS[2]
+  sha1: 'dd0e94782f823325b5b68b3c808d91e4ce74b5f2',
+  source: [`local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
-if not text then return { '', 0 } end
-${sharedServerTime}
-${sharedLimits}
-${sharedLockRecord}
-local lock = parseLock(text, {})
+if not text then return { '', 0 } end`, shared.time, shared.nowUs, shared.now, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, `local lock = parseLock(text, {})
 local reply = { lock.mode, 0 }
 for _, holder in ipairs(lock.holders) do
   if whole(holder).fences > 0 then
@@ -1625,7 +1551,7 @@ for _, mode in ipairs({ 'r', 'w' }) do
     id = queue['>' .. id]
   end
 end
-return reply`,
+return reply`].join('\n'),
 };
 
 /** The Redis keys of a call of inspect.lua. */
@@ -1683,13 +1609,9 @@ export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
 
 export const recall: LuaScript = {
   name: 'recall',
-  sha1: '513c4647f21ad7941e7928c5aeb76f822df0643b',
-  source: `local keys = KEYS
-local process, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2
-${sharedServerTime}
-${sharedLimits}
-${sharedMemory}
-local function requestOf(n)
+  sha1: 'a9c44887e99aaeb82147fbea9d7c01cdfdaee2a5',
+  source: [`local keys = KEYS
+local process, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, `local function requestOf(n)
   return { fenceKey = keys[n], floor = tonumber(args[2 * n + 1]), holds = args[2 * n + 2] == '1' }
 end
 local reply = { now, 0 }
@@ -1699,7 +1621,7 @@ for n = 1, count do
   local memory, recoversForMs, _, last = readMemory(group.fenceKey, '-', group.floor, recoveryMs, claim)
   reply[2], reply[2 * n + 1], reply[2 * n + 2] = math.max(reply[2], recoversForMs), memory, string.format('%.0f', last)
 end
-return reply`,
+return reply`].join('\n'),
 };
 
 /** The Redis keys of a call of recall.lua. */
@@ -1753,8 +1675,8 @@ export function eachRecallGroup(reply: ReplyItems, count = (reply.length - recal
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '2537e274a3020de4c21d9ddd4da84522920b0cc4',
-  source: `local keys = KEYS
+  sha1: '99c0f6083d113e6b912e6490db087784b19424a0',
+  source: [`local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
 for n = 1, count do
@@ -1769,16 +1691,7 @@ for n = 1, count do
     uncommon[#uncommon + 1] = n
   end
 end
-if not uncommon then return count == 1 and replies[1] or replies end
-${sharedServerTime}
-${sharedLimits}
-${sharedMemory}
-${sharedLockRecord}
-${sharedQueue}
-${sharedMarks}
-${sharedStandIn}
-${sharedRefusal}
-local function requestOf(n)
+if not uncommon then return count == 1 and replies[1] or replies end`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.keepLastReleased, shared.removeHolder, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.nextEnd, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.endsWithoutHolder, shared.leave, shared.openLine, shared.dropMark, shared.addMark, shared.callTurn, shared.giveTurn, shared.writeLine, shared.passOn, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mayBeOver, abandoned, id, floor, recoveryMs, known, mark = string.match(args[n], '^(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mayBeOver = mayBeOver == '1', abandoned = abandoned == '1', id = id, floor = tonumber(floor), recoveryMs = tonumber(recoveryMs), known = known, mark = mark }
 end
@@ -1802,7 +1715,7 @@ end
 for _, n in ipairs(uncommon) do
   replies[n] = orRefused(pcall(release, requestOf(n)))
 end
-return count == 1 and replies[1] or replies`,
+return count == 1 and replies[1] or replies`].join('\n'),
 };
 
 /** The Redis keys of one request to release.lua. */
@@ -1859,12 +1772,9 @@ export function releaseCallOf(requests: readonly (ReleaseKeys & ReleaseArgs)[]):
 
 export const renew: LuaScript = {
   name: 'renew',
-  sha1: '88e4177acd1d22ccf5e4643514950fe160bd3683',
-  source: `local lockKeys = KEYS
-local args, count = ARGV, #ARGV / 2
-${sharedServerTime}
-${sharedLimits}
-local written = false
+  sha1: '855b1e9242caefd78ed9f4bc100983e0edf26e12',
+  source: [`local lockKeys = KEYS
+local args, count = ARGV, #ARGV / 2`, shared.time, shared.nowUs, shared.now, `local written = false
 local function write(lockKey, text, keepMs)
   if not written then redis.call('PEXPIRE', lockKey, keepMs) end
   redis.call('SET', lockKey, text, 'PX', keepMs)
@@ -1872,11 +1782,11 @@ local function write(lockKey, text, keepMs)
 end
 local uncommon, locks = {}, {}
 local reply, position = { now }, 0
-local nowText = string.format(INSTANT, now)
+local nowText = string.format('%013.0f', now)
 for run = 1, count do
   local leaseMs, ids = args[2 * run - 1], args[2 * run]
   local lengthMs = tonumber(leaseMs)
-  local newEnd, keepMs = string.format(INSTANT, now + lengthMs), string.format('%.0f', lengthMs + LOCK_GRACE_MS)
+  local newEnd, keepMs = string.format('%013.0f', now + lengthMs), string.format('%.0f', lengthMs + 1000)
   for id in string.gmatch(ids, '%S+') do
     position = position + 1
     local lockKey = lockKeys[position]
@@ -1884,7 +1794,7 @@ for run = 1, count do
     local text = not known and redis.pcall('GET', lockKey)
     local head, oldEnd, holder, rest
     if text and #text > 0 then head, oldEnd, holder, rest = string.match(text, '^(.00 )(%d+) (%S+)(.*)') end
-    if holder == id and lengthMs <= USUAL_LEASE_MS and oldEnd >= nowText and oldEnd <= newEnd then
+    if holder == id and lengthMs <= 60000 and oldEnd >= nowText and oldEnd <= newEnd then
       write(lockKey, head .. newEnd .. ' ' .. id .. rest, keepMs)
     elseif known then
       known[#known + 1] = { position = position, id = id, lengthMs = lengthMs }
@@ -1894,10 +1804,7 @@ for run = 1, count do
     end
   end
 end
-if #locks == 0 then return reply end
-${sharedLockRecord}
-${sharedRefusal}
-local function tell(at, left, queued)
+if #locks == 0 then return reply end`, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holdersById, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.channelOf, shared.tell, shared.throwIfReplica, `local function tell(at, left, queued)
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3] = at, left, queued and 1 or 0
 end
@@ -1911,7 +1818,7 @@ local function renew(lockKey, leases)
       holder.longMs = math.max(holder.longMs, longMsOf(lease.lengthMs))
     end
   end
-  if found then write(lockKey, formatLock(lock), keepMsOf(lock, lock.queued and WAITER_LEASE_MS)) end
+  if found then write(lockKey, formatLock(lock), keepMsOf(lock, lock.queued and 2500)) end
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]
     tell(lease.position, holder and holder.ending - now or -1, holder and (lock.queued or lock.marked))
@@ -1924,7 +1831,7 @@ for _, lockKey in ipairs(locks) do
     for _, lease in ipairs(uncommon[lockKey]) do tell(lease.position, words) end
   end
 end
-return reply`,
+return reply`].join('\n'),
 };
 
 /** The Redis keys of a call of renew.lua. */
@@ -1974,12 +1881,9 @@ export function eachRenewNews(reply: ReplyItems, count = (reply.length - renewHe
 
 export const vote: LuaScript = {
   name: 'vote',
-  sha1: '79fce865ce73c86fc94a3789aa0bd0a5befb0043',
-  source: `local keys = KEYS
-local args, count = ARGV, #ARGV
-${sharedServerTime}
-${sharedLimits}
-local replies, uncommon = {}, nil
+  sha1: 'fb3479254418cf77bc88f446007ed192f8791ba9',
+  source: [`local keys = KEYS
+local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `local replies, uncommon = {}, nil
 for n = 1, count do
   local lockKey, fenceKey, notAfter, plain = keys[3 * n - 2], keys[3 * n], string.sub(args[n], 4, 16), string.sub(args[n], 2, 2)
   if now > tonumber(notAfter) then
@@ -1988,8 +1892,8 @@ for n = 1, count do
     local mode, proposal, known = string.sub(args[n], 1, 1), string.sub(args[n], 18, 33), string.sub(args[n], 35, 64)
     local keepMs, id, owner, label = string.match(args[n], '^(%S+) (%S+) (%S+) (%S+)', 66)
     local last = plain == '1' and redis.pcall('GET', fenceKey)
-    local isNext = last and #last == 47 and last < proposal and tonumber(proposal) <= HIGHEST_FLOOR and string.sub(last, 18) == known
-    local record = isNext and mode .. '00 ' .. string.format(INSTANT, now + keepMs - LOCK_GRACE_MS) .. ' ' .. id .. ' ' .. proposal .. ' 1 0 ' .. owner .. ' ' .. label
+    local isNext = last and #last == 47 and last < proposal and tonumber(proposal) <= 4503599627370496 and string.sub(last, 18) == known
+    local record = isNext and mode .. '00 ' .. string.format('%013.0f', now + keepMs - 1000) .. ' ' .. id .. ' ' .. proposal .. ' 1 0 ' .. owner .. ' ' .. label
     local taken = record and redis.pcall('SET', lockKey, record, 'NX', 'PX', keepMs)
     if taken and taken.ok then
       redis.call('SET', fenceKey, proposal .. ' ' .. known)
@@ -2000,12 +1904,7 @@ for n = 1, count do
     end
   end
 end
-if not uncommon then return count == 1 and replies[1] or replies end
-${sharedMemory}
-${sharedLockRecord}
-${sharedMarks}
-${sharedRefusal}
-local function requestOf(n)
+if not uncommon then return count == 1 and replies[1] or replies end`, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.ownedBy, shared.isFullFor, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openLine, shared.dropMark, shared.addMark, shared.goesFirst, shared.callTurn, shared.markWaiting, shared.giveTurn, shared.writeLine, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mode, plain, notAfter, proposal, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, waitedMs, patienceMs = string.match(args[n], '^(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, plain = plain == '1', notAfter = tonumber(notAfter), proposal = tonumber(proposal), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), waitedMs = tonumber(waitedMs), patienceMs = tonumber(patienceMs) }
 end
@@ -2024,7 +1923,7 @@ local function refuse(lock, line, mark)
 end
 local function vote(request)
   local id, mode, owner, waitedMs = request.id, request.mode, request.owner, request.waitedMs
-  request.recoveryMs = UNTIL_TOLD_MS
+  request.recoveryMs = 1000000000000
   local lock = parseLock(redis.call('GET', request.lockKey) or '', request)
   if recoveryOf(lock) > 0 then return { 4, now } end
   lock.floor, nowUs = request.proposal - 1, 0
@@ -2038,7 +1937,7 @@ local function vote(request)
     local since = now - math.max(waitedMs, 0)
     local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
     if not kin and not (fits and goesFirst(line, waiter, mode, since)) then
-      return refuse(lock, line, waitedMs >= 0 and { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, id = waiter })
+      return refuse(lock, line, waitedMs >= 0 and { ending = now + 1500, since = since, patience = request.patienceMs, mode = mode, id = waiter })
     end
     if not kin then lock.mode = mode end
     own = enter(lock, request, math.max(request.leaseMs, request.minHoldMs), kin and kin.fence)
@@ -2050,10 +1949,10 @@ local function vote(request)
 end
 for _, n in ipairs(uncommon) do
   local request = requestOf(n)
-  request.leaseMs = request.keepMs - LOCK_GRACE_MS
+  request.leaseMs = request.keepMs - 1000
   replies[n] = orRefused(pcall(vote, request))
 end
-return count == 1 and replies[1] or replies`,
+return count == 1 and replies[1] or replies`].join('\n'),
 };
 
 /** The Redis keys of one request to vote.lua. */

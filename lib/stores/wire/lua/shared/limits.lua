@@ -1,5 +1,5 @@
 -- Limits that all processes must agree on, those with MS in ms: part of the wire format (redis-keys.md). Some stand in TypeScript as
--- well; test/lua/limits.test.ts compares them.
+-- well; test/lua/requests.test.ts compares them.
 local WAITER_LEASE_MS = 2500 -- a waiter that is silent for longer loses its place
 local FIRST_LEASE_MS = 1500 -- the most that a grant made to a waiter lasts until its first renewal
 -- Expiry of a Redis key is garbage collection: later than the truth, and the queue never outlives its lock.
