@@ -6,24 +6,11 @@
  */
 import { Controller, Get, Headers, Inject, Logger, Param, Post, Query, Req, Res, UseGuards, VERSION_NEUTRAL, type ControllerOptions, type Type } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import type { Observable } from 'rxjs';
 import { isLockError, messageOf, oneLine } from '../core/port/errors.js';
+import { Board } from './board.js';
 import { sendAnswer, sendFile, sendPage, type PageResponse } from './board-page.js';
 import type { ResolvedBoardOptions } from './board-options.js';
 import { sendEvents, type EventResponse } from './event-stream.js';
-import { foreignRequest, type RequestHeaders } from './same-origin.js';
-import { withTrailingSlash } from './trailing-slash.js';
-import type { WatchedLocks } from './watched-locks.js';
-
-/** What the routes need of the board. */
-export interface Board {
-  /** The views of all instances, as JSON. */
-  view(): Observable<string>;
-  /** The locks of one lock module. @throws LockUsageError when the board does not show this instance */
-  of(instance: string): WatchedLocks;
-}
-
-export const BOARD = Symbol.for('nestjs-holdfast:board');
 
 /** The controllers of a board, with its guards. The one with the route that takes locks away is there only with `forceRelease`. */
 export function boardControllers(options: ResolvedBoardOptions): Type[] {
@@ -41,7 +28,7 @@ function lookController({ path, forceRelease }: ResolvedBoardOptions): Type {
   @Controller(routesAt(path))
   class LockBoardController {
     constructor(
-      @Inject(BOARD) private readonly board: Board,
+      @Inject(Board) private readonly board: Board,
       @Inject(HttpAdapterHost) host: HttpAdapterHost,
     ) {
       withTrailingSlash(LockBoardController.prototype, 'page', path, host);
@@ -75,7 +62,7 @@ function releaseController({ path }: ResolvedBoardOptions): Type {
   class LockReleaseController {
     private readonly logger = new Logger('LockBoardModule');
 
-    constructor(@Inject(BOARD) private readonly board: Board) {}
+    constructor(@Inject(Board) private readonly board: Board) {}
 
     /** The arguments are in the query, so that the access log of the application has them and no body parser is needed. */
     @Post('force-release')
@@ -113,4 +100,50 @@ async function answer(response: PageResponse, make: () => Promise<object>): Prom
 /** The text of a query parameter; '' when it is missing or was given twice. */
 function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
+}
+
+// Fastify takes `/locks` and `/locks/` for two addresses, unless it is told to ignore that slash. The page answers at both, as on Express.
+
+interface FastifyConfig {
+  readonly ignoreTrailingSlash?: boolean;
+  readonly routerOptions?: { readonly ignoreTrailingSlash?: boolean };
+}
+
+/** Makes `handler`, a method of a controller whose path is `path`, answer at both addresses. It must be called before Nest maps the routes. */
+function withTrailingSlash(controller: object, handler: string, path: string, host: HttpAdapterHost): void {
+  if (path.replaceAll('/', '') === '' || !tellsThemApart(host)) return;
+  // Nest takes one slash off the end of a path.
+  Get(['', '//'])(controller, handler, Object.getOwnPropertyDescriptor(controller, handler)!);
+}
+
+/** Where Fastify ignores the slash, a second route would be the same one again, and the boot would fail. */
+function tellsThemApart({ httpAdapter }: HttpAdapterHost): boolean {
+  // An application without HTTP has no adapter.
+  if (httpAdapter?.getType?.() !== 'fastify') return false;
+  const { initialConfig = {} } = httpAdapter.getInstance<{ readonly initialConfig?: FastifyConfig }>();
+  return initialConfig.ignoreTrailingSlash !== true && initialConfig.routerOptions?.ignoreTrailingSlash !== true;
+}
+
+// A request that takes a lock away must have been sent by the board's own page, because other sites can make a browser send requests with the
+// operator's credentials.
+
+/** The headers of a request as Node gives them, with names in lower case. */
+type RequestHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** The header that the board's page sends. A page of another origin can only send it if the server allows that in a CORS preflight. */
+const OWN_HEADER = 'x-holdfast-board';
+
+/** Why the request does not come from the board's page, as the end of a sentence; undefined when it does. */
+function foreignRequest(headers: RequestHeaders): string | undefined {
+  if (headers[OWN_HEADER] === undefined) return `the header ${OWN_HEADER} is missing`;
+  // An application that allows every origin by CORS also allows the header in preflights, so the header alone proves too little.
+  const site = headers['sec-fetch-site'];
+  if (site !== undefined) return site === 'same-origin' ? undefined : `it was sent by another site (${String(site)})`;
+  const { origin, host } = headers;
+  if (origin === undefined) return undefined;
+  return hostOf(String(origin)) === host ? undefined : `it was sent by ${String(origin)}`;
+}
+
+function hostOf(origin: string): string | undefined {
+  return URL.canParse(origin) ? new URL(origin).host : undefined;
 }

@@ -3,45 +3,15 @@
  */
 import { Inject, Logger, Module, type DynamicModule, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
-import type { Observable } from 'rxjs';
 import { systemClock } from '../core/port/clock.js';
-import { LockUsageError } from '../core/port/errors.js';
 import type { LockStore } from '../core/port/lock-store.js';
-import { findLocks } from '../nest/lock-names.js';
-import { storeToken } from '../nest/lock-names.js';
-import { BOARD, boardControllers, type Board } from './board-controllers.js';
-import { BoardFeed } from './board-feed.js';
+import { findLocks, storeToken } from '../nest/lock-names.js';
+import { Board } from './board.js';
+import { boardControllers } from './board-controllers.js';
 import { assertGuarded, resolveBoardOptions, type LockBoardOptions, type ResolvedBoardOptions } from './board-options.js';
 import { WatchedLocks, type WatchedService } from './watched-locks.js';
 
 const BOARD_OPTIONS = Symbol.for('nestjs-holdfast:board-options');
-
-/** The board that the routes use. It is opened when the application has made its lock modules. */
-class BoardOfApplication implements Board {
-  private watched: readonly WatchedLocks[] = [];
-  private feed: BoardFeed | undefined;
-
-  open(watched: readonly WatchedLocks[]): void {
-    this.watched = watched;
-    this.feed = new BoardFeed(watched, systemClock);
-  }
-
-  view(): Observable<string> {
-    if (this.feed === undefined) throw new LockUsageError('The lock board was asked before the application was initialized.');
-    return this.feed.view();
-  }
-
-  of(instance: string): WatchedLocks {
-    const found = this.watched.find(({ name }) => name === instance);
-    if (found) return found;
-    throw new LockUsageError(`The board shows no lock module '${instance}'.`);
-  }
-
-  async close(): Promise<void> {
-    for (const locks of this.watched) locks.stop();
-    await this.feed?.close();
-  }
-}
 
 /**
  * Serves the board:
@@ -54,7 +24,7 @@ class BoardOfApplication implements Board {
 export class LockBoardModule implements OnModuleInit, OnModuleDestroy {
   constructor(
     @Inject(BOARD_OPTIONS) private readonly options: ResolvedBoardOptions,
-    @Inject(BOARD) private readonly board: BoardOfApplication,
+    @Inject(Board) private readonly board: Board,
     @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
   ) {}
 
@@ -65,10 +35,7 @@ export class LockBoardModule implements OnModuleInit, OnModuleDestroy {
       module: LockBoardModule,
       imports: options.imports ?? [],
       controllers: boardControllers(resolved),
-      providers: [
-        { provide: BOARD_OPTIONS, useValue: resolved },
-        { provide: BOARD, useFactory: () => new BoardOfApplication() },
-      ],
+      providers: [Board, { provide: BOARD_OPTIONS, useValue: resolved }],
     };
   }
 

@@ -3,7 +3,6 @@
  * when the reader has gone.
  */
 import { once } from 'node:events';
-import { printable } from './printable.js';
 
 export interface Output {
   /** The columns of the terminal; undefined when the output goes to no terminal. */
@@ -52,4 +51,9 @@ export class StreamOutput implements Output {
     await Promise.race(['drain', 'close'].map((event) => once(this.stream, event, { signal }).catch(() => undefined)));
     heard.abort();
   }
+}
+
+/** The text without characters that could steer the terminal: anybody who may write to Redis can put them into keys, labels and owners. */
+export function printable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
 }

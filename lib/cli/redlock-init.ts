@@ -11,7 +11,7 @@ import type { RedisTarget } from '../stores/wire/redis-target.js';
 import type { Target } from './arguments.js';
 import { EXIT, type ExitCode, type Terminal } from './commands.js';
 import { COMMAND_TIMEOUT_MS, PAUSE_MS, reached, REACHED_WITHIN_MS } from './reached.js';
-import { NodeToAsk } from './redlock-nodes.js';
+import { NodeToAsk } from './redlock-look.js';
 import { serversOf } from './servers.js';
 
 /** The longest lease that was granted: there was none. A node then admits in the millisecond after it was greeted. */

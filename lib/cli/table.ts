@@ -2,10 +2,9 @@
  * Formats locks as lines of text. A line is printed as soon as its lock is found, so the widths of the columns depend on the
  * terminal and not on all rows.
  */
-import type { HolderRow, LockRow, WaiterRow } from '../board/lock-overview.js';
+import { type HolderRow, type LockRow, rowOf, type WaiterRow } from '../board/lock-overview.js';
 import { type HolderState, type LockState, type WaiterState, type Whereabouts, whereaboutsOf } from '../core/port/lock-state.js';
-import { rowOf } from '../board/lock-overview.js';
-import { printable } from './printable.js';
+import { printable } from './output.js';
 
 /** The width of a line without a terminal. Longer text is not cut then, because another program reads it. */
 const WIDTH_IN_PIPES = 130;

@@ -8,8 +8,7 @@ import { messageOf } from '../core/port/errors.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import { checkOptions, type NamesOf, type OptionList, whole } from '../core/port/options.js';
 import type { LockService } from '../lock.service.js';
-import { findLocks } from '../nest/lock-names.js';
-import { DEFAULT_INSTANCE, storeToken } from '../nest/lock-names.js';
+import { DEFAULT_INSTANCE, findLocks, storeToken } from '../nest/lock-names.js';
 
 /** Options of {@link LockHealthIndicator.pingCheck}. */
 export interface LockHealthOptions {

@@ -1,3 +1,2 @@
 /** The exports of `nestjs-holdfast/testing`: locks without Redis, whose time and faults a test controls. */
-export { TestLocks, type OverridesProviders, type TestLocksOptions } from './test-locks.js';
-export type { BusyOptions } from './busy-options.js';
+export { TestLocks, type BusyOptions, type OverridesProviders, type TestLocksOptions } from './test-locks.js';

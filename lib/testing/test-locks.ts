@@ -8,14 +8,14 @@
  *     await expect(app.get(OrderService).pay('1')).rejects.toThrow(LockTimeoutError);   // at once
  */
 import type { DynamicModule, FactoryProvider } from '@nestjs/common';
+import { checkKey } from '../core/key/check-key.js';
 import { LockStoreError, LockUsageError } from '../core/port/errors.js';
-import type { LockDefaults } from '../core/port/lock-options.js';
-import { checkOptions, lockDefaultNames, type NamesOf, type OptionList } from '../core/port/options.js';
+import type { LockDefaults, LockMode } from '../core/port/lock-options.js';
+import { checkOptions, isMode, lockDefaultNames, LONGEST_MS, type NamesOf, type OptionList, whole } from '../core/port/options.js';
 import { LockService, type LockServiceOptions } from '../lock.service.js';
 import { DEFAULT_INSTANCE, locksToken, MODULE_OPTIONS, storeToken } from '../nest/lock-names.js';
 import { ownOptions, type LockModuleOptions } from '../nest/lock-module-options.js';
 import { LockModule } from '../nest/lock.module.js';
-import type { BusyOptions } from './busy-options.js';
 import { TestStore } from './test-store.js';
 import { TestWire } from './test-wire.js';
 
@@ -30,6 +30,22 @@ export interface TestLocksOptions extends LockDefaults {
 
 const names: NamesOf<TestLocksOptions> = { ...lockDefaultNames, name: true };
 const OPTIONS: OptionList = { names, example: '{ waitMs: 0 }', of: 'TestLocks' };
+
+/** How {@link TestLocks.busy} holds a lock. */
+export interface BusyOptions {
+  /**
+   * The mode in which the lock is held.
+   * @default 'write'
+   */
+  mode?: LockMode | undefined;
+  /**
+   * How long the lock is busy, in ms on the clock of the locks. A call that waits for longer gets the lock then.
+   * @default until it is freed
+   */
+  forMs?: number | undefined;
+}
+
+const busyNames: NamesOf<BusyOptions> = { mode: isMode, forMs: whole(0, LONGEST_MS) };
 
 /** What {@link TestLocks.replaceIn} needs of the builder that `Test.createTestingModule` returns. */
 export interface OverridesProviders {
@@ -96,7 +112,11 @@ export class TestLocks {
    * `waitMs` is over on the clock of the locks. @throws LockUsageError when the lock is held
    */
   async busy(key: string, options: BusyOptions = {}): Promise<void> {
-    return this.store.makeBusy(key, options);
+    const { store } = this;
+    checkKey(key);
+    checkOptions(options, { names: busyNames, example: '{ forMs: 5000 }', of: `TestLocks.busy('${key}')` }, key);
+    const { mode = 'write', forMs = LONGEST_MS } = options;
+    return store.makeBusy(key, mode, forMs);
   }
 
   /** Frees a lock that {@link busy} made busy. */

@@ -10,10 +10,10 @@ import { LockUsageError, type LockStoreError } from '../core/port/errors.js';
 import { LONGEST_MS } from '../core/port/options.js';
 import { checkKey, roleOf } from '../core/key/check-key.js';
 import { isTicketId, readTicket, ticketIdOf } from '../core/port/ticket.js';
+import type { LockMode } from '../core/port/lock-options.js';
 import type { HolderState } from '../core/port/lock-state.js';
 import type { AcquireOutcome, AcquireRequest, HolderRef, Wake } from '../core/port/lock-store.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
-import { busyOptions, type BusyOptions } from './busy-options.js';
 import { TestClock } from './test-clock.js';
 import { HALF_MS, wholeGrant } from './whole-milliseconds.js';
 
@@ -110,10 +110,8 @@ export class TestStore {
     for (const id of [...this.waiting.keys(), ...this.held]) if (id.startsWith(`${process}.`) && !isTicketId(id)) this.forget(id);
   }
 
-  /** Holds the lock as another process would. @throws LockUsageError when the lock is held, or for invalid options */
-  async makeBusy(key: string, options: BusyOptions): Promise<void> {
-    checkKey(key);
-    const { mode, forMs } = busyOptions(options, key);
+  /** Holds the lock as another process would. @throws LockUsageError when the lock is held */
+  async makeBusy(key: string, mode: LockMode, forMs: number): Promise<void> {
     if (await this.stage({ key, mode, leaseMs: forMs - HALF_MS })) return;
     throw new LockUsageError(`Lock '${key}' cannot be made busy: it is held already.`, { key });
   }

@@ -6,7 +6,7 @@ import { CallsThatWait } from '../../lib/board/calls-that-wait.js';
 import { LockHistory } from '../../lib/board/lock-history.js';
 import { overviewOf } from '../../lib/board/lock-overview.js';
 import { PAGE_FILES } from '../../lib/board/page.generated.js';
-import { SeenWaiters } from '../../lib/board/seen-waiters.js';
+import { SeenWaiters } from '../../lib/board/watched-locks.js';
 import { LockLostError } from '../../lib/core/port/errors.js';
 import type { LockEvent, StoreEvent } from '../../lib/core/port/lock-events.js';
 import { type LockState } from '../../lib/core/port/lock-state.js';

@@ -1,7 +1,7 @@
 /** Reads the events of a board as a browser does. Not by fetch, which leaves a fresh connection behind when it is aborted. */
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
-import type { BoardView } from '../../lib/board/board-feed.js';
+import type { BoardView } from '../../lib/board/board.js';
 
 export interface EventReader {
   /** The first view, from now on, that pleases, with how many were seen so far; rejects after fifteen seconds. */

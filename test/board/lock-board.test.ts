@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { type CallHandler, type CanActivate, type ExecutionContext, type INestApplication, Logger, Module, type NestInterceptor, type VersioningOptions, VersioningType } from '@nestjs/common';
 import { APP_INTERCEPTOR } from '@nestjs/core';
 import { map, type Observable, of, tap } from 'rxjs';
-import type { BoardView } from '../../lib/board/board-feed.js';
+import type { BoardView } from '../../lib/board/board.js';
 import { LockBoardModule, type LockBoardOptions } from '../../lib/board/index.js';
 import { LockService } from '../../lib/lock.service.js';
 import { LockModule } from '../../lib/nest/lock.module.js';

@@ -1,9 +1,10 @@
 /**
- * Looks at all locks again and again, for the viewers of a board. All viewers share one look at a time, and without viewers there
- * are no looks.
+ * The board of one application: it looks at all locks again and again for those who view it. All viewers share one look at a time, and
+ * without viewers there are no looks.
  */
 import { defer, EMPTY, finalize, Observable, ReplaySubject, share, Subject, takeUntil, timer } from 'rxjs';
-import { delay, type Clock, type Timer } from '../core/port/clock.js';
+import { delay, systemClock, type Timer } from '../core/port/clock.js';
+import { LockUsageError } from '../core/port/errors.js';
 import type { InstanceView, WatchedLocks } from './watched-locks.js';
 
 /**
@@ -25,22 +26,33 @@ export interface BoardView {
   readonly instances: readonly InstanceView[];
 }
 
-export class BoardFeed {
+export class Board {
+  /** The lock modules that it shows; none until the application has made them. */
+  private watched: readonly WatchedLocks[] = [];
   private readonly end = new Subject<void>();
   private closed = false;
   private viewers = 0;
   private readonly looks: Observable<string>;
 
-  constructor(
-    private readonly watched: readonly WatchedLocks[],
-    private readonly clock: Clock,
-  ) {
+  constructor() {
     const shared = { connector: () => new ReplaySubject<string>(1), resetOnRefCountZero: true };
     this.looks = new Observable<string>((viewers) => this.lookAgain((view) => viewers.next(view))).pipe(share(shared));
   }
 
+  open(watched: readonly WatchedLocks[]): void {
+    this.watched = watched;
+  }
+
+  /** The locks of one lock module. @throws LockUsageError when the board does not show this instance */
+  of(instance: string): WatchedLocks {
+    const found = this.watched.find(({ name }) => name === instance);
+    if (found) return found;
+    throw new LockUsageError(`The board shows no lock module '${instance}'.`);
+  }
+
   /** The results of the looks as JSON, made once for all viewers. It completes after {@link LONGEST_VIEW_MS}, or when the board closes. */
   view(): Observable<string> {
+    if (this.watched.length === 0) throw new LockUsageError('The lock board was asked before the application was initialized.');
     return defer(() => {
       if (this.closed) return EMPTY;
       this.viewers += 1;
@@ -50,26 +62,27 @@ export class BoardFeed {
 
   /** Ends all views, because open ones would keep the server from closing. */
   async close(): Promise<void> {
+    for (const locks of this.watched) locks.stop();
     this.closed = true;
     if (this.viewers === 0) return;
     this.end.next();
-    await delay(this.clock, GOODBYE_MS);
+    await delay(systemClock, GOODBYE_MS);
   }
 
   private lookAgain(show: (view: string) => void): () => void {
     let stopped = false;
     let pause: Timer | undefined;
     const look = async (): Promise<void> => {
-      const startedAt = this.clock.now();
-      const view: BoardView = { at: this.clock.wallNow(), instances: await this.everyInstance() };
+      const startedAt = systemClock.now();
+      const view: BoardView = { at: systemClock.wallNow(), instances: await this.everyInstance() };
       if (stopped) return;
       show(JSON.stringify(view));
-      pause = this.clock.setTimer(() => void look(), Math.max(REST_MS, REST_FACTOR * (this.clock.now() - startedAt)));
+      pause = systemClock.setTimer(() => void look(), Math.max(REST_MS, REST_FACTOR * (systemClock.now() - startedAt)));
     };
     void look();
     return () => {
       stopped = true;
-      if (pause !== undefined) this.clock.clearTimer(pause);
+      if (pause !== undefined) systemClock.clearTimer(pause);
     };
   }
 
