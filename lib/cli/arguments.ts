@@ -3,7 +3,7 @@
  */
 import { parseArgs } from 'node:util';
 import { MODULE_DEFAULTS } from '../nest/lock-module-options.js';
-import { urlProblem } from '../nest/redis-target.js';
+import { urlProblem } from '../nest/redis-option.js';
 
 export interface Target {
   /** One Redis, the masters of a Redlock, nodes of a Cluster, or Sentinels. */

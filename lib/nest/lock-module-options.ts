@@ -7,7 +7,7 @@ import type { LockDefaults } from '../core/port/lock-options.js';
 import { checkOptions, expecting, flag, invalidOption, lockDefaultNames, oneOf, shapeProblem, type NamesOf, type OptionList, whole } from '../core/port/options.js';
 import type { ClientPackage, RedisTarget } from '../stores/wire/redis-target.js';
 import { checkPrefix } from '../stores/wire/redis-keys.js';
-import { targetProblem } from './redis-target.js';
+import { targetProblem } from './redis-option.js';
 import type { ASYNC_OPTIONS_TYPE } from './lock-providers.js';
 
 /** Types of the option `redis`. They are exported here because lib/index.ts must not import from stores/. */

@@ -18,6 +18,9 @@ const CLUSTER: OptionList = { names: targetNames, example: `{ cluster: ['redis:/
 const CLUSTER_OPTIONS: OptionList = { names: clusterNames, example: '{ maxRedirections: 4 }', nullable: true };
 const NODE_OPTIONS: OptionList = { names: redisNames, example: '{ password: … }', nullable: true };
 
+/** What was given as the option, once it is known to be an object. */
+type Given = { readonly [Name in 'cluster' | 'db' | 'name' | 'options' | 'sentinels' | 'startupNodes']?: unknown };
+
 const LOOK_WHERE = 'look whether an environment variable is missing';
 
 /** What is wrong with this target, as the end of a sentence; undefined when it is valid. `name` is the option it was given as. */
@@ -26,7 +29,7 @@ export function targetProblem(name: string, target: unknown): string | undefined
   if (target == null || typeof target === 'string') return `${name} was given, but it is undefined or empty; ${LOOK_WHERE}`;
   if (typeof target !== 'object') return `expected ${name} to be a URL, options or a client, got ${show(target)}`;
   if ('then' in target && typeof target.then === 'function') return `${name} is a promise; give the client itself, or await it in useFactory: ({ redis: await … })`;
-  if (isIoredis(target) || isNodeRedis(target)) return hostsProblem(`the client in ${name}`, hostsOfClient(target));
+  if (isIoredis(target) || isNodeRedis(target)) return hostsProblem(`the client in ${name}`, hostsOfClient(target as object));
   if (isForeignClient(target)) {
     return `${name} is a client that locks cannot use; give the URL, a client of ioredis (new Redis(), new Cluster()), or one of node-redis (createClient(), createCluster(), createSentinel())`;
   }
@@ -85,21 +88,19 @@ function readable(text: string): URL | undefined {
 }
 
 /** ioredis would take what is no number for database 0, and fail without being asked: `Number(process.env.REDIS_DB)` of nothing is NaN. */
-function numbersProblem(name: string, target: object): string | undefined {
-  const db = 'db' in target ? target.db : undefined;
+function numbersProblem(name: string, target: Given): string | undefined {
+  const { db, sentinels, name: master } = target;
   if (!isWhole(db)) return `expected ${name}.db to be a whole number from 0, got ${show(db)}; ${LOOK_WHERE}`;
   for (const server of serversOf(target) as readonly unknown[]) {
     const problem = typeof server === 'string' ? urlProblem(`${name}.cluster`, server) : portProblem(name, server);
     if (problem !== undefined) return problem;
   }
-  if ('sentinels' in target && target.sentinels != null && !('name' in target && typeof target.name === 'string' && target.name !== '')) {
-    return `${name} has sentinels, but no name of the master that they watch, such as name: 'mymaster'`;
-  }
-  return undefined;
+  if (sentinels == null || (typeof master === 'string' && master !== '')) return undefined;
+  return `${name} has sentinels, but no name of the master that they watch, such as name: 'mymaster'`;
 }
 
 function portProblem(name: string, server: unknown): string | undefined {
-  const port: unknown = typeof server === 'object' && server !== null ? Reflect.get(server, 'port') : server;
+  const port = isRecord(server) ? server['port'] : server;
   if (port == null || (isWhole(port) && Number(port) >= 1 && Number(port) <= 65_535)) return undefined;
   return `expected ${name}.port to be a whole number from 1 to 65535, got ${show(port)}; ${LOOK_WHERE}`;
 }
@@ -109,14 +110,15 @@ function isWhole(value: unknown): boolean {
   return value == null || (typeof value === 'string' ? /^\d+$/.test(value) : Number.isInteger(value) && Number(value) >= 0);
 }
 
-function namesProblem(name: string, target: object): string | undefined {
+function namesProblem(name: string, target: Given): string | undefined {
   if (!('cluster' in target)) return inOption(name, target, REDIS);
-  const problem = inOption(name, target, CLUSTER);
-  const options = 'options' in target ? target.options : undefined;
-  if (problem !== undefined || options === undefined) return problem;
-  const inside = inOption(`${name}.options`, options, CLUSTER_OPTIONS);
-  const ofNodes = typeof options === 'object' && options !== null && 'redisOptions' in options ? options.redisOptions : undefined;
-  return inside ?? (ofNodes === undefined ? undefined : inOption(`${name}.options.redisOptions`, ofNodes, NODE_OPTIONS));
+  const { options } = target;
+  const ofNodes = isRecord(options) ? options['redisOptions'] : undefined;
+  return (
+    inOption(name, target, CLUSTER) ??
+    (options === undefined ? undefined : inOption(`${name}.options`, options, CLUSTER_OPTIONS)) ??
+    (ofNodes === undefined ? undefined : inOption(`${name}.options.redisOptions`, ofNodes, NODE_OPTIONS))
+  );
 }
 
 function inOption(name: string, options: unknown, list: OptionList): string | undefined {
@@ -141,19 +143,15 @@ function hostsProblem(name: string, hosts: readonly unknown[]): string | undefin
   return `${name} has a host with a character that no name of a host has, as in a URL; a URL is given as redis itself, and a name without quotes`;
 }
 
-function hostsOf(target: object): unknown[] {
-  const sentinels = 'sentinels' in target && Array.isArray(target.sentinels) ? (target.sentinels as unknown[]) : [];
+function hostsOf(target: Given): unknown[] {
   // Of a Cluster a node that is a text is a URL, and is looked at as such.
-  const nodes = 'cluster' in target && Array.isArray(target.cluster) ? target.cluster.filter((node) => typeof node === 'object') : [];
-  const master: unknown = 'name' in target ? target.name : undefined;
-  return [target, ...nodes, ...sentinels].map((server) => (isRecord(server) ? server['host'] : server)).concat(master);
+  const nodes = listOf(target.cluster).filter((node) => typeof node === 'object');
+  return [target, ...nodes, ...listOf(target.sentinels)].map((server) => (isRecord(server) ? server['host'] : server)).concat(target.name);
 }
 
 /** The hosts that a client was made with: of ioredis in its options, or those of its Sentinels and nodes, of node-redis in `socket`. */
-function hostsOfClient(client: object): unknown[] {
-  const options: unknown = 'options' in client ? client.options : undefined;
-  const startup: unknown = 'startupNodes' in client ? client.startupNodes : undefined;
-  const servers = [options, isRecord(options) ? options['socket'] : undefined, ...(Array.isArray(startup) ? (startup as unknown[]) : [])];
+function hostsOfClient({ options, startupNodes }: Given): unknown[] {
+  const servers = [options, isRecord(options) ? options['socket'] : undefined, ...listOf(startupNodes)];
   return servers.flatMap((server) => (isRecord(server) ? hostsOf(server) : [server]));
 }
 
@@ -161,9 +159,12 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
-function serversOf(target: object): unknown {
-  if ('cluster' in target) return target.cluster;
-  return ('sentinels' in target ? target.sentinels : undefined) ?? [target];
+function listOf(given: unknown): readonly unknown[] {
+  return Array.isArray(given) ? given : [];
+}
+
+function serversOf(target: Given): unknown {
+  return 'cluster' in target ? target.cluster : (target.sentinels ?? [target]);
 }
 
 /** Whether this has methods of a Redis client. It is called for what is no client of ioredis or node-redis, such as a pool of clients. */
@@ -176,10 +177,8 @@ function isForeignClient(target: object): boolean {
  * whoever gives one means localhost.
  */
 function isNowhere(server: unknown): boolean {
-  if (typeof server !== 'object' || server === null) return isVoid(server);
-  if ('path' in server && !isVoid(server.path)) return false;
-  if ('host' in server) return isVoid(server.host);
-  return !('port' in server) || isVoid(server.port);
+  if (!isRecord(server)) return isVoid(server);
+  return isVoid(server['path']) && isVoid('host' in server ? server['host'] : server['port']);
 }
 
 function isVoid(value: unknown): boolean {

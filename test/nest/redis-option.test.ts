@@ -4,7 +4,7 @@ import { Cluster, Redis } from 'ioredis';
 import { createClient, createClientPool } from 'redis';
 import { LockModule } from '../../lib/index.js';
 import { lockHome, type LockModuleOptions } from '../../lib/nest/lock-module-options.js';
-import { targetProblem } from '../../lib/nest/redis-target.js';
+import { targetProblem } from '../../lib/nest/redis-option.js';
 import type { RedisTarget } from '../../lib/stores/wire/redis-target.js';
 import { startApp } from './application.js';
 
