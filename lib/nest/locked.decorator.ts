@@ -13,7 +13,6 @@ import 'reflect-metadata';
 import { Inject } from '@nestjs/common';
 import { throwError } from 'rxjs';
 import { compileCallKey, type CallKey, type KeyOfCall } from '../core/key/call-key.js';
-import type { TemplateSubject } from '../core/key/key-template.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { AbortSignalLike, CallSite, LockMode, LockProfiles, WithLockOptions } from '../core/port/lock-options.js';
 import { checkOptions, expecting, invalidOption, isSignal, LONGEST_LABEL_BYTES, lockOptionNames, type NamesOf, oneOf, type OptionList, show, withProfile } from '../core/port/options.js';
@@ -75,7 +74,7 @@ function lockMethod(name: string, key: CallKey, options: LockedOptions | undefin
     const method = methodOf(name, 'withLock', target, property, descriptor);
     const site = methodName(target, property);
     checkDecorator(options, mode === undefined ? LOCKED_OPTIONS : SIDED_OPTIONS, site);
-    const keys = { key, subject: 'arguments', keyOf: compileCallKey(key, site) } as const;
+    const keys = { key, list: LOCKED_OPTIONS, keyOf: compileCallKey(key, site) };
     const call = lockedCall(keys, mode === undefined ? { ...options } : { ...options, mode }, site);
     lockedMethods.add(target, property, call);
     needInterceptor(target, call.instance);
@@ -218,8 +217,8 @@ function reasonFor(self: unknown, found: unknown): string {
 interface KeysOfCall {
   /** The key as the decorator was given it. */
   readonly key: unknown;
-  /** What the placeholders of the key are read from. */
-  readonly subject: TemplateSubject;
+  /** The options that the method or the route takes. */
+  readonly list: OptionList;
   /** Makes the key of a call from its arguments and its object. */
   readonly keyOf: KeyOfCall;
 }
@@ -257,8 +256,8 @@ export function lockedCall(keys: KeysOfCall, given: LockedOptions, site: string,
  * Completes the options of a decorator with those of its profile. `describe`: whether the holder says who it is, unless the decorator says
  * so. @throws LockUsageError for a profile that the module does not have
  */
-export function callInModule({ given, key, place, subject }: LockedCall, describe: boolean, profiles: LockProfiles): CallInModule {
-  const { onBusy = 'throw', returns: _, instance: __, signal, ...options } = withProfile(given, profiles, subject === 'request' ? ROUTE_OPTIONS : LOCKED_OPTIONS);
+export function callInModule({ given, key, place, list }: LockedCall, describe: boolean, profiles: LockProfiles): CallInModule {
+  const { onBusy = 'throw', returns: _, instance: __, signal, ...options } = withProfile(given, profiles, list);
   // With 'skip' or a fallback function a busy lock is expected, so the default is not to wait for it.
   const waitMs = options.waitMs ?? (onBusy === 'throw' ? undefined : 0);
   const told = { label: options.label ?? (describe ? shortLabel(place) : undefined), template: templateText(key), expectsBusy: onBusy !== 'throw' };

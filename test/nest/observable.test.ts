@@ -7,7 +7,7 @@ import { PassThrough, Readable } from 'node:stream';
 import { firstValueFrom, lastValueFrom, NEVER, Observable, of, Subject, take, takeUntil, throwError, timer, toArray } from 'rxjs';
 import { Locked, LockKeyError, LockLostError, LockService, LockTimeoutError, LockUsageError } from '../../lib/index.js';
 import { LockInterceptor } from '../../lib/nest/lock.interceptor.js';
-import { lockedCall } from '../../lib/nest/locked.decorator.js';
+import { LOCKED_OPTIONS, lockedCall } from '../../lib/nest/locked.decorator.js';
 import { startApp, until } from './application.js';
 
 @Injectable()
@@ -44,7 +44,7 @@ async function start() {
   return { feed: app.get(Feed), locks: app.get(LockService) };
 }
 
-const streaming = lockedCall({ key: 'k', subject: 'arguments', keyOf: () => 'k' }, { returns: 'observable' }, 'Feed.read');
+const streaming = lockedCall({ key: 'k', list: LOCKED_OPTIONS, keyOf: () => 'k' }, { returns: 'observable' }, 'Feed.read');
 
 describe('a locked Observable', () => {
   it('passes on what its source emits, and its end', async () => {

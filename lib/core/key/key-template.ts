@@ -11,7 +11,7 @@ import { checkKey } from './check-key.js';
 import { guardOf, UnfitForKey, valueWriter } from './key-value.js';
 
 /** What a template is rendered from. Its placeholders start with the position of an argument, or with a property of a request. */
-export type TemplateSubject = 'arguments' | 'request';
+type TemplateSubject = 'arguments' | 'request';
 
 interface Placeholder {
   /** How messages name it: `<0.id> (argument 0)`. */
