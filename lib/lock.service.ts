@@ -293,7 +293,7 @@ export class LockRouter {
     });
   }
 
-  /** Called when the application has made all modules: from then on no lock module is added. */
+  /** LockModule calls it when the application has made all modules: from then on no lock module is added. */
   open(): void {
     this.instances();
     this.whole = true;

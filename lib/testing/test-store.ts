@@ -76,7 +76,7 @@ export class TestStore {
   }
 
   /**
-   * Called when a call begins to wait. It may wait for a request that an earlier call made, and for which no more time passes by itself. So time
+   * Notes that a call begins to wait. It may wait for a request that an earlier call made, and for which no more time passes by itself. So time
    * may pass anew for all requests for this lock.
    */
   callWaits(key: string): void {
@@ -170,7 +170,7 @@ export class TestStore {
     return marked;
   }
 
-  /** Called whenever something has changed: lets time pass if a call waits now that only time can help. */
+  /** Lets time pass, after something has changed, if a call waits now that only time can help. */
   stir(): void {
     this.stirred = true;
     if (this.passing) return;

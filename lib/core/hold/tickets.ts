@@ -3,7 +3,7 @@
  * has the lock, or that nobody has it; without an answer it is asked again under the same ticket, while the lease can still be there.
  * A call that brings a ticket asks the store for each of its locks as other calls do (queue/store-request.ts).
  */
-import { requestPauses } from '../lease/background-release.js';
+import { requestPauses } from '../lease/backoff.js';
 import type { StoreLease } from '../lease/store-lease.js';
 import { delay, keptAlive } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';

@@ -268,7 +268,7 @@ class DueBatches {
     private readonly clock: Clock,
     /** Sends a batch; resolves when it was answered. */
     private readonly send: (leases: readonly StoreLease[]) => Promise<void>,
-    /** Called before the batches of a turn leave: it may add more to them. */
+    /** Adds more to the batches of a turn before they leave. */
     private readonly fill: () => void,
   ) {}
 

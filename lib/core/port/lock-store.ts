@@ -117,7 +117,7 @@ export interface AcquireRequest extends HolderRef {
 /** What becomes of a request: the answer of the store, or why there was none. */
 export type Reply<A> = A | LockStoreError;
 
-/** Called with the reply. It stands in place of a promise where one for each request would be a cost. */
+/** Who asked hears the reply by it. It stands in place of a promise where one for each request would be a cost. */
 export type Hear<A> = (reply: Reply<A>) => void;
 
 /**

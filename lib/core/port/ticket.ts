@@ -1,6 +1,19 @@
 /**
  * A ticket as text: which locks it is for, until when, and the secret that makes it worth something. Whoever brings it adopts the
  * hold, so the secret has 128 random bits. The store knows only a hash of it, which `inspect` and the board may show.
+ *
+ * A hold changes hands by acquires with `takesOver` (P18). It belongs to a ticket in between: a holder like any other, whose lease ends
+ * after `withinMs`, and which nobody renews. What every store promises of tickets:
+ *
+ *   T1  A hand-off puts the ticket into the place of the hold in one step: nobody else is let in, and waiters stay where they are.
+ *   T2  The hold keeps its mode, its owner, its permit and what is left of its minHoldMs. A ticket owes no grace, because nobody works under it.
+ *   T3  An adoption puts a new holder into the place of the ticket in one step, with a higher fence, while the ticket's time lasts and
+ *       no adoption came before. A network that delivers requests twice may put a ticket there anew after its time; it counts as late,
+ *       except in a store with several clocks, and where attempts hand it back. The fence is that of the other holds of its owner, if there are any.
+ *   T4  Both are idempotent: the same request again has the same outcome, and neither acts after `notAfter`. Beside a hold that stays, a
+ *       hand-off that comes again after the adoption puts the ticket there anew: so the giver repeats it only when the one before is late.
+ *   T5  The ticket's lock passes on by itself when its time is over, and no sooner than its minHoldMs.
+ *   T6  A store that forgot grants no adoption while it waits for those who hold; nobody brings a ticket back.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { LockUsageError } from './errors.js';
@@ -91,16 +104,3 @@ function damagedError(): LockUsageError {
 function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('base64url');
 }
-
-// A hold changes hands by acquires with `takesOver` (P18). It belongs to a ticket in between: a holder like any other, whose lease ends
-// after `withinMs`, and which nobody renews. What every store promises of tickets:
-//
-//   T1  A hand-off puts the ticket into the place of the hold in one step: nobody else is let in, and waiters stay where they are.
-//   T2  The hold keeps its mode, its owner, its permit and what is left of its minHoldMs. A ticket owes no grace, because nobody works under it.
-//   T3  An adoption puts a new holder into the place of the ticket in one step, with a higher fence, while the ticket's time lasts and
-//       no adoption came before. A network that delivers requests twice may put a ticket there anew after its time; it counts as late,
-//       except in a store with several clocks, and where attempts hand it back. The fence is that of the other holds of its owner, if there are any.
-//   T4  Both are idempotent: the same request again has the same outcome, and neither acts after `notAfter`. Beside a hold that stays, a
-//       hand-off that comes again after the adoption puts the ticket there anew: so the giver repeats it only when the one before is late.
-//   T5  The ticket's lock passes on by itself when its time is over, and no sooner than its minHoldMs.
-//   T6  A store that forgot grants no adoption while it waits for those who hold; nobody brings a ticket back.

@@ -12,7 +12,8 @@
  * has ended is asked for again under the same id, or given back if the call does not wait. One that comes when its request was cancelled is
  * released. So is one that a message tells of to a process that no longer has a request of that id (a `stray` wake, local-queue.ts).
  */
-import { type EndingLease, requestPauses, type Backoff } from '../lease/background-release.js';
+import type { EndingLease } from '../lease/background-release.js';
+import { type Backoff, requestPauses } from '../lease/backoff.js';
 import { Alarm } from '../lease/schedule.js';
 import { LockStoreError } from '../port/errors.js';
 import {
