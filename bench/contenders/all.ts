@@ -4,7 +4,7 @@
 import { asyncMutex } from './local-mutex.js';
 import { bare } from './bare.js';
 import type { Contender } from './contender.js';
-import { floor } from './floor.js';
+import { floor, floorOnCluster } from './floor.js';
 import { holdfastFenced, holdfastUnfenced, nodeRedissonGuard, redisSemaphoreGuard, redlock5Guard, redlockUniversalGuard } from './guards.js';
 import { holdfast, holdfastOnCluster, holdfastPermits } from './holdfast.js';
 import { murlock, nodeRedisson, redisKit, redisSemaphore, redisSemaphorePermits, redlock4, redlock5, redlockUniversal } from './peers.js';
@@ -14,6 +14,7 @@ import { blockingPopLock, publishLock } from './push-lock.js';
 
 const contenders: Readonly<Record<string, (setting?: number) => Contender>> = {
   floor: () => floor,
+  floorOnCluster: () => floorOnCluster,
   bare: () => bare,
   /** With a number: its `handOn`. */
   holdfast: (handOn) => (handOn === undefined ? holdfast() : holdfast(`Holdfast, handOn ${handOn}`, { handOn })),
@@ -35,7 +36,8 @@ const contenders: Readonly<Record<string, (setting?: number) => Contender>> = {
   murlock,
   nodeRedisson,
   redisKit,
-  holdfastOnRedlock: () => holdfastOnRedlock,
+  holdfastOnRedlock: () => holdfastOnRedlock(),
+  holdfastOnRedlockUnawaited: () => holdfastOnRedlock('Holdfast on a Redlock, awaitRelease: false', { awaitRelease: false }),
   redlock4OnNodes: () => redlock4OnNodes,
   redlock5OnNodes: () => redlock5OnNodes,
   redisSemaphoreOnNodes: () => redisSemaphoreOnNodes,

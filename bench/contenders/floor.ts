@@ -2,7 +2,7 @@
  * The floor: a client sends one script that takes a string key and one that compares and deletes it. No fence, no queue,
  * no renewal; nothing on Redis can be cheaper and still be safe to release.
  */
-import { Redis } from 'ioredis';
+import { Cluster, Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { BENCH_CLIENT } from '../harness/bench-client.js';
 import type { Contender } from './contender.js';
@@ -36,12 +36,25 @@ async function byNodeRedis(port: number): Promise<Sends> {
   };
 }
 
-export const floor: Contender = {
-  name: 'floor',
+/** Over the masters of a Cluster, of which any tells the others. */
+async function byIoredisCluster(port: number): Promise<Sends> {
+  const cluster = new Cluster([{ port, host: '127.0.0.1' }]);
+  await cluster.ping();
+  return {
+    load: async (script) => (await Promise.all(cluster.nodes('master').map((node) => node.script('LOAD', script))))[0] as string,
+    run: (sha1, redisKey, ...args) => cluster.evalsha(sha1, 1, redisKey, ...args),
+    close: () => cluster.disconnect(),
+  };
+}
+
+const connect = async (port: number): Promise<Sends> => (BENCH_CLIENT === 'redis' ? byNodeRedis(port) : byIoredis(port));
+
+const floorBy = (name: string, by: (port: number) => Promise<Sends>): Contender => ({
+  name,
   sends: ['evalsha'],
   sendsBesides: 0,
   async open(port) {
-    const redis = BENCH_CLIENT === 'redis' ? await byNodeRedis(port) : byIoredis(port);
+    const redis = await by(port);
     const take = await redis.load(TAKE);
     const giveBack = await redis.load(GIVE_BACK);
     let sequence = 0;
@@ -61,4 +74,7 @@ export const floor: Contender = {
       close: async () => redis.close(),
     };
   },
-};
+});
+
+export const floor = floorBy('floor', connect);
+export const floorOnCluster = floorBy('floor on a Cluster', byIoredisCluster);

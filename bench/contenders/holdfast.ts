@@ -11,7 +11,7 @@ import type { RedisTarget } from '../../lib/stores/wire/redis-target.js';
 import { BENCH_CLIENT } from '../harness/bench-client.js';
 import type { Contender } from './contender.js';
 
-export async function openStore(connection: RedisTarget, process = `bench-${randomUUID().slice(0, 8)}`, recoveryMs = 0): Promise<RedisStore> {
+export async function openStore(connection: RedisTarget, process = `bench-${randomUUID().slice(0, 8)}`, recoveryMs = 1_000): Promise<RedisStore> {
   const report = ({ message }: { message: string }): void => console.error(message);
   return new RedisStore({ connection: await connectTo(connection, BENCH_CLIENT), prefix: 'lock', process, maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 10_000, recoveryMs, clock: systemClock, report });
 }

@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { systemClock } from '../../lib/core/port/clock.js';
+import type { LockDefaults } from '../../lib/core/port/lock-options.js';
 import { LockService } from '../../lib/lock.service.js';
 import { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
 import { connectTo } from '../../lib/stores/wire/connect-to.js';
@@ -15,8 +16,8 @@ const LEASE_MS = 30_000;
 const TRIES = 1_000_000_000;
 const PAUSE_AFTER_ERROR_MS = 50;
 
-export const holdfastOnRedlock: Contender = {
-  name: 'Holdfast on a Redlock',
+export const holdfastOnRedlock = (name = 'Holdfast on a Redlock', defaults: LockDefaults = {}): Contender => ({
+  name,
   sends: ['evalsha', 'eval'],
   sendsBesides: 0,
   async open(_, ports) {
@@ -24,11 +25,11 @@ export const holdfastOnRedlock: Contender = {
     const nodes = await Promise.all(ports.map((port) => connectTo({ port, host: '127.0.0.1' }, BENCH_CLIENT)));
     const times = { maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 10_000, clock: systemClock };
     const store = new RedlockStore({ nodes, prefix: 'lock', process, ...times, report: (message) => console.error(message) });
-    const locks = new LockService({ waitMs: 600_000, store, process });
+    const locks = new LockService({ waitMs: 600_000, ...defaults, store, process });
     await locks.open();
     return { withLock: (key, work) => locks.withLock(key, work), close: () => locks.close() };
   },
-};
+});
 
 type Acquires = (key: string) => Promise<() => Promise<unknown>>;
 

@@ -55,13 +55,7 @@ export async function startGroup(count: number): Promise<ServerGroup> {
   const counted = new Set(await Promise.all(servers.map(watched)));
   const all = [...counted];
   return {
-    ports: all.map(({ port }) => port),
-    async costOf(work) {
-      const before = await Promise.all([...counted].map(async (server) => ({ server, reading: await server.reading() })));
-      const result = await work();
-      const costs = await Promise.all(before.map(async ({ server, reading }) => difference(reading, await server.reading())));
-      return { result, cost: costs.reduce(sum) };
-    },
+    ...together(counted),
     async freeze(at) {
       counted.delete(all[at]!);
       await servers[at]!.pause();
@@ -72,6 +66,19 @@ export async function startGroup(count: number): Promise<ServerGroup> {
       await servers[at]!.kill();
     },
     stop: async () => void (await Promise.all(all.map((server) => server.stop()))),
+  };
+}
+
+/** Servers that are measured as one: of those that are among them when the work begins. */
+export function together(servers: ReadonlySet<BenchServer>): Measured {
+  return {
+    ports: [...servers].map(({ port }) => port),
+    async costOf(work) {
+      const before = await Promise.all([...servers].map(async (server) => ({ server, reading: await server.reading() })));
+      const result = await work();
+      const costs = await Promise.all(before.map(async ({ server, reading }) => difference(reading, await server.reading())));
+      return { result, cost: costs.reduce(sum) };
+    },
   };
 }
 

@@ -74,7 +74,7 @@ export class StoreWaiters {
 
   private async open(): Promise<Desk> {
     const name = `waiters-${Math.random().toString(36).slice(2, 8)}`;
-    const store = await openStore({ port: this.server.port, host: '127.0.0.1' }, name);
+    const store = await openStore({ port: this.server.port, host: '127.0.0.1' }, name, 0);
     const waiting: Desk['waiting'] = new Map();
     store.onWake((wake) => {
       if (wake.kind === 'granted' || wake.kind === 'ask') waiting.get(wake.id)?.(wake.kind === 'granted');

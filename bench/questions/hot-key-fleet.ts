@@ -99,6 +99,7 @@ function describe(entries: readonly string[], of: (entry: string, figure: keyof 
       { what: 'unfairness between processes, default handOn', measured: of('holdfast', 'unfairness'), goal: { atMost: 1.2 } },
       { what: 'unfairness between processes, handOn 1', measured: of('holdfast@1', 'unfairness'), goal: { atMost: 1.2 } },
       { what: `idle between processes, handOn 1, of the ${publishLock.name}`, measured: of('holdfast@1', 'idleMs') / of('publishLock', 'idleMs'), goal: { atMost: 1.5 } },
+      { what: `turns a second, handOn 1, of the ${publishLock.name}`, measured: of('holdfast@1', 'perSecond') / of('publishLock', 'perSecond'), goal: { atLeast: 0.7 } },
     ],
   };
 }
