@@ -14,8 +14,8 @@ const KINDS = {
   mode: { type: 'LockMode', write: (value) => `${value} === 'write' ? 'w' : 'r'`, read: asIs, width: 1 },
   /** How a lock is held on one Redis: its first letter says it. */
   hold: { type: "LockMode | 'permit'", write: (value) => `${value}[0]`, read: asIs, width: 1 },
-  /** What a request gets from the id that it replaces: the first letter says it. */
-  taking: { type: "'nothing' | 'permit' | 'hold' | 'beside' | 'ticket'", write: (value) => `${value}[0]`, read: asIs, width: 1 },
+  /** What a request gets from the id that it replaces, or from its caller: the first letter says it. */
+  taking: { type: "'nothing' | 'permit' | 'hold' | 'beside' | 'ticket' | 'floor'", write: (value) => `${value}[0]`, read: asIs, width: 1 },
   flag: { type: 'boolean', write: (value) => `${value} ? 1 : 0`, read: (text) => `${text} == '1'`, width: 1 },
 };
 

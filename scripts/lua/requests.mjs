@@ -5,7 +5,7 @@ import { camel, capital, spoken } from './names.mjs';
 
 const pascal = (name) => capital(camel(name));
 
-/** `greetCall`; for a script that takes any number of requests `addVote` and `voteCallOf` as well, and `voteText` if each is one text. */
+/** `recallCall`; for a script that takes any number of requests `addAcquire` and `acquireCallOf` as well, and `acquireText` if each is one text. */
 export function requestsOf(name, header) {
   const many = isForMany(header);
   const sides = [

@@ -47,7 +47,7 @@ export const defects: readonly Defect[] = [
   { name: 'work begins without trust', world: 'one process to which all is late', breaks: 'S1' },
   { name: 'requests have no limit', world: 'one process to which all is late', breaks: 'L6' },
   { name: 'an answered release is the last word', world: 'one process to which all is late', breaks: 'L6' },
-  { name: 'a node that forgot votes at once', world: 'a node that is flushed', lua: ['if recoveryOf(lock) > 0 then return { 4, now } end', ''], breaks: 'S' },
+  { name: 'a node that forgot votes at once', world: 'a node that is flushed', lua: ['if recoveryOf(lock) > 0 then return { 7, now, lock.recoversForMs } end', ''], breaks: 'S' },
   { name: 'nothing is withdrawn', world: 'votes of three nodes', breaks: 'L6' },
   { name: 'votes have no limit', world: 'one process, and a vote that is held up', breaks: 'L6' },
   { name: 'votes of a ballot that is over are forgotten', world: 'one process, and a vote that is held up', breaks: 'L6' },

@@ -5,7 +5,7 @@
 import { beginningOf } from '../../lib/stores/redis/server-view.js';
 import { quorumEnd, quorumOf, verdict } from '../../lib/stores/redlock/quorum.js';
 import {
-  addBringBack, admitCall, bringBack, readBringBack, bringBackHeadSize, readRecallGroup, readRecallHead, readVote, recallCall, recallHeadSize, releaseCall, voteCall, type BuiltCall,
+  acquireCall, addBringBack, admitCall, bringBack, readAcquire, readBringBack, bringBackHeadSize, readRecallGroup, readRecallHead, recallCall, recallHeadSize, releaseCall, type BuiltCall,
 } from '../../lib/stores/wire/lua.generated.js';
 import { UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../../lib/stores/wire/redis-keys.js';
 import { trustOf } from '../../lib/stores/wire/server-clock.js';
@@ -57,9 +57,9 @@ export class Voting {
     changeMember(state, at, { attempts, castAt: now, ballot: { id, limit, proposal, fence: 0 } });
     state.nodes.forEach((_, node) => {
       this.know(node, { vote: undefined, asked: true, mute: 0, raised: 'no' });
-      this.post(node, 'vote', id, voteCall(NODE_KEYS, {
-        id, mode: 'write', leaseMs: rules.leaseMs, fences: 1, proposal, plain: true, notAfter: this.has('votes have no limit') ? NEVER : limit + AHEAD, known: UNKNOWN_MEMORY, minHoldMs: 0, graceMs: 0,
-        owner: undefined, label: undefined, waitedMs: -1, patienceMs: 0,
+      this.post(node, 'vote', id, acquireCall(NODE_KEYS, {
+        id, mode: 'write', leaseMs: rules.leaseMs, fences: 1, takes: 'floor', floor: proposal, queue: false, needsListener: false, recoveryMs: UNTIL_TOLD_MS, plain: true, notAfter: this.has('votes have no limit') ? NEVER : limit + AHEAD, known: UNKNOWN_MEMORY, minHoldMs: 0, graceMs: 0,
+        owner: undefined, label: undefined,
       }));
     });
   }
@@ -114,15 +114,15 @@ export class Voting {
   private heardVote(node: number, { about, reply, sentAt }: NodeLetter): void {
     const { member, state, at } = this;
     const { ballot, trustedUntil } = member;
-    const told = reply === undefined ? undefined : readVote(reply);
-    if (told?.kind === 'closed') this.forgetful(node);
+    const told = reply === undefined ? undefined : readAcquire(reply);
+    if (told?.kind === 'recovering') this.forgetful(node);
     if (told?.kind === 'granted') changeMember(state, at, { floor: Math.max(member.floor, told.fence) });
     if (ballot?.id !== about && told === undefined) return this.mayStillAct(node, about, sentAt);
     if (ballot?.id !== about || this.knownOf(node).vote !== undefined) return;
     if (told === undefined) this.mute(node);
     else if (told.kind !== 'granted') this.know(node, { vote: 'against', asked: false });
     else {
-      this.know(node, { vote: { fence: told.fence, end: trustOf(told.leftMs, this.has('trust from receipt') ? this.now : sentAt) } });
+      this.know(node, { vote: { fence: told.fence, end: trustOf(told.end - told.now, this.has('trust from receipt') ? this.now : sentAt) } });
       if (ballot.fence !== 0 && told.fence !== ballot.fence) this.raise(node, about, ballot.fence);
     }
     if (ballot.fence === 0 && trustedUntil === undefined) this.decide();

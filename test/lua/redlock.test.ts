@@ -14,9 +14,9 @@ beforeEach(async () => {
   await node.makeWhole();
 });
 
-describe('vote.lua', () => {
+describe('A vote', () => {
   it('returns 1 with the proposal as fence where the node knows of no greater one, and keeps it', async () => {
-    expect(await node.vote('a', 'p.1/1', { proposal: 1_795_237_393_715_000 })).toEqual([1, expect.any(Number), 1_795_237_393_715_000, 5_000, 1, 0, 0, await node.memoryOf('a')]);
+    expect(await node.vote('a', 'p.1/1', { proposal: 1_795_237_393_715_000 })).toEqual([1, expect.any(Number), 1_795_237_393_715_000, 1, 1, expect.any(Number), 0, await node.memoryOf('a')]);
     await node.release('a', 'p.1/1');
     const [, , fence] = await node.vote('a', 'p.2/1', { proposal: 1 });
     expect(fence).toBe(1_795_237_393_715_001);
@@ -35,17 +35,17 @@ describe('vote.lua', () => {
     expect((await node.vote('a', 'p.2/1', { proposal: 100 }))[2]).toBe(140);
   });
 
-  it('returns 4 after the record of its group was lost, and from then on', async () => {
+  it('returns 7 after the record of its group was lost, and from then on', async () => {
     await node.client.del(node.keys.spotOf('a').fenceKey);
-    for (const id of ['p.1/1', 'p.2/1']) expect(await node.vote('a', id)).toEqual([4, expect.any(Number)]);
+    for (const id of ['p.1/1', 'p.2/1']) expect(await node.vote('a', id)).toEqual([7, expect.any(Number), expect.any(Number)]);
   });
 
-  it('returns 4 when another server stands in its place, and when its memory was put back to an earlier one', async () => {
+  it('returns 7 when another server stands in its place, and when its memory was put back to an earlier one', async () => {
     await node.client.set(node.keys.spotOf('a').fenceKey, `7 ${'0'.repeat(16)}:${(await node.now()) - 3_600_000}`);
-    expect((await node.vote('a', 'p.1/1'))[0]).toBe(4);
+    expect((await node.vote('a', 'p.1/1'))[0]).toBe(7);
     await node.makeWhole(1_700_000_000_000);
     node.known = `${node.runId.slice(0, 16)}:1700000000001`;
-    expect((await node.vote('a', 'p.1/1'))[0]).toBe(4);
+    expect((await node.vote('a', 'p.1/1'))[0]).toBe(7);
     node.known = undefined;
   });
 });
@@ -79,11 +79,11 @@ describe('The line of those who wait', () => {
   it('L1: has a writer where it was, whatever else its process is granted or gives back: readers of that process do not pass it', async () => {
     await node.vote('a', 'q.1/1', { mode: 'r' });
     await asks('q.2', { waitedMs: 500 });
-    expect(await asks('q.3', { mode: 'r' })).toBe(0);
+    expect(await asks('q.3', { mode: 'r' })).toBe(3);
     await asks('r.1', { waitedMs: 300 });
     await node.release('a', 'q.1/1');
     expect(await line()).toEqual(['q.2', 'r.1', 'q.3']);
-    expect(await asks('q.3', { mode: 'r' })).toBe(0);
+    expect(await asks('q.3', { mode: 'r' })).toBe(3);
     expect(await asks('q.2', { waitedMs: 500 })).toBe(1);
   });
 
@@ -117,8 +117,8 @@ describe('The line of those who wait', () => {
     await asks('q.1');
     await asks('r.1');
     await node.release('a', 'p.1/1');
-    expect(await node.vote('a', 'p.2/1', { waitedMs: 0 })).toEqual([0, expect.any(Number), -1]);
-    expect(await asks('r.1')).toBe(0);
+    expect(await node.vote('a', 'p.2/1', { waitedMs: 0 })).toEqual([3, expect.any(Number), -1, '-']);
+    expect(await asks('r.1')).toBe(3);
     expect(await asks('q.1')).toBe(1);
   });
 
@@ -135,7 +135,7 @@ describe('The line of those who wait', () => {
     await node.vote('a', 'p.1/1', { leaseMs: 60_000 });
     await asks('dead.1', { waitedMs: 5_000 });
     await eventually(async () => {
-      expect(await asks('r.1')).toBe(0);
+      expect(await asks('r.1')).toBe(3);
       expect(await marks()).not.toContain('dead');
     });
   });
@@ -157,7 +157,7 @@ describe('The line of those who wait', () => {
     expect(await line()).toEqual(['q.1']);
     expect((await node.bringBack('a', 'g.1/1', 71))[0]).toBe(0);
     await node.release('a', 'h.1/1');
-    expect(await asks('r.1')).toBe(0);
+    expect(await asks('r.1')).toBe(3);
     expect(await asks('q.1', { waitedMs: 5_000 })).toBe(1);
   });
 
@@ -173,8 +173,8 @@ describe('The line of those who wait', () => {
   it('lets readers in beside readers that wait, and not beside a writer that has waited longer', async () => {
     await node.vote('a', 'p.1/1', { mode: 'r' });
     expect(await asks('q.1', { mode: 'r' })).toBe(1);
-    expect(await asks('w.1')).toBe(0);
-    expect(await asks('r.1', { mode: 'r' })).toBe(0);
+    expect(await asks('w.1')).toBe(3);
+    expect(await asks('r.1', { mode: 'r' })).toBe(3);
   });
 
   it('is of no concern to the owner of the present hold', async () => {
@@ -200,7 +200,7 @@ describe('Where another program has written under a key of a lock', () => {
   });
 
   it('only the votes for that lock are refused, with the words of the server', async () => {
-    const granted = [1, expect.any(Number), expect.any(Number), 5_000, 1, 0, 0, expect.any(String)];
+    const granted = [1, expect.any(Number), expect.any(Number), 1, 1, expect.any(Number), 0, expect.any(String)];
     expect(await node.voteTogether(['a', 'list', 'fence', 'b'], 'p.1/1')).toEqual([granted, refusal, refusal, granted]);
     expect(await node.vote('list', 'p.1/1')).toEqual(refusal);
   });
@@ -260,7 +260,7 @@ describe('bring-back.lua on a node of a Redlock', () => {
   it('works while the node is closed, so that a lease is there when it votes again', async () => {
     await node.client.flushall();
     expect((await node.bringBack('a', 'p.1/1', 500))[0]).toBe(1);
-    expect((await node.vote('a', 'p.2/1'))[0]).toBe(4);
+    expect((await node.vote('a', 'p.2/1'))[0]).toBe(7);
   });
 
   it('notes of nobody that it was heard of: on such a node nobody tells of holders', async () => {
@@ -293,7 +293,7 @@ describe('recall.lua on a node', () => {
     expect(since).toBeGreaterThanOrEqual(before);
     expect(await node.survey('a', 5_000)).toMatchObject({ closed: true, since, fence: '5000' });
     expect(await node.survey('a', 4_000)).toMatchObject({ closed: true, fence: '5000' });
-    expect((await node.vote('a', 'p.1/1'))[0]).toBe(4);
+    expect((await node.vote('a', 'p.1/1'))[0]).toBe(7);
   });
 });
 
@@ -307,7 +307,7 @@ describe('admit.lua', () => {
   it('returns 0 while the node may have forgotten leases that have not ended, and takes the fences that are told', async () => {
     const since = await forgets();
     expect(await node.admit(since, MAX_LEASE_MS, { a: 5_000 })).toBe(0);
-    expect((await node.vote('a', 'p.1/1'))[0]).toBe(4);
+    expect((await node.vote('a', 'p.1/1'))[0]).toBe(7);
     expect((await node.record('a'))!.split(' ')[0]).toBe('5000');
   });
 
@@ -325,7 +325,7 @@ describe('admit.lua', () => {
     await eventually(async () => expect(await node.now()).toBeGreaterThan(since));
     await passes(await forgets());
     expect(await node.admit(since, MAX_LEASE_MS, { a: 70 })).toBe(0);
-    expect((await node.vote('a', 'p.1/1'))[0]).toBe(4);
+    expect((await node.vote('a', 'p.1/1'))[0]).toBe(7);
   });
 
   it('leaves a node that voted known by its fences, also where none was told', async () => {
@@ -358,6 +358,8 @@ async function callsOf(act: () => Promise<unknown>): Promise<Record<string, numb
 
 /** What nearly every vote is: a plain request for a free lock, to a node that remembers, by a caller that knows its server. */
 describe('A plain vote', () => {
+  const grantedAt = (reply: unknown): number => Math.floor(Number(reply) / 1000);
+
   beforeEach(async () => {
     node.known = await node.memoryOf('a');
     await node.vote('a', 'p.0/1', { proposal: PROPOSAL - 1 });
@@ -366,27 +368,27 @@ describe('A plain vote', () => {
 
   it('is granted with the time of the node alone: the fence is the proposal', async () => {
     const before = await node.now();
-    const now = Number(await node.vote('a', 'p.1/1', { proposal: PROPOSAL }));
+    const now = grantedAt(await node.vote('a', 'p.1/1', { proposal: PROPOSAL }));
     expect(now).toBeGreaterThanOrEqual(before);
     expect(await lockText()).toBe(`w00 ${now + 5_000} p.1/1 ${PROPOSAL} 1 0 - -`);
     expect(await lastFence()).toBe(String(PROPOSAL));
   });
 
   it('costs the node four calls, and giving it back two', async () => {
-    expect(await callsOf(() => node.vote('a', 'p.1/1', { proposal: PROPOSAL }))).toEqual({ time: 1, get: 1, set: 2 });
+    expect(await callsOf(() => node.vote('a', 'p.1/1', { proposal: PROPOSAL }))).toEqual({ time: 1, get: 2, set: 2 });
     expect(await callsOf(() => node.release('a', 'p.1/1'))).toEqual({ get: 1, del: 1 });
   });
 
   it('that is asked for again is the same vote, not prolonged', async () => {
-    const now = Number(await node.vote('a', 'p.1/1', { proposal: PROPOSAL }));
-    const [code, later, fence, leftMs] = (await node.vote('a', 'p.1/1', { proposal: PROPOSAL, leaseMs: 60_000 })) as number[];
-    expect([code, fence, later! + leftMs!]).toEqual([1, PROPOSAL, now + 5_000]);
+    const now = grantedAt(await node.vote('a', 'p.1/1', { proposal: PROPOSAL }));
+    const [code, , fence, , , end] = (await node.vote('a', 'p.1/1', { proposal: PROPOSAL, leaseMs: 60_000 })) as number[];
+    expect([code, fence, end]).toEqual([1, PROPOSAL, now + 5_000]);
   });
 
   it('leaves the last fence and the lock as they are when somebody has the lock', async () => {
     await node.vote('a', 'p.1/1', { proposal: PROPOSAL });
     const present = await lockText();
-    expect(await node.vote('a', 'q.1/1', { proposal: PROPOSAL + 1 })).toEqual([0, expect.any(Number), expect.any(Number)]);
+    expect(await node.vote('a', 'q.1/1', { proposal: PROPOSAL + 1 })).toEqual([3, expect.any(Number), expect.any(Number), '-']);
     expect([await lockText(), await lastFence()]).toEqual([present, String(PROPOSAL)]);
   });
 
@@ -396,9 +398,9 @@ describe('A plain vote', () => {
 
   it('is not granted by a node that lost its record, or in which another server stands', async () => {
     const record = await node.client.getdel(node.keys.spotOf('a').fenceKey);
-    expect((await node.vote('a', 'p.1/1', { proposal: PROPOSAL }))[0]).toBe(4);
+    expect((await node.vote('a', 'p.1/1', { proposal: PROPOSAL }))[0]).toBe(7);
     await node.client.set(node.keys.spotOf('a').fenceKey, record!.replace(/ \w+/, ` ${'0'.repeat(16)}`));
-    expect((await node.vote('a', 'p.1/1', { proposal: PROPOSAL }))[0]).toBe(4);
+    expect((await node.vote('a', 'p.1/1', { proposal: PROPOSAL }))[0]).toBe(7);
   });
 
   it('is not taken back by an id that begins or ends like its own, nor from whoever has the lock by now', async () => {
@@ -413,13 +415,13 @@ describe('A plain vote', () => {
   });
 
   it('is lost when its lease ended before it was given back by a caller who doubts that', async () => {
-    const now = Number(await node.vote('a', 'p.1/1', { proposal: PROPOSAL, leaseMs: 20 }));
+    const now = grantedAt(await node.vote('a', 'p.1/1', { proposal: PROPOSAL, leaseMs: 20 }));
     await eventually(async () => expect(await node.now()).toBeGreaterThan(now + 20));
     expect(await node.release('a', 'p.1/1', { mayBeOver: true })).toBe(0);
   });
 
   it('after its time does nothing', async () => {
-    expect(await node.vote('a', 'p.1/1', { proposal: PROPOSAL, notAfter: (await node.now()) - 1 })).toEqual([3, expect.any(Number)]);
+    expect(await node.vote('a', 'p.1/1', { proposal: PROPOSAL, notAfter: (await node.now()) - 1 })).toEqual([5, expect.any(Number)]);
     expect(await lockText()).toBeNull();
   });
 });
@@ -439,7 +441,7 @@ async function forceRelease(key: string, fence?: number, notAfter = NEVER): Prom
 /** After the lock was given back: another process comes, and then the request that waits. */
 async function expectTurnOf(id: string, key: string): Promise<void> {
   proposal += 10;
-  expect(await node.vote(key, 'late.1', { proposal })).toEqual([0, expect.any(Number), -1]);
+  expect(await node.vote(key, 'late.1', { proposal })).toEqual([3, expect.any(Number), -1, '-']);
   expect((await node.vote(key, `${id}/2`, PATIENT))[0]).toBe(1);
 }
 
@@ -451,7 +453,7 @@ describe('On a node of a Redlock, who has waited longest is the next to have the
 
   it('when a writer was downgraded before it gave the lock back', async () => {
     await node.vote('n1', 'p.1', { proposal });
-    expect((await node.vote('n1', 'q.1', PATIENT))[0]).toBe(0);
+    expect((await node.vote('n1', 'q.1', PATIENT))[0]).toBe(3);
     expect(await run(downgradeCall(node.keys.spotOf('n1'), { id: 'p.1', floor: 0, recoveryMs: UNTIL_TOLD_MS }))).toBe(1);
     expect(await node.release('n1', 'p.1')).toBe(1);
     await expectTurnOf('q.1', 'n1');
@@ -460,7 +462,7 @@ describe('On a node of a Redlock, who has waited longest is the next to have the
   it('when one of several readers lost the lock to an operator before the others gave it back', async () => {
     const [, , fence] = await node.vote('n2', 'p.1', { mode: 'r', proposal: proposal + 5, fences: 2 });
     await node.vote('n2', 's.1', { mode: 'r' });
-    expect((await node.vote('n2', 'q.1', PATIENT))[0]).toBe(0);
+    expect((await node.vote('n2', 'q.1', PATIENT))[0]).toBe(3);
     expect(await forceRelease('n2', Number(fence), 1)).toBe('late');
     expect(await forceRelease('n2', Number(fence))).toBe('taken');
     expect(await node.release('n2', 's.1')).toBe(1);

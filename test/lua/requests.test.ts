@@ -12,22 +12,19 @@ import { NO_SERVER, USUAL_LEASE_MS } from '../../lib/stores/wire/redis-keys.js';
 const on = { lockKey: 'L', queueKey: 'Q', fenceKey: 'F' };
 const acquire = { id: 'p.1', mode: 'write', leaseMs: 30_000, queue: true, needsListener: false, plain: true, takes: 'nothing', notAfter: 9_999_999_999_999, floor: 0, fences: 1, minHoldMs: 0, graceMs: 0, recoveryMs: 900, known: '-'.repeat(30) } as const;
 const known = 'f00dcafef00dcafe:1790000000000';
-const vote = {
-  id: 'p.1/1', mode: 'write', leaseMs: 3_000, fences: 1, proposal: 70, notAfter: 9_999_999_999_999, minHoldMs: 0, graceMs: 0, waitedMs: -1, patienceMs: 50, plain: true, known: '-'.repeat(30),
-} as const;
 const named = { owner: 'saga 7', label: '-' };
 
 describe('a request of format version 3', () => {
   it.each([
-    ['acquire', scripts.acquireCall(on, acquire), 'L Q F', ['w101n 9999999999999 0000000000000000 ------------------------------ 31000 p.1 - - 1 0 0 900 - -']],
+    ['acquire', scripts.acquireCall(on, acquire), 'L Q F', ['w101n 9999999999999 0000000000000000 ------------------------------ 31000 p.1 - - 1 0 0 900 - - -']],
     [
       'acquire with all that can be said',
       scripts.acquireCall(on, { ...acquire, ...named, mode: 'read', queue: false, needsListener: true, plain: false, takes: 'permit', notAfter: 1, floor: 70, known, fences: 16, minHoldMs: 900, graceMs: 400, replaces: 'p.0' }),
-      'L Q F', ['r010p 0000000000001 0000000000000070 f00dcafef00dcafe:1790000000000 31000 p.1 saga%207 %2D 16 900 400 900 p.0 -'],
+      'L Q F', ['r010p 0000000000001 0000000000000070 f00dcafef00dcafe:1790000000000 31000 p.1 saga%207 %2D 16 900 400 900 p.0 - -'],
     ],
     [
       'acquire of a hold that a ticket takes', scripts.acquireCall(on, { ...acquire, id: 'p.=t', queue: false, plain: false, takes: 'hold', replaces: 'p.1' }),
-      'L Q F', ['w000h 9999999999999 0000000000000000 ------------------------------ 31000 p.=t - - 1 0 0 900 p.1 -'],
+      'L Q F', ['w000h 9999999999999 0000000000000000 ------------------------------ 31000 p.=t - - 1 0 0 900 p.1 - -'],
     ],
     ['release', scripts.releaseCall(on, { id: 'p.1', mayBeOver: true, floor: 70, abandoned: false, recoveryMs: 900, known }), 'L Q F', [`10 p.1 70 900 ${known} -`]],
     ['release of what was never used', scripts.releaseCall(on, { id: 'p.1', mayBeOver: false, floor: 0, abandoned: true, recoveryMs: 900, known }), 'L Q F', [`01 p.1 0 900 ${known} -`]],
@@ -43,12 +40,7 @@ describe('a request of format version 3', () => {
       'L Q F', ['p.1', `w 80 700 69 2 0 400 900 ${known} o.=t`, 'saga%207 %2D'],
     ],
     ['inspect', scripts.inspectCall(on), 'L Q', []],
-    ['vote', scripts.voteCall(on, vote), 'L Q F', [`w1 9999999999999 0000000000000070 ${'-'.repeat(30)} 4000 p.1/1 - - 1 0 0 -1 50`]],
-    [
-      'vote with all that can be said',
-      scripts.voteCall(on, { ...vote, ...named, mode: 'read', plain: false, notAfter: 1, known, fences: 16, minHoldMs: 900, graceMs: 400 }),
-      'L Q F', [`r0 0000000000001 0000000000000070 ${known} 4000 p.1/1 saga%207 %2D 16 900 400 -1 50`],
-    ],
+    ['acquire as a vote', scripts.acquireCall(on, { ...acquire, id: 'p.1/1', queue: false, takes: 'floor', floor: 70, mark: 'w,9,50,p.1' }), 'L Q F', [`w001f 9999999999999 0000000000000070 ${'-'.repeat(30)} 31000 p.1/1 - - 1 0 0 900 - - w,9,50,p.1`]],
     ['admit', scripts.admitCall({ fenceKeys: ['F'] }, { maxLeaseMs: 60_000, since: 5, floors: [70] }), 'F', [60_000, 5, 70]],
     ['fenced-write', scripts.fencedWriteCall({ dataKey: 'D' }, { fence: 70, fields: ['state', 'paid'] }), 'D', [70, 'state', 'paid']],
   ])('stands on the wire in the order of the header: %s', (_, { keys, args }, redisKeys, said) => {
@@ -65,15 +57,13 @@ describe('a reply of format version 3', () => {
       { kind: 'taken', now: 5, fence: 70, fences: 1, mode: 'write', end: 905, contended: false, memory: known, owner: 'saga 7', permits: 0, minHoldMs: 80 },
     ],
     ['acquire of a lock that is held', scripts.readAcquire([3, 5, 900, '-']), { kind: 'busy', now: 5, leftMs: 900, holds: '-' }],
-    ['vote', scripts.readVote([1, 5, 70, 900, 1, 0, 0]), { kind: 'granted', now: 5, fence: 70, leftMs: 900, mode: 'write', shared: false, contended: false, memory: undefined }],
-    ['vote while others wait', scripts.readVote([1, 5, 70, 900, 1, 1, 1, 'm']), { kind: 'granted', now: 5, fence: 70, leftMs: 900, mode: 'write', shared: true, contended: true, memory: 'm' }],
     ['heartbeat of the second waiter', scripts.readHeartbeat([5, 0, 0, 0, 0, 0, 0, 2, -1, '1,w,7,9,p.1', 0, 0, 0], scripts.heartbeatHeadSize + scripts.heartbeatSize), { kind: 'waiting', leftMs: -1, holds: '1,w,7,9,p.1' }],
     ['renew', scripts.readRenewNews([5, 2, -1, 0], scripts.renewHeadSize), { position: 2, left: -1, contended: false }],
     ['inspect', scripts.readInspectHolder(['w', 1, 'p.1', 70, 'saga%207', 900, '-', 400], scripts.inspectHeadSize), { id: 'p.1', fence: 70, owner: 'saga 7', leftMs: 900, label: undefined, graceMs: 400 }],
   ])('is read by the names of the header: %s', (_, told, expected) => expect(told).toEqual(expected));
 
   it('that no script gives is an error, and so is what the server refused', () => {
-    expect(() => scripts.readVote([9, 5])).toThrow('the server gave an answer that no script of this library gives: [9,5]');
+    expect(() => scripts.readAcquire([15, 5])).toThrow('the server gave an answer that no script of this library gives: [15,5]');
     expect(() => listOf(['refused', 'WRONGTYPE'])).toThrow('WRONGTYPE');
   });
 });

@@ -48,7 +48,7 @@ export class ScriptCalls {
       case 6:
       case 16:
       case 17:
-        return scripts.voteCall(ON_NODE, this.vote());
+        return scripts.acquireCall(ON_NODE, this.vote());
       case 19:
       case 20: {
         const left = random.pick([id, id, this.holderOf(ON_NODE.lockKey) || id]);
@@ -149,13 +149,15 @@ export class ScriptCalls {
     return this.random.pick(['write', 'write', 'read']);
   }
 
-  private vote(): scripts.VoteArgs {
-    const { random, nowUs: proposal } = this;
+  private vote(): scripts.AcquireArgs {
+    const { random, nowUs: floor } = this;
+    const [id, mode] = [this.newId(), this.mode()];
+    const mark = random.pick([undefined, `${mode[0]},${random.pick([0, 3, 700])},${random.pick([1, 50])},${id}`]);
     const said = {
-      id: this.newId(), mode: this.mode(), leaseMs: 3_000, fences: random.pick([1, 1, 16]), proposal, notAfter: random.pick([NEVER, NEVER, NEVER, 1]), label: 'Class.method',
+      id, mode, mark, leaseMs: 3_000, fences: random.pick([1, 1, 16]), floor, notAfter: random.pick([NEVER, NEVER, NEVER, 1]), label: 'Class.method',
       owner: random.pick([undefined, 'saga:1', 'saga:1', 'saga:1']), minHoldMs: random.pick([0, 0, 900]), graceMs: random.pick([0, 0, 700]),
-      known: random.pick([undefined, this.nodeMemory()]) ?? UNKNOWN_MEMORY, waitedMs: random.pick([-1, 0, 3, 700]), patienceMs: random.pick([1, 50]),
-    };
+      known: random.pick([undefined, this.nodeMemory()]) ?? UNKNOWN_MEMORY, takes: 'floor', queue: false, needsListener: false, recoveryMs: UNTIL_TOLD_MS,
+    } as const;
     return { ...said, plain: said.fences === 1 && said.minHoldMs === 0 && said.graceMs === 0 };
   }
 

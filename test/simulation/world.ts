@@ -15,7 +15,7 @@ import { ForcedReleases } from './forced-releases.js';
 import { PhaseJudge } from './phase-judge.js';
 import type { Fault, Plan } from './plan.js';
 import type { Random } from './random.js';
-import { bringBack, forceRelease, vote } from '../../lib/stores/wire/lua.generated.js';
+import { acquire, bringBack, forceRelease } from '../../lib/stores/wire/lua.generated.js';
 import { RecordCheck, readHolders, type Holder } from './record-check.js';
 import { RecordingStore, type Recorder } from './recording-store.js';
 import { driftOf, lockKeyOf, type Setting } from './setting.js';
@@ -273,7 +273,7 @@ export class World implements Recorder {
 
   private readonly watchNode: ScriptWatch = (server, keys, reply, source, run) => {
     const locks = keys.filter((redisKey) => redisKey.includes('}:l:')).map((lockKey) => decodeKey(lockKey.slice(lockKey.indexOf('}:l:') + 4)));
-    if (source === vote.source) this.forced?.voted(server, run);
+    if (source === acquire.source) this.forced?.voted(server, run);
     if (source === forceRelease.source && Array.isArray(reply) && reply[0] !== 2) this.forced?.ran(server, locks[0]!, run, reply[0] === 1);
     for (const key of locks) this.forced?.look(key);
   };

@@ -1,7 +1,7 @@
 /** The scripts of one Redlock node, run one by one on a server of their own. */
 import type { Redis } from 'ioredis';
 import {
-  addBringBack, addRelease, addVote, admitCall, bringBack, recallCall, release, releaseCall, vote, voteCall, type BuiltCall, type ReleaseArgs, type ScriptArgument, type VoteArgs,
+  acquire, acquireCall, addAcquire, addBringBack, addRelease, admitCall, bringBack, recallCall, release, releaseCall, type AcquireArgs, type BuiltCall, type ReleaseArgs, type ScriptArgument,
 } from '../../lib/stores/wire/lua.generated.js';
 import { RedisKeys, UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../../lib/stores/wire/redis-keys.js';
 import { NEVER } from '../../lib/stores/redis/boot-probe.js';
@@ -68,14 +68,14 @@ export class NodeScripts {
   }
 
   vote(key: string, id: string, how: VoteArguments = {}): Promise<Reply> {
-    return this.run(voteCall(this.keys.spotOf(key), this.voteArgs(id, how))) as Promise<Reply>;
+    return this.run(acquireCall(this.keys.spotOf(key), this.voteArgs(id, how))) as Promise<Reply>;
   }
 
   /** One ballot for each key, in one command. */
   voteTogether(keys: readonly string[], id: string): Promise<Reply[]> {
     const [redisKeys, args]: [string[], ScriptArgument[]] = [[], []];
-    for (const key of keys) addVote(redisKeys, args, this.keys.spotOf(key), this.voteArgs(id, {}));
-    return this.run({ script: vote, keys: redisKeys, args }) as Promise<Reply[]>;
+    for (const key of keys) addAcquire(redisKeys, args, this.keys.spotOf(key), this.voteArgs(id, {}));
+    return this.run({ script: acquire, keys: redisKeys, args }) as Promise<Reply[]>;
   }
 
   /** Gives a ballot to the node that it may not have, and its fence. */
@@ -115,9 +115,10 @@ export class NodeScripts {
     return { fenceKeys: keys.map((key) => this.keys.spotOf(key).fenceKey) };
   }
 
-  private voteArgs(id: string, { mode = 'w', owner, leaseMs = 5_000, ...how }: VoteArguments): VoteArgs {
+  private voteArgs(id: string, { mode = 'w', owner, leaseMs = 5_000, proposal = 1, waitedMs = -1, patienceMs = 50, ...how }: VoteArguments): AcquireArgs {
     return {
-      id, mode: mode === 'w' ? 'write' : 'read', owner, label: undefined, leaseMs, proposal: 1, notAfter: NEVER, known: this.known ?? UNKNOWN_MEMORY, waitedMs: -1, patienceMs: 50,
+      id, mode: mode === 'w' ? 'write' : 'read', owner, label: undefined, leaseMs, takes: 'floor', floor: proposal, notAfter: NEVER, known: this.known ?? UNKNOWN_MEMORY,
+      mark: waitedMs < 0 ? undefined : `${mode},${waitedMs},${patienceMs},${id.replace(/\/[^/]*$/, '')}`, queue: false, needsListener: false, recoveryMs: UNTIL_TOLD_MS,
       fences: 1, minHoldMs: 0, graceMs: 0, plain: (how.fences ?? 1) === 1 && (how.minHoldMs ?? 0) === 0, ...how,
     };
   }

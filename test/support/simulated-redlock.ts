@@ -7,7 +7,7 @@ import type { Clock } from '../../lib/core/port/clock.js';
 import { RedlockStore, type RedlockStoreOptions } from '../../lib/stores/redlock/redlock-store.js';
 import type { Finding } from '../../lib/core/port/lock-events.js';
 import { byIoredis } from '../../lib/stores/wire/ioredis.js';
-import { vote } from '../../lib/stores/wire/lua.generated.js';
+import { acquire } from '../../lib/stores/wire/lua.generated.js';
 import { Random } from '../simulation/random.js';
 import { SimClient } from '../simulation/sim-client.js';
 import { SimProcess } from '../simulation/sim-process.js';
@@ -91,7 +91,7 @@ export class SimulatedRedlock {
 
 /** Lets a master vote at once, as if it had granted nothing yet and its first quarantine were over. It knows the script of votes, as after the first one. */
 export function remembers(server: SimServer): void {
-  (Reflect.get(server, 'scripts') as Map<string, string>).set(vote.sha1, vote.source);
+  (Reflect.get(server, 'scripts') as Map<string, string>).set(acquire.sha1, acquire.source);
   for (const [key, value] of wholeNode('lock', server.runId, server.nowMs())) server.put(key, value);
 }
 

@@ -39,6 +39,18 @@ const MAX_HEARTBEATS_OUT = 16;
 
 type Waiter = HolderRef & { readonly spot: Spot };
 
+/** What a request says besides when it is a vote on a node of a Redlock. */
+export interface Vote {
+  /** The least fence that its caller can use. */
+  readonly proposal: number;
+  /** The mark that the request leaves if it is refused and waits (marks.lua). */
+  readonly mark: string | undefined;
+  /** For how long the answer is waited for, in ms. */
+  readonly timeoutMs: number;
+}
+
+type Request = AcquireRequest & { readonly vote?: Vote | undefined };
+
 export class Acquiring {
   /** Whether waiters of this process are passed over while nobody listens on its channel. It is found out at boot. */
   needsListener = false;
@@ -54,14 +66,14 @@ export class Acquiring {
   ) {}
 
   /** Asks for a lock. Rejects with LockStoreError when the outcome is not known. The store has this function as its own, as that of Releases. */
-  readonly acquire = ((request: AcquireRequest, told?: Hear<AcquireOutcome>) => {
+  readonly acquire = ((request: Request, told?: Hear<AcquireOutcome>) => {
     const { bundles, keys, places } = this.server;
     if (told === undefined) return promised((hear) => this.acquire(request, hear));
     const earlier = places.size > 0 ? places.get(request.id) : undefined;
     const asked = new BundledAcquire(this, request, keys.spotOf(request.key), told, earlier?.floor);
     if (earlier) places.set(request.id, asked);
     return bundles.add(asked);
-  }) as Verb<AcquireRequest, AcquireOutcome>;
+  }) as Verb<Request, AcquireOutcome>;
 
   /** Hears the message of a grant. A grant to nobody is given back. */
   granted(push: PushedGrant): void {
@@ -157,7 +169,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
 
   constructor(
     private readonly acquiring: Acquiring,
-    readonly request: AcquireRequest,
+    readonly request: Request,
     spot: Spot,
     told: Hear<AcquireOutcome>,
     /** The floor of the place that its id has already, if it asks again. */
@@ -165,6 +177,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   ) {
     const { clock, trust } = acquiring.server;
     super(acquire, spot, request.askedAt ?? clock.now(), told, request.replaces !== undefined);
+    this.timeoutMs = request.vote?.timeoutMs;
     this.hasPlace = placeFloor !== undefined;
     if (placeFloor !== undefined) this.floor = placeFloor;
     this.limit = trust.clock.before(spot.source, request.notAfter, this.askedAt);
@@ -174,7 +187,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     const { needsListener, server } = this.acquiring;
     const { trust, memories, toldHolds, recoveryMs } = server;
     const { group } = this.spot;
-    const { id, leaseMs, fences, queue, label, replaces, handsOn, takesOver, ticketUntil, graceMs = 0 } = this.request;
+    const { id, leaseMs, fences, queue, label, replaces, handsOn, takesOver, ticketUntil, graceMs = 0, vote } = this.request;
     // Most requests want no permit, and for them no object is made.
     const { mode, owner } = this.request.permits === undefined ? this.request : sharing(this.request);
     const minHoldMs = Math.floor(this.request.minHoldMs);
@@ -186,9 +199,9 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     // The script looks for the holders of whom an earlier memory told, also when the recovery after that is over.
     const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined && leaseMs <= USUAL_LEASE_MS && (told === undefined || isToldBy(told, this.memory));
     return acquireText({
-      id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener, plain, takes: takesOver ?? (handsOn ? 'permit' : 'nothing'),
-      notAfter: this.limit || LONG_AGO, floor, known: this.memory, fences, minHoldMs: ticketUntil ?? minHoldMs, graceMs,
-      recoveryMs, replaces, owner, label, told,
+      id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener, plain, takes: vote ? 'floor' : (takesOver ?? (handsOn ? 'permit' : 'nothing')),
+      notAfter: this.limit || LONG_AGO, floor: vote?.proposal ?? floor, known: this.memory, fences, minHoldMs: ticketUntil ?? minHoldMs, graceMs,
+      recoveryMs, replaces, owner, label, told, mark: vote?.mark,
     });
   }
 
@@ -229,13 +242,14 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     this.tell(error);
   }
 
-  /** Reads the commonest answer, which is only a fence: it is the server's time in µs as well, from which the rest follows. */
+  /** Reads the commonest answer, which is only the server's time in µs: that is the fence, but of a vote, and the rest follows. */
   private grantedAsAsked(reply: string): void {
-    const { request: { mode, leaseMs }, spot: { source, group }, sentAt, memory } = this;
+    const { request: { mode, leaseMs, vote }, spot: { source, group }, sentAt, memory } = this;
     const { trust, clock } = this.acquiring.server;
-    const fence = Number(reply);
-    if (!(fence > 0)) throw unexpected(reply);
-    if (!trust.clock.isFresh(source, sentAt)) trust.clock.observe(source, { sentAt, receivedAt: clock.now(), serverNow: Math.floor(fence / 1000) });
+    const nowUs = Number(reply);
+    if (!(nowUs > 0)) throw unexpected(reply);
+    const fence = vote?.proposal ?? nowUs;
+    if (!trust.clock.isFresh(source, sentAt)) trust.clock.observe(source, { sentAt, receivedAt: clock.now(), serverNow: Math.floor(nowUs / 1000) });
     trust.floors.saw(group, fence);
     const outcome = this.granted({ fence, fences: 1, mode, trustedUntil: trustOf(Math.floor(leaseMs), sentAt), contended: false, memory });
     // Most requests have no place, and wait for no replica.

@@ -52,8 +52,8 @@ interface RedlockSurroundings {
 export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   readonly ticketHome: string;
-  readonly acquire: LockStore['acquire'];
-  readonly release: LockStore['release'];
+  readonly acquire: Acquiring['acquire'];
+  readonly release: Releases['release'];
   readonly forceRelease: (key: string, fence?: number) => Promise<boolean>;
   summary: StoreSummary | undefined;
   /** What the server said of its set-up when the store was opened; undefined when the user may not ask. */

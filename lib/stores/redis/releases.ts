@@ -14,13 +14,16 @@ export class Releases {
   constructor(readonly server: ServerView) {}
 
   /** Rejects with LockStoreError when the outcome is not known. The store has this function as its own, which spares every release a call. */
-  readonly release = ((request: ReleaseRequest, told?: Hear<'released' | 'lost'>) => {
+  readonly release = ((request: MarkingRelease, told?: Hear<'released' | 'lost'>) => {
     const { bundles, keys, places } = this.server;
     if (told === undefined) return promised((hear) => this.release(request, hear));
     if (places.size > 0) places.delete(request.id);
     return bundles.add(new BundledRelease(this, request, keys.spotOf(request.key), told));
-  }) as Verb<ReleaseRequest, 'released' | 'lost'>;
+  }) as Verb<MarkingRelease, 'released' | 'lost'>;
 }
+
+/** On a node of a Redlock a release may leave the mark of a request of its process that waits from now on (marks.lua). */
+export type MarkingRelease = ReleaseRequest & { readonly mark?: string | undefined };
 
 /** One release: its part of a call of release.lua, which takes an id out of the lock, whether it holds or waits, and its outcome. */
 export class BundledRelease extends ScriptRequest<'released' | 'lost'> implements ReleaseArgs {
@@ -35,7 +38,7 @@ export class BundledRelease extends ScriptRequest<'released' | 'lost'> implement
 
   constructor(
     private readonly releases: Releases,
-    { id, abandoned = false, askedAt, trustedUntil = -Infinity, mark }: ReleaseRequest & { readonly mark?: string | undefined },
+    { id, abandoned = false, askedAt, trustedUntil = -Infinity, mark }: MarkingRelease,
     spot: Spot,
     told?: Hear<'released' | 'lost'>,
   ) {

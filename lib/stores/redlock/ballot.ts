@@ -8,15 +8,10 @@
 import { LockStoreError } from '../../core/port/errors.js';
 import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type Hear, type ReleaseRequest, type RenewOutcome, type Reply } from '../../core/port/lock-store.js';
 import type { LockMode } from '../../core/port/lock-options.js';
-import { BundledRelease } from '../redis/releases.js';
-import { ScriptRequest } from '../wire/bundles.js';
-import { listOf } from '../wire/lock-reply.js';
-import { readVote, vote, type VoteArgs, type VoteReply, voteText } from '../wire/lua.generated.js';
-import { USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
-import type { ScriptReply } from '../wire/script-runner.js';
-import { LONG_AGO, marginOf, trustOf } from '../wire/server-clock.js';
-import { unexpected } from '../wire/store-failure.js';
-import { agree, answersOf, asking, noQuorum, poll, quorumEnd, reasonOf, verdict, type Replies, type Vote } from './quorum.js';
+import type { Vote } from '../redis/acquiring.js';
+import type { MarkingRelease } from '../redis/releases.js';
+import { marginOf, trustOf } from '../wire/server-clock.js';
+import { agree, answersOf, asking, noQuorum, poll, quorumEnd, reasonOf, verdict, type Counted, type Replies } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 import type { RedlockStore } from './redlock-store.js';
 import { patienceMs, retryPause } from './pauses.js';
@@ -37,15 +32,16 @@ export class Ballot {
   fences: number;
   /** The ballot on each node, in the order of the nodes. */
   readonly standings: readonly Standing[];
-  readonly spot: Spot;
-  readonly terms: VoteTerms;
-  readonly timeoutMs: number;
+  /** The slot group of the lock, on each node. */
+  readonly group: number;
   /** The local instant after which no node must vote any more. */
   limit = 0;
   /** What comes of it, once it was cast: a request that is made twice is one ballot. */
   outcome: Promise<AcquireOutcome> | undefined;
   /** How long the nodes took to answer, in ms. */
   tookMs = 0;
+  /** How long a node keeps the free lock for the request, in ms. */
+  private readonly patienceMs: number;
   /** Once it is over: what its releases say. */
   leaving: Leaving | undefined;
   /** Whether others wait for the lock. */
@@ -63,17 +59,9 @@ export class Ballot {
     /** How long the nodes took to answer the last ballot, in ms. */
     tookMs: number,
   ) {
-    const { key, mode, fences, owner, label, graceMs = 0 } = request;
-    const { nodes, options: { commandTimeoutMs } } = redlock;
-    const [leaseMs, minHoldMs] = [Math.floor(request.leaseMs), Math.floor(request.minHoldMs)];
-    const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && leaseMs <= USUAL_LEASE_MS;
-    [this.mode, this.fences] = [mode, fences];
-    this.timeoutMs = Math.min(commandTimeoutMs, LONGEST_VOTE_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
-    this.spot = nodes[0]!.store.parts.keys.spotOf(key);
-    this.terms = {
-      id, mode, leaseMs, plain, fences, minHoldMs, graceMs, owner, label, waitedMs: Math.floor(waitedMs), patienceMs: patienceMs(tookMs),
-      proposal: 0, notAfter: 0, known: '',
-    };
+    const { nodes } = redlock;
+    [this.mode, this.fences, this.patienceMs] = [request.mode, request.fences, patienceMs(tookMs)];
+    this.group = nodes[0]!.store.parts.keys.groupOf(request.key);
     this.standings = nodes.map((node) => new Standing(this, node));
   }
 
@@ -88,19 +76,22 @@ export class Ballot {
 
   /** Asks all nodes. Rejects with LockStoreError when no quorum answered. A ballot that is not granted has to be taken back. */
   cast(): Promise<AcquireOutcome> {
-    const { redlock: { nodes, quorum, clock, options: { commandTimeoutMs }, floors }, terms, standings, spot, request } = this;
-    const { leaseMs, minHoldMs, graceMs } = terms;
+    const { redlock: { nodes, quorum, clock, options: { commandTimeoutMs }, floors }, id, standings, request, waitedMs } = this;
+    const { leaseMs, minHoldMs, graceMs = 0 } = request;
     const now = clock.now();
     this.limit = Math.min(request.notAfter, now + Math.max(leaseMs, commandTimeoutMs));
-    terms.proposal = Math.max(floors.of(spot.group) + 1, Math.floor(clock.wallNow()) * 1_000);
+    const proposal = Math.max(floors.of(this.group) + 1, Math.floor(clock.wallNow()) * 1_000);
+    const timeoutMs = Math.min(commandTimeoutMs, LONGEST_VOTE_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
+    const mark = waitedMs < 0 ? undefined : markOf(request, waitedMs, this.patienceMs);
+    const asked = { ...request, id, queue: false, replaces: undefined, askedAt: now, notAfter: this.limit, vote: { proposal, mark, timeoutMs } };
     this.lasts(this.limit - now + Math.max(leaseMs, minHoldMs) + graceMs);
     // A silent node is not asked while the others are a quorum, so that nobody waits for it.
     const isSpared = nodes.filter((node) => node.isListening).length >= quorum;
-    this.outcome = poll<Standing, VoteReply, AcquireOutcome>(
+    this.outcome = poll<Standing, AcquireOutcome, AcquireOutcome>(
       standings,
       (standing, hear) => {
         const { node } = standing;
-        if (node.isUsable && !(isSpared && node.isSilent)) standing.ask(now, hear);
+        if (node.isUsable && !(isSpared && node.isSilent)) standing.ask(asked, hear);
         else hear(node.refusal(this.key, node.isUsable ? 'silent' : undefined));
       },
       (replies, count) => {
@@ -148,11 +139,11 @@ export class Ballot {
    * the greatest of the votes. It is written to the nodes that answered another one, and nobody uses it before a quorum has it: every later
    * quorum then has a node that knows it.
    */
-  private decided(replies: Replies<VoteReply>, result: Word | 'split'): AcquireOutcome | Promise<AcquireOutcome> {
+  private decided(replies: Replies<AcquireOutcome>, result: Word | 'split'): AcquireOutcome | Promise<AcquireOutcome> {
     if (this.state === 'over') return this.busy([]);
     if (result !== 'granted' && typeof result !== 'number') return this.refused(replies, result);
     const voters = this.standings.filter(({ vote }) => vote !== undefined);
-    const counted = voters.filter(({ vote }) => result === 'granted' || (vote!.shared && vote!.fence === result));
+    const counted = voters.filter(({ vote }) => result === 'granted' || (vote!.fences === 0 && vote!.fence === result));
     if (result !== 'granted') {
       this.mode = counted[0]!.vote!.mode;
       this.fences = 1;
@@ -162,7 +153,7 @@ export class Ballot {
     this.trustedUntil = Math.max(...counted.map(({ end }) => end!));
     const agreed = counted.filter(({ vote }) => vote!.fence === this.firstFence);
     const others = voters.filter(({ vote }) => vote!.fence !== this.firstFence);
-    const raised = others.map((standing) => standing.give(this.terms.leaseMs));
+    const raised = others.map((standing) => standing.give(this.request.leaseMs));
     // Then the fence of another node matters only to a later share of the hold, which compares it there.
     if (agreed.length >= this.redlock.quorum) return this.granted(agreed);
     return Promise.all(raised).then((outcomes) => this.granted([...agreed, ...others.filter((_, at) => outcomes[at]!.kind === 'renewed')]));
@@ -177,7 +168,7 @@ export class Ballot {
     }
     const trustedUntil = quorumEnd(agreed.map(({ end }) => end!), quorum);
     if (clock.now() >= trustedUntil) {
-      const message = `Lock '${this.key}': a quorum granted it, but its ${this.terms.leaseMs} ms were over before all had answered. It is safe to try again.`;
+      const message = `Lock '${this.key}': a quorum granted it, but its ${this.request.leaseMs} ms were over before all had answered. It is safe to try again.`;
       throw new LockStoreError(message, { key: this.key });
     }
     this.state = 'held';
@@ -186,7 +177,7 @@ export class Ballot {
     return { kind: 'granted', grant: this.grant() };
   }
 
-  private refused(replies: Replies<VoteReply>, result: Exclude<Word, 'granted' | number> | 'split'): AcquireOutcome {
+  private refused(replies: Replies<AcquireOutcome>, result: Exclude<Word, 'granted' | number> | 'split'): AcquireOutcome {
     if (result === 'upgrade' || result === 'full') return { kind: result };
     const { nodes, quorum } = this.redlock;
     const votes = answersOf(replies);
@@ -199,24 +190,19 @@ export class Ballot {
     return this.busy(against);
   }
 
-  private busy(votes: readonly VoteReply[]): AcquireOutcome {
-    const { state, request, waitedMs, tookMs, terms: { patienceMs } } = this;
+  private busy(votes: readonly AcquireOutcome[]): AcquireOutcome {
+    const { state, request, waitedMs, tookMs, patienceMs } = this;
     if (state === 'open' && waitedMs >= 0) this.markToKeep = markOf(request, waitedMs + tookMs, patienceMs);
-    const leftMs = Math.max(0, ...votes.map((vote) => (vote.kind === 'busy' && vote.leftMs >= 0 ? vote.leftMs : Infinity)));
+    const leftMs = Math.max(0, ...votes.map((vote) => (vote.kind === 'busy' && vote.retryInMs >= 0 ? vote.retryInMs : Infinity)));
     return { kind: 'busy', retryInMs: retryPause({ waitedMs: Math.max(0, waitedMs), tookMs, leftMs }, Math.random()) };
   }
 }
 
 /** A release, and the mark that it leaves for the request that goes on waiting. */
-type Leaving = ReleaseRequest & { readonly askedAt: number; readonly mark: string | undefined };
+type Leaving = MarkingRelease & { readonly askedAt: number };
 
-/** What all nodes are asked for; the last two are each node's own, and are written when its request is. */
-type VoteTerms = { -readonly [Name in keyof VoteArgs]: VoteArgs[Name] };
-
-type Granted = Extract<VoteReply, { kind: 'granted' }>;
-
-/** A ballot on one node: the request for the node's vote, which is told also when it comes after a failure, and what is known of the ballot there. */
-class Standing extends ScriptRequest<VoteReply> {
+/** A ballot on one node: what is known of it there. */
+class Standing {
   /** Whether the node may have the ballot: it was asked for it, has not said that it does not have it, and no release was sent behind. */
   mayHave = false;
   /** Where the node did not answer: the local instant until which what it was asked may still act. */
@@ -225,73 +211,34 @@ class Standing extends ScriptRequest<VoteReply> {
   end: number | undefined;
   private memory: string | undefined;
   /** Its vote, if that came before a quorum had voted. */
-  vote: Granted | undefined;
+  vote: Grant | undefined;
   /** Whether the node refused it, for others come first there. */
   isMarked = false;
   /** Whether a forced release took the lock away there: the node said so, or would have the ballot still. */
   isTaken = false;
-  declare askedAt: number;
-  /** The request for the vote: until when the node may act on it by its own time, and what was known of its memory. */
-  private notAfter = 0;
-  private known = '';
-  private connectionNumber = 0;
 
   constructor(
     private readonly ballot: Ballot,
     readonly node: RedlockNode,
-  ) {
-    super(vote, ballot.spot, undefined);
-  }
+  ) {}
 
   /** Asks for the node's vote. */
-  ask(now: number, hear = this.hear): void {
-    const { bundles, trust } = this.node.store.parts;
+  ask(request: AcquireRequest & { readonly askedAt: number; readonly vote: Vote }, hear: Hear<AcquireOutcome>): void {
     this.mayHave = true;
-    this.askedAt = now;
-    this.timeoutMs = this.ballot.timeoutMs;
-    this.hear = hear;
-    this.notAfter = trust.clock.before(0, this.ballot.limit, now);
-    bundles.add(this);
-  }
-
-  text(): string {
-    const { terms } = this.ballot;
-    const { memories } = this.node.store.parts;
-    this.known = terms.known = memories.of(this.spot.group);
-    this.connectionNumber = memories.connection;
-    terms.notAfter = this.notAfter || LONG_AGO;
-    return voteText(terms);
-  }
-
-  answered(reply: ScriptReply): void {
-    const { ballot, node, known, sentAt } = this;
-    const { trust, clock } = node.store.parts;
-    const told = typeof reply === 'number' ? this.grantedAsAsked(reply) : readVote(listOf(reply));
-    if (typeof reply !== 'number' || !trust.clock.isFresh(0, sentAt)) trust.clock.observe(0, { sentAt, receivedAt: clock.now(), serverNow: told.now });
-    if (told.kind !== 'granted') return this.refused(told);
-    const { fence, leftMs, contended, memory = known } = told;
-    const { group } = ballot.spot;
-    if (memory !== known) node.store.recovery.compare(group, memory, this.connectionNumber);
-    ballot.redlock.floors.saw(group, fence + ballot.fences - 1);
-    ballot.isWanted ||= contended;
-    this.end = trustOf(leftMs, sentAt);
-    this.memory = memory;
-    this.granted(told, sentAt);
-  }
-
-  failed(error: LockStoreError): void {
-    this.node.muteSince = this.askedAt;
-    this.lateUntil = this.ballot.limit;
-    if (this.ballot.state === 'over') this.withdraw();
-    this.hear?.(error);
+    void this.node.store.acquire(request, (vote) => {
+      if (vote instanceof LockStoreError) this.failed(request.askedAt);
+      else if (vote.kind === 'granted') this.granted(vote.grant);
+      else this.refused(vote.kind);
+      hear(vote);
+    });
   }
 
   /** Releases the ballot, where the node may have it, and leaves its mark. */
   leave(hear: Hear<'released' | 'lost'>): void {
-    const { ballot, ballot: { redlock, spot }, node } = this;
+    const { ballot, ballot: { key, redlock }, node } = this;
     const leaving = ballot.leaving!;
     if (!this.mayHave) {
-      if (leaving.mark !== undefined) redlock.mark(node, this.key, ballot.request.id, leaving.mark);
+      if (leaving.mark !== undefined) redlock.mark(node, key, ballot.request.id, leaving.mark);
       return hear('lost');
     }
     this.mayHave = false;
@@ -299,7 +246,7 @@ class Standing extends ScriptRequest<VoteReply> {
       if (reply instanceof LockStoreError || this.lateUntil !== undefined) this.withdraw();
       hear(reply);
     };
-    node.store.parts.bundles.add(new BundledRelease(node.store.releases, leaving, spot, told));
+    void node.store.release(leaving, told);
   }
 
   /**
@@ -319,8 +266,8 @@ class Standing extends ScriptRequest<VoteReply> {
 
   /** Removes the mark of the request, whose wait has ended. */
   unmark(): void {
-    const { ballot: { redlock, request }, node } = this;
-    redlock.mark(node, this.key, request.id);
+    const { ballot: { key, redlock, request }, node } = this;
+    redlock.mark(node, key, request.id);
   }
 
   /**
@@ -346,7 +293,7 @@ class Standing extends ScriptRequest<VoteReply> {
    * now. It does not get its minHoldMs then: the others, a quorum, keep the time.
    */
   private async renewal(leaseMs: number, memory: string | undefined): Promise<RenewOutcome> {
-    const { node, ballot, ballot: { key, id, mode, firstFence, fences, trustedUntil, terms: { graceMs, owner, label } } } = this;
+    const { node, ballot, ballot: { key, id, mode, firstFence, fences, trustedUntil, request: { graceMs, owner, label } } } = this;
     const held = {
       get isHeld() {
         return ballot.state !== 'over';
@@ -365,41 +312,35 @@ class Standing extends ScriptRequest<VoteReply> {
     return outcome;
   }
 
-  /** What the node says that granted what was asked for: no more than its time. */
-  private grantedAsAsked(now: number): Granted {
-    // Other scripts answer 0 and 1, which are no time.
-    if (now <= 1) throw unexpected(now);
-    const { proposal, leaseMs, mode } = this.ballot.terms;
-    return { kind: 'granted', now, fence: proposal, leftMs: leaseMs, mode, shared: false, contended: false, memory: undefined };
+  /** Without an answer the request may still come. */
+  private failed(askedAt: number): void {
+    this.node.muteSince = askedAt;
+    this.lateUntil = this.ballot.limit;
+    if (this.ballot.state === 'over') this.withdraw();
   }
 
-  private granted(vote: Granted, sentAt: number): void {
-    const { ballot } = this;
+  private granted(vote: Grant): void {
+    const { ballot, ballot: { redlock, request } } = this;
+    redlock.floors.saw(ballot.group, vote.fence);
+    ballot.isWanted ||= vote.contended;
+    this.end = vote.trustedUntil;
+    this.memory = vote.memory;
     if (ballot.state === 'over') {
       // A vote may come after the release: a script that the server did not know is sent again, behind it.
-      this.mayHave ||= sentAt >= ballot.leaving!.askedAt || this.lateUntil !== undefined;
+      this.mayHave ||= vote.trustedUntil >= trustOf(Math.floor(request.leaseMs), ballot.leaving!.askedAt);
       this.takeBack();
-    } else {
-      this.lateUntil = undefined;
-      if (ballot.firstFence === 0) this.vote = vote;
-      else if (vote.fence !== ballot.firstFence) void this.give(ballot.terms.leaseMs);
-    }
-    this.hear?.(vote);
+    } else if (ballot.firstFence === 0) this.vote = vote;
+    else if (vote.fence !== ballot.firstFence) void this.give(request.leaseMs);
   }
 
-  private refused(told: Exclude<VoteReply, Granted>): void {
+  private refused(kind: AcquireOutcome['kind']): void {
     const { ballot, node } = this;
-    const now = node.store.parts.clock.now();
-    // Where the time of the node was not known, the request was too late by any clock, and only learned the time.
-    if (told.kind === 'late' && this.notAfter === 0 && now < ballot.limit) return this.ask(now);
-    if (told.kind === 'closed') node.doubt();
+    if (kind === 'recovering') node.doubt();
     this.mayHave = false;
-    if (told.kind === 'busy' && ballot.waitedMs >= 0) {
-      // Once a quorum of others has granted the lock, its mark would be that of a wait that has ended.
-      if (ballot.state === 'held') this.unmark();
-      else this.isMarked = true;
-    }
-    this.hear?.(told);
+    if (kind !== 'busy' || ballot.waitedMs < 0) return;
+    // Once a quorum of others has granted the lock, its mark would be that of a wait that has ended.
+    if (ballot.state === 'held') this.unmark();
+    else this.isMarked = true;
   }
 }
 
@@ -408,9 +349,14 @@ export function markOf({ id, mode }: AcquireRequest, waitedMs: number, patienceM
   return `${mode[0]},${Math.floor(waitedMs)},${patienceMs},${id}`;
 }
 
+/** The fence that a node shares whose vote is for a share of the owner's hold; undefined for any other answer. */
+function sharedFence(vote: AcquireOutcome): number | undefined {
+  return vote.kind === 'granted' && vote.grant.fences === 0 ? vote.grant.fence : undefined;
+}
+
 /** Whether the answer says that others have the lock, or that its owner has it already. */
-function isAgainst(vote: VoteReply): boolean {
-  return vote.kind === 'busy' || vote.kind === 'upgrade' || vote.kind === 'full' || (vote.kind === 'granted' && vote.shared);
+function isAgainst(vote: AcquireOutcome): boolean {
+  return vote.kind === 'busy' || vote.kind === 'upgrade' || vote.kind === 'full' || sharedFence(vote) !== undefined;
 }
 
 /**
@@ -419,18 +365,17 @@ function isAgainst(vote: VoteReply): boolean {
  */
 type Word = 'granted' | number | 'upgrade' | 'full' | 'against';
 
-function wordOf(reply: Reply<VoteReply> | undefined): Vote<Word> {
-  if (reply === undefined) return undefined;
-  if (reply instanceof LockStoreError) return 'against';
-  if (reply.kind === 'granted') return reply.shared ? reply.fence : 'granted';
-  return reply.kind === 'upgrade' || reply.kind === 'full' ? reply.kind : 'against';
+function wordOf(vote: Reply<AcquireOutcome> | undefined): Counted<Word> {
+  if (vote === undefined) return undefined;
+  if (vote instanceof LockStoreError) return 'against';
+  if (vote.kind === 'granted') return sharedFence(vote) ?? 'granted';
+  return vote.kind === 'upgrade' || vote.kind === 'full' ? vote.kind : 'against';
 }
 
 /** How an answer is described in messages. */
-function textOfVote({ kind }: VoteReply): string {
-  const texts: Partial<Record<VoteReply['kind'], string>> = {
-    closed: 'restarted or flushed, and stays out until what it may have forgotten has ended and the others have told it the last fences',
-    late: 'received the request after its deadline',
+function textOfVote({ kind }: AcquireOutcome): string {
+  const texts: Partial<Record<AcquireOutcome['kind'], string>> = {
+    recovering: 'restarted or flushed, and stays out until what it may have forgotten has ended and the others have told it the last fences',
     upgrade: 'the owner reads',
     full: 'the owner has as many holds as can be',
   };

@@ -15,13 +15,13 @@ export function quorumOf(nodes: number): number {
 }
 
 /** A node's answer: a word or a number; null when the node failed; undefined while the answer may still come. */
-export type Vote<V extends string | number> = V | null | undefined;
+export type Counted<V extends string | number> = V | null | undefined;
 
 /**
  * What a quorum of the nodes said; 'split' when no answer can get a quorum any more; undefined while missing votes
  * can change the result.
  */
-export function verdict<V extends string | number>(votes: readonly Vote<V>[]): V | 'split' | undefined {
+export function verdict<V extends string | number>(votes: readonly Counted<V>[]): V | 'split' | undefined {
   const quorum = quorumOf(votes.length);
   const counts = new Map<V, number>();
   let most = votes.filter((vote) => vote === undefined).length;

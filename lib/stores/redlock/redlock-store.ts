@@ -13,7 +13,6 @@ import { LockStoreError, LockUsageError, type NodeFailure } from '../../core/por
 import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, Reply, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import type { RedisStoreOptions } from '../redis/redis-store.js';
-import { BundledRelease } from '../redis/releases.js';
 import { FenceFloors } from '../redis/server-view.js';
 import type { Connect } from '../wire/connections.js';
 import { checkProcess } from '../wire/redis-keys.js';
@@ -275,8 +274,8 @@ export class RedlockStore implements LockStore {
    * Removes the mark of a request, so that the node keeps the lock for nobody who does not wait, or writes it. Sent once: marks also end
    * by themselves.
    */
-  mark({ isUsable, store: { parts, releases } }: RedlockNode, key: string, id: string, mark?: string): void {
-    if (isUsable) parts.bundles.add(new BundledRelease(releases, { key, id, mark }, parts.keys.spotOf(key)));
+  mark({ isUsable, store }: RedlockNode, key: string, id: string, mark?: string): void {
+    if (isUsable) void store.release({ key, id, mark }, () => {});
   }
 
   /** Notes that a request asks, and waits when it is refused. Returns for how long it has waited: from when it asked first. */

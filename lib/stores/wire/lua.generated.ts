@@ -582,17 +582,6 @@ end`,
   throwIfReplica(reply)
   return { 'refused', reply }
 end`,
-  heardOf: `local function heardOf(lock, id)
-  local leftMs = tonumber(string.sub(lock.memory, 18)) + 600000 - now
-  if leftMs <= 0 or lock.recoveryMs == 1000000000000 then return end
-  redis.pcall('HSET', heardKey(lock), id, lock.memory)
-  redis.pcall('PEXPIRE', heardKey(lock), leftMs)
-end`,
-  holdersById: `local function holdersById(lock)
-  local holders = {}
-  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
-  return holders
-end`,
   openLine: `local function openLine(lock)
   local key = string.gsub(lock.lockKey, '}:l:', '}:m:', 1)
   local line = { key = key, marks = {}, text = redis.call('GET', key) or '' }
@@ -624,8 +613,26 @@ end`,
   marks[at] = added
   marks[32 + 1] = nil
 end`,
+  goesFirst: `local function goesFirst(line, id, mode, since)
+  if line.turn then return line.turn.id == '~>' .. id end
+  for _, mark in ipairs(line.marks) do
+    if mark.since > since then return true end
+    if mode == 'w' or mark.mode == 'w' then return false end
+  end
+  return true
+end`,
   callTurn: `local function callTurn(lock, id)
   lock.told[#lock.told + 1] = { id, 't ' .. id }
+end`,
+  markWaiting: `local function markWaiting(lock, line)
+  lock.marked = false
+  for _, mark in ipairs(line.marks) do
+    if lock.mode == 'w' or mark.mode == 'w' then
+      lock.marked = true
+      return
+    end
+    callTurn(lock, mark.id)
+  end
 end`,
   giveTurn: `local function giveTurn(lock, line)
   local first = line.marks[1]
@@ -642,39 +649,36 @@ end`,
   if text == line.text then return end
   if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', 1500) end
 end`,
-  passOn: `local function passOn(lock, request)
+  markOf: `local function markOf(request)
   local mode, waitedMs, patience, id = string.match(request.mark, '^(%a),(%d+),(%d+),(%S+)$')
-  if not lock.marked and not mode then return end
+  return mode and { ending = now + 1500, since = now - tonumber(waitedMs), patience = tonumber(patience), mode = mode, id = id }
+end`,
+  heardOf: `local function heardOf(lock, id)
+  local leftMs = tonumber(string.sub(lock.memory, 18)) + 600000 - now
+  if leftMs <= 0 or lock.recoveryMs == 1000000000000 then return end
+  redis.pcall('HSET', heardKey(lock), id, lock.memory)
+  redis.pcall('PEXPIRE', heardKey(lock), leftMs)
+end`,
+  holdersById: `local function holdersById(lock)
+  local holders = {}
+  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
+  return holders
+end`,
+  passOn: `local function passOn(lock, request)
+  local mark = markOf(request)
+  if not lock.marked and not mark then return end
   local line = openLine(lock)
-  dropMark(line, id or request.id)
-  if mode then
-    addMark(line, { ending = now + 1500, since = now - tonumber(waitedMs), patience = tonumber(patience), mode = mode, id = id })
+  dropMark(line, mark and mark.id or request.id)
+  if mark then
+    addMark(line, mark)
     lock.marked = true
   end
-  if line.turn and (mode or line.turn.id ~= '~>' .. request.id) then
+  if line.turn and (mark or line.turn.id ~= '~>' .. request.id) then
     lock.holders = { line.turn }
   elseif #lock.holders == 0 and line.marks[1] then
     giveTurn(lock, line)
   end
   writeLine(line)
-end`,
-  goesFirst: `local function goesFirst(line, id, mode, since)
-  if line.turn then return line.turn.id == '~>' .. id end
-  for _, mark in ipairs(line.marks) do
-    if mark.since > since then return true end
-    if mode == 'w' or mark.mode == 'w' then return false end
-  end
-  return true
-end`,
-  markWaiting: `local function markWaiting(lock, line)
-  lock.marked = false
-  for _, mark in ipairs(line.marks) do
-    if lock.mode == 'w' or mark.mode == 'w' then
-      lock.marked = true
-      return
-    end
-    callTurn(lock, mark.id)
-  end
 end`,
 };
 
@@ -683,7 +687,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '06c5f8fd04ab299b4533b8b6b94db9766e1d4890',
+  sha1: '326e7e78a655a62f32287be290429585c8efc7d9',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `local clock = time[1] .. string.sub('00000' .. time[2], -6)
 local isUsual = #clock == 16
@@ -694,19 +698,21 @@ for n = 1, count do
   if nowText > notAfter then
     replies[n] = { 5, now }
   else
-    local mode, floor, known = string.sub(args[n], 1, 1), string.sub(args[n], 21, 36), string.sub(args[n], 38, 67)
+    local mode, takes, floor, known = string.sub(args[n], 1, 1), string.sub(args[n], 5, 5), string.sub(args[n], 21, 36), string.sub(args[n], 38, 67)
     local keepMs, id, owner, label = string.match(args[n], '^(%S+) (%S+) (%S+) (%S+)', 69)
+    local isVote = takes == 'f'
+    local fence = isVote and floor or clock
     local last = isUsual and plain == '1' and not redis.pcall('GET', lockKey) and redis.pcall('GET', fenceKey)
     if
       last
       and #last == 47
-      and last < clock
-      and floor <= last
+      and last < fence
+      and (isVote and tonumber(floor) <= 4503599627370496 or floor <= last)
       and string.sub(last, 18) == known
       and (string.sub(known, 17, 17) == ':' or string.sub(redis.call('CLUSTER', 'MYID'), 1, 8) == string.sub(known, 9, 16))
     then
-      redis.call('SET', fenceKey, clock .. ' ' .. known)
-      redis.call('SET', lockKey, mode .. '00 ' .. now + keepMs - 1000 .. ' ' .. id .. ' ' .. clock .. ' 1 0 ' .. owner .. ' ' .. label, 'PX', keepMs)
+      redis.call('SET', fenceKey, fence .. ' ' .. known)
+      redis.call('SET', lockKey, mode .. '00 ' .. now + keepMs - 1000 .. ' ' .. id .. ' ' .. fence .. ' 1 0 ' .. owner .. ' ' .. label, 'PX', keepMs)
       replies[n] = clock
     else
       uncommon = uncommon or {}
@@ -715,8 +721,8 @@ for n = 1, count do
   end
 end
 if not uncommon then return count == 1 and replies[1] or replies end`, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.keepLastReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.fenceToShare, shared.isFullFor, shared.besideOwner, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.nextEnd, shared.enter, shared.addNobody, shared.writeLock, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.keepQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.tellHolders, shared.joinQueue, shared.letIn, shared.enterBesideOwner, shared.keepPlace, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.askAgainIn, shared.endsWithoutHolder, shared.leave, shared.holdsOf, shared.heardKey, shared.isStandIn, shared.dropStandIns, shared.wasHeardOf, shared.makeWay, shared.standIn, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
-  local mode, queue, needsListener, plain, takes, notAfter, floor, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, recoveryMs, replaces, told = string.match(args[n], '^(.)(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', takes = takes, notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), recoveryMs = tonumber(recoveryMs), replaces = replaces, told = told }
+  local mode, queue, needsListener, plain, takes, notAfter, floor, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, recoveryMs, replaces, told, mark = string.match(args[n], '^(.)(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', takes = takes, notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), recoveryMs = tonumber(recoveryMs), replaces = replaces, told = told, mark = mark }
 end
 local function answer(lock, request)
   local id, mode, permits = request.id, request.mode, permitsOf(request)
@@ -805,10 +811,50 @@ local function grantOrPlace(request)
   if code == 8 then return { 8 + more, now, lock.permits } end
   return { code + more, now }
 end
+local answerTo = grantOrPlace
+local takes = string.sub(args[1], 5, 5)
+if takes == 'f' then`, shared.openLine, shared.dropMark, shared.addMark, shared.goesFirst, shared.callTurn, shared.markWaiting, shared.giveTurn, shared.writeLine, shared.markOf, `local function refuse(lock, line, mark)
+  if mark then addMark(line, mark) end
+  local leftMs = #lock.holders > 0 and lastEnd(lock) - now + 1 or -1
+  if #lock.holders == 0 then
+    if line.turn then lock.holders = { line.turn } else giveTurn(lock, line) end
+  elseif mark and not lock.marked then
+    lock.marked = true
+    for _, holder in ipairs(lock.holders) do tellHolder(lock, holder, 'c') end
+  end
+  pcall(closeLock, lock)
+  writeLine(line)
+  return { 3, now, leftMs, '-' }
+end
+local function vote(request)
+  local id, mode, owner, proposal = request.id, request.mode, request.owner, request.floor
+  request.floor = nil
+  local lock = parseLock(redis.call('GET', request.lockKey) or '', request)
+  if recoveryOf(lock) > 0 then return { 7, now, lock.recoversForMs } end
+  lock.floor, nowUs = proposal - 1, 0
+  local own, kin = holderOf(lock, id), ownedBy(lock, owner)
+  local shares = not own and kin
+  if not own then
+    if kin and lock.mode == 'r' and mode == 'w' then return { 4, now } end
+    if kin and isFullFor(lock, owner) then return { 6, now } end
+    local line, mark, waiter = openLine(lock), markOf(request), string.match(id, '^(.*)/') or id
+    dropMark(line, waiter)
+    local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
+    if not kin and not (fits and goesFirst(line, waiter, mode, mark and mark.since or now)) then return refuse(lock, line, mark) end
+    if not kin then lock.mode = mode end
+    own = enter(lock, request, math.max(request.leaseMs, request.minHoldMs), kin and kin.fence)
+    markWaiting(lock, line)
+    closeLock(lock)
+    writeLine(line)
+  end
+  return { 1, now, own.fence, shares and 0 or own.fences, lock.mode == 'r' and 0 or 1, leaseEnd(own), lock.marked and 1 or 0, lock.memory ~= request.known and lock.memory or nil }
+end
+answerTo = vote
+end
 for _, n in ipairs(uncommon) do
   local request = requestOf(n)
   request.leaseMs = request.keepMs - 1000
-  replies[n] = orRefused(pcall(grantOrPlace, request))
+  replies[n] = orRefused(pcall(answerTo, request))
 end
 return count == 1 and replies[1] or replies`].join('\n'),
 };
@@ -817,7 +863,7 @@ return count == 1 and replies[1] or replies`].join('\n'),
 export interface AcquireKeys {
   /** The lock. */
   readonly lockKey: string;
-  /** Its waiters. */
+  /** Its waiters; a node of a Redlock has marks in their place. */
   readonly queueKey: string;
   /** The slot group's last fence. */
   readonly fenceKey: string;
@@ -833,11 +879,11 @@ export interface AcquireArgs {
   readonly needsListener: boolean;
   /** Whether it wants one fence, a lease of at most USUAL_LEASE_MS, owes no minHoldMs, has no grace, replaces nothing, and was told of no holder by an earlier memory. */
   readonly plain: boolean;
-  /** What it gets from the id to replace: its permit, before those who wait; or all of its hold, as a ticket in its place or beside it; or that of a ticket; or nothing. */
-  readonly takes: 'nothing' | 'permit' | 'hold' | 'beside' | 'ticket';
+  /** What it gets from the id to replace: its permit, before those who wait; or all of its hold, as a ticket in its place or beside it; or that of a ticket; or nothing. Or the floor as its fence, in place of the clock: a vote on a node of a Redlock. */
+  readonly takes: 'nothing' | 'permit' | 'hold' | 'beside' | 'ticket' | 'floor';
   /** Server time in ms after which nothing is done. */
   readonly notAfter: number;
-  /** The highest fence that the caller has seen in the slot group. */
+  /** The highest fence that the caller has seen in the slot group; of a vote the least fence that it can use. */
   readonly floor: number;
   /** What the server told the caller as its memory on this connection, or as many dashes. */
   readonly known: string;
@@ -861,11 +907,13 @@ export interface AcquireArgs {
   readonly replaces?: string | undefined;
   /** How many ms ago the caller was told who holds the lock, a comma, and what it was told (stand-in.lua). */
   readonly told?: string | undefined;
+  /** What a vote leaves of its request if that is refused and waits (marks.lua). */
+  readonly mark?: string | undefined;
 }
 
 /** What is said in one request to acquire.lua. */
 export function acquireText(request: AcquireArgs): string {
-  return `${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0}${request.takes[0]} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.recoveryMs} ${request.replaces ?? '-'} ${request.told ?? '-'}`;
+  return `${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0}${request.takes[0]} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.recoveryMs} ${request.replaces ?? '-'} ${request.told ?? '-'} ${request.mark ?? '-'}`;
 }
 
 /** Puts one more request into a call of acquire.lua. */
@@ -891,11 +939,11 @@ export function acquireCallOf(requests: readonly (AcquireKeys & AcquireArgs)[]):
 export type AcquireReply =
   /** The id from which it takes the hold is not there. */
   | { readonly kind: 'gone'; readonly now: number; readonly memory: string }
-  /** The end is that of the lease, without its grace; contended when others wait; memory where the caller did not know it. */
+  /** fences is 0 for a vote that shares the fence of its owner's hold; the end is that of the lease, without its grace; contended when others wait; memory where the caller did not know it. */
   | { readonly kind: 'granted'; readonly now: number; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean; readonly memory: string | undefined }
   /** leftMs is the time until the present hold ends, or -1 when others come first; holds says who holds it, and for how long (stand-in.lua). */
   | { readonly kind: 'waiting'; readonly now: number; readonly leftMs: number; readonly holds: string }
-  /** leftMs is the time until the present hold ends. */
+  /** leftMs is the time until the present hold ends, or -1 when it is somebody else's turn. */
   | { readonly kind: 'busy'; readonly now: number; readonly leftMs: number; readonly holds: string }
   /** The owner reads. */
   | { readonly kind: 'upgrade'; readonly now: number }
@@ -1675,7 +1723,7 @@ export function eachRecallGroup(reply: ReplyItems, count = (reply.length - recal
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '99c0f6083d113e6b912e6490db087784b19424a0',
+  sha1: '876f12b1c071d5af47da45f58786add9643e06ba',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1691,7 +1739,7 @@ for n = 1, count do
     uncommon[#uncommon + 1] = n
   end
 end
-if not uncommon then return count == 1 and replies[1] or replies end`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.keepLastReleased, shared.removeHolder, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.nextEnd, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.endsWithoutHolder, shared.leave, shared.openLine, shared.dropMark, shared.addMark, shared.callTurn, shared.giveTurn, shared.writeLine, shared.passOn, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
+if not uncommon then return count == 1 and replies[1] or replies end`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.keepLastReleased, shared.removeHolder, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.nextEnd, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.endsWithoutHolder, shared.leave, shared.openLine, shared.dropMark, shared.addMark, shared.callTurn, shared.giveTurn, shared.writeLine, shared.markOf, shared.passOn, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mayBeOver, abandoned, id, floor, recoveryMs, known, mark = string.match(args[n], '^(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mayBeOver = mayBeOver == '1', abandoned = abandoned == '1', id = id, floor = tonumber(floor), recoveryMs = tonumber(recoveryMs), known = known, mark = mark }
 end
@@ -1877,181 +1925,4 @@ export function readRenewNews(reply: ReplyItems, at = 0): RenewNews {
 /** Reads the answers of renew.lua behind its head: so many, or all. @throws Error */
 export function eachRenewNews(reply: ReplyItems, count = (reply.length - renewHeadSize) / renewNewsSize): RenewNews[] {
   return Array.from({ length: count }, (_, n) => readRenewNews(reply, renewHeadSize + renewNewsSize * n));
-}
-
-export const vote: LuaScript = {
-  name: 'vote',
-  sha1: 'fb3479254418cf77bc88f446007ed192f8791ba9',
-  source: [`local keys = KEYS
-local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `local replies, uncommon = {}, nil
-for n = 1, count do
-  local lockKey, fenceKey, notAfter, plain = keys[3 * n - 2], keys[3 * n], string.sub(args[n], 4, 16), string.sub(args[n], 2, 2)
-  if now > tonumber(notAfter) then
-    replies[n] = { 3, now }
-  else
-    local mode, proposal, known = string.sub(args[n], 1, 1), string.sub(args[n], 18, 33), string.sub(args[n], 35, 64)
-    local keepMs, id, owner, label = string.match(args[n], '^(%S+) (%S+) (%S+) (%S+)', 66)
-    local last = plain == '1' and redis.pcall('GET', fenceKey)
-    local isNext = last and #last == 47 and last < proposal and tonumber(proposal) <= 4503599627370496 and string.sub(last, 18) == known
-    local record = isNext and mode .. '00 ' .. string.format('%013.0f', now + keepMs - 1000) .. ' ' .. id .. ' ' .. proposal .. ' 1 0 ' .. owner .. ' ' .. label
-    local taken = record and redis.pcall('SET', lockKey, record, 'NX', 'PX', keepMs)
-    if taken and taken.ok then
-      redis.call('SET', fenceKey, proposal .. ' ' .. known)
-      replies[n] = now
-    else
-      uncommon = uncommon or {}
-      uncommon[#uncommon + 1] = n
-    end
-  end
-end
-if not uncommon then return count == 1 and replies[1] or replies end`, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.ownedBy, shared.isFullFor, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openLine, shared.dropMark, shared.addMark, shared.goesFirst, shared.callTurn, shared.markWaiting, shared.giveTurn, shared.writeLine, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
-  local mode, plain, notAfter, proposal, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, waitedMs, patienceMs = string.match(args[n], '^(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, plain = plain == '1', notAfter = tonumber(notAfter), proposal = tonumber(proposal), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), waitedMs = tonumber(waitedMs), patienceMs = tonumber(patienceMs) }
-end
-local function refuse(lock, line, mark)
-  if mark then addMark(line, mark) end
-  local leftMs = #lock.holders > 0 and lastEnd(lock) - now + 1 or -1
-  if #lock.holders == 0 then
-    if line.turn then lock.holders = { line.turn } else giveTurn(lock, line) end
-  elseif mark and not lock.marked then
-    lock.marked = true
-    for _, holder in ipairs(lock.holders) do tellHolder(lock, holder, 'c') end
-  end
-  pcall(closeLock, lock)
-  writeLine(line)
-  return { 0, now, leftMs }
-end
-local function vote(request)
-  local id, mode, owner, waitedMs = request.id, request.mode, request.owner, request.waitedMs
-  request.recoveryMs = 1000000000000
-  local lock = parseLock(redis.call('GET', request.lockKey) or '', request)
-  if recoveryOf(lock) > 0 then return { 4, now } end
-  lock.floor, nowUs = request.proposal - 1, 0
-  local own, kin = holderOf(lock, id), ownedBy(lock, owner)
-  local shared = not own and kin and 1 or 0
-  if not own then
-    if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
-    if kin and isFullFor(lock, owner) then return { 5, now } end
-    local line, waiter = openLine(lock), string.match(id, '^(.*)/') or id
-    dropMark(line, waiter)
-    local since = now - math.max(waitedMs, 0)
-    local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
-    if not kin and not (fits and goesFirst(line, waiter, mode, since)) then
-      return refuse(lock, line, waitedMs >= 0 and { ending = now + 1500, since = since, patience = request.patienceMs, mode = mode, id = waiter })
-    end
-    if not kin then lock.mode = mode end
-    own = enter(lock, request, math.max(request.leaseMs, request.minHoldMs), kin and kin.fence)
-    markWaiting(lock, line)
-    closeLock(lock)
-    writeLine(line)
-  end
-  return { 1, now, own.fence, leaseEnd(own) - now, lock.mode == 'w' and 1 or 0, shared, lock.marked and 1 or 0, lock.memory ~= request.known and lock.memory or nil }
-end
-for _, n in ipairs(uncommon) do
-  local request = requestOf(n)
-  request.leaseMs = request.keepMs - 1000
-  replies[n] = orRefused(pcall(vote, request))
-end
-return count == 1 and replies[1] or replies`].join('\n'),
-};
-
-/** The Redis keys of one request to vote.lua. */
-export interface VoteKeys {
-  /** The lock. */
-  readonly lockKey: string;
-  /** Unused: a node of a Redlock has marks in place of a queue (marks.lua). */
-  readonly queueKey: string;
-  /** The slot group's last fence. */
-  readonly fenceKey: string;
-}
-
-/** What is said in one request to vote.lua. */
-export interface VoteArgs {
-  /** How it wants to hold the lock. */
-  readonly mode: LockMode;
-  /** Whether it wants one fence, a lease of at most USUAL_LEASE_MS, owes no minHoldMs and has no grace. */
-  readonly plain: boolean;
-  /** Server time in ms after which nothing is done. */
-  readonly notAfter: number;
-  /** The least fence the caller can use. */
-  readonly proposal: number;
-  /** What the server told the caller as its memory on this connection, or as many dashes. */
-  readonly known: string;
-  /** How long the lease is; the key of a lock that is granted as asked is kept for LOCK_GRACE_MS longer. */
-  readonly leaseMs: number;
-  /** The id of the ballot, new for each attempt. */
-  readonly id: string;
-  /** Whose requests share a lock. */
-  readonly owner?: string | undefined;
-  /** What an operator reads. */
-  readonly label?: string | undefined;
-  /** How many to reserve. */
-  readonly fences: number;
-  /** How long the lock stays taken at least. */
-  readonly minHoldMs: number;
-  /** How long it stays taken after a lease that ended without a release. */
-  readonly graceMs: number;
-  /** How long the request has waited; -1 when it does not wait. */
-  readonly waitedMs: number;
-  /** How long to keep the lock for it when its turn has come. */
-  readonly patienceMs: number;
-}
-
-/** What is said in one request to vote.lua. */
-export function voteText(request: VoteArgs): string {
-  return `${request.mode === 'write' ? 'w' : 'r'}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.proposal).padStart(16, '0')} ${request.known} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.waitedMs} ${request.patienceMs}`;
-}
-
-/** Puts one more request into a call of vote.lua. */
-export function addVote(keys: ScriptArgument[], args: ScriptArgument[], on: VoteKeys, request: VoteArgs): void {
-  keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(voteText(request));
-}
-
-/** A call of vote.lua for one request. */
-export function voteCall(on: VoteKeys, request: VoteArgs): BuiltCall {
-  return voteCallOf([{ ...on, ...request }]);
-}
-
-/** A call of vote.lua for many requests. */
-export function voteCallOf(requests: readonly (VoteKeys & VoteArgs)[]): BuiltCall {
-  const keys: string[] = [];
-  const args: ScriptArgument[] = [];
-  for (const each of requests) addVote(keys, args, each, each);
-  return { script: vote, keys, args };
-}
-
-/** What vote.lua answers. */
-export type VoteReply =
-  /** leftMs is the time until the present hold ends, or -1 when it is somebody else's turn. */
-  | { readonly kind: 'busy'; readonly now: number; readonly leftMs: number }
-  /** leftMs is the time until the lease ends; shared when the fence is that of its owner's hold; contended when others wait; memory where the caller did not know it. */
-  | { readonly kind: 'granted'; readonly now: number; readonly fence: number; readonly leftMs: number; readonly mode: LockMode; readonly shared: boolean; readonly contended: boolean; readonly memory: string | undefined }
-  /** The owner reads. */
-  | { readonly kind: 'upgrade'; readonly now: number }
-  /** After notAfter. */
-  | { readonly kind: 'late'; readonly now: number }
-  /** It may have forgotten something, and waits to be told the last fences. */
-  | { readonly kind: 'closed'; readonly now: number }
-  /** The owner has as many holds of the lock as can be. */
-  | { readonly kind: 'full'; readonly now: number };
-
-/** Reads the answer of vote.lua that begins with its code at `at`. @throws Error */
-export function readVote(reply: ReplyItems, at = 0, code = Number(reply[at])): VoteReply {
-  switch (code) {
-    case 0:
-      return { kind: 'busy', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
-    case 1:
-      return { kind: 'granted', now: Number(reply[at + 1]), fence: Number(reply[at + 2]), leftMs: Number(reply[at + 3]), mode: Number(reply[at + 4]) === 1 ? 'write' : 'read', shared: Number(reply[at + 5]) === 1, contended: Number(reply[at + 6]) === 1, memory: reply[at + 7] === undefined ? undefined : String(reply[at + 7]) };
-    case 2:
-      return { kind: 'upgrade', now: Number(reply[at + 1]) };
-    case 3:
-      return { kind: 'late', now: Number(reply[at + 1]) };
-    case 4:
-      return { kind: 'closed', now: Number(reply[at + 1]) };
-    case 5:
-      return { kind: 'full', now: Number(reply[at + 1]) };
-    default:
-      throw unexpected(reply);
-  }
 }

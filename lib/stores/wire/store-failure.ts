@@ -13,7 +13,7 @@ const FOR_THE_OPERATOR = /\b(NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|DAMAGED|DENIED|ca
 const OF_THE_SERVER = /\b(LOADING|READONLY|OOM|MISCONF|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|BUSY|NOAUTH|WRONGPASS|NOPERM)\b/;
 /** Error replies of a server that refuses writes. It still reads and deletes, so only a command of {@link WRITES} shows that it is back. */
 const OF_WRITES = /\b(READONLY|OOM|MISCONF|NOREPLICAS)\b/;
-const WRITES: readonly string[] = ['acquire', 'renew', 'vote'];
+const WRITES: readonly string[] = ['acquire', 'renew'];
 /** Error replies about one Redis key, which holds something else. */
 const DAMAGE = /\b(WRONGTYPE|DAMAGED)\b/;
 

@@ -6,7 +6,7 @@ import type { HolderState, LockState } from '../../../lib/core/port/lock-state.j
 import type { Hear, RenewOutcome } from '../../../lib/core/port/lock-store.js';
 import { type Ballot, renewByQuorum } from '../../../lib/stores/redlock/ballot.js';
 import { listByQuorum, viewOf } from '../../../lib/stores/redlock/quorum-view.js';
-import { agree, quorumEnd, quorumOf, verdict, type Vote } from '../../../lib/stores/redlock/quorum.js';
+import { agree, type Counted, quorumEnd, quorumOf, verdict } from '../../../lib/stores/redlock/quorum.js';
 import type { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';
 import { patienceMs, retryPause } from '../../../lib/stores/redlock/pauses.js';
 import { FakeClock } from '../../support/fake-clock.js';
@@ -21,7 +21,7 @@ function endings(nodes: number): Word[][] {
 }
 
 /** The votes of which only those in the mask are in. */
-function partly(votes: readonly Word[], mask: number): Vote<string>[] {
+function partly(votes: readonly Word[], mask: number): Counted<string>[] {
   return votes.map((vote, node) => ((mask >> node) & 1 ? vote : undefined));
 }
 

@@ -1,7 +1,7 @@
 /** One node of a Redlock, which is a simulated master: how it is asked in its own time, what it is told, and what is made of its answers. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { RenewOutcome } from '../../../lib/core/port/lock-store.js';
-import { vote } from '../../../lib/stores/wire/lua.generated.js';
+import { acquire } from '../../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import type { SimServer } from '../../simulation/sim-server.js';
 import { RedlockRequests } from '../../support/redlock-requests.js';
@@ -34,9 +34,9 @@ describe('A node that has not answered for a minute', () => {
     await redlock.pass(LONG_MS);
     for (const way of member.ways) way.faults.shortestMs = way.faults.longestMs = 20;
     const asked: string[] = [];
-    for (const server of redlock.servers) server.watch = ({ name }, _keys, _reply, source) => void (source === vote.source && asked.push(name));
+    for (const server of redlock.servers) server.watch = ({ name }, _keys, _reply, source) => void (source === acquire.source && asked.push(name));
     const error = await requests.failure(member.store.acquire(requests.request('p.1', { notAfter: redlock.clock.now() + 30 })));
-    expect(error.nodes.map(({ reason }) => reason)).toContain('received the request after its deadline');
+    expect(error.nodes.map(({ reason }) => reason)).toContain('late');
     await redlock.pass(200);
     expect(asked.sort()).toEqual(['redis1', 'redis2', 'redis3']);
   });

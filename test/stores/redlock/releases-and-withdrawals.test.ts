@@ -1,7 +1,7 @@
 /** What is taken back on which node, on simulated masters: at a release, a loss, a second request, and when an answer never came. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { RedlockStore } from '../../../lib/stores/redlock/redlock-store.js';
-import { release, vote } from '../../../lib/stores/wire/lua.generated.js';
+import { acquire, release } from '../../../lib/stores/wire/lua.generated.js';
 import type { SimServer } from '../../simulation/sim-server.js';
 import { holdsUp, RedlockRequests } from '../../support/redlock-requests.js';
 import { remembers, simulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
@@ -61,7 +61,7 @@ describe('A release', () => {
   });
 
   it('takes back a vote as well that reaches its node only after the release', async () => {
-    const arrives = holdsUp(three, vote);
+    const arrives = holdsUp(three, acquire);
     await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
     await redlock.pass(20);
     mine.ways[2]!.cut();
@@ -79,7 +79,7 @@ describe('A release', () => {
     await requests.release(mine, 'p.0');
     await redlock.pass(20);
     Object.assign(mine.ways[2]!.faults, { shortestMs: 20, longestMs: 20 });
-    (Reflect.get(three, 'scripts') as Map<string, string>).delete(vote.sha1);
+    (Reflect.get(three, 'scripts') as Map<string, string>).delete(acquire.sha1);
     await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
     expect(await requests.release(mine, 'p.1')).toBe('released');
     await redlock.pass(70);

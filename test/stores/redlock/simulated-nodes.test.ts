@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireOutcome, AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
 import type { RedlockStore } from '../../../lib/stores/redlock/redlock-store.js';
-import { bringBack, recall, vote } from '../../../lib/stores/wire/lua.generated.js';
+import { acquire, bringBack, recall } from '../../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { SimServer } from '../../simulation/sim-server.js';
 import { acquireRequest } from '../../support/acquire-request.js';
@@ -374,12 +374,12 @@ describe('What five simulated nodes make of a request together', () => {
 
   const answer: Record<string, (server: SimServer) => void> = {
     grants: () => undefined,
-    busy: (server) => answersWith(server, vote, [0, server.nowMs(), 3_000]),
-    'not its turn': (server) => answersWith(server, vote, [0, server.nowMs(), -1]),
-    upgrade: (server) => answersWith(server, vote, [2, server.nowMs()]),
-    closed: (server) => answersWith(server, vote, [4, server.nowMs()]),
-    full: (server) => answersWith(server, vote, [5, server.nowMs()]),
-    fails: (server) => refuses(server, vote, 'OOM command not allowed'),
+    busy: (server) => answersWith(server, acquire, [3, server.nowMs(), 3_000, '-']),
+    'not its turn': (server) => answersWith(server, acquire, [3, server.nowMs(), -1, '-']),
+    upgrade: (server) => answersWith(server, acquire, [4, server.nowMs()]),
+    closed: (server) => answersWith(server, acquire, [7, server.nowMs(), 900]),
+    full: (server) => answersWith(server, acquire, [6, server.nowMs()]),
+    fails: (server) => refuses(server, acquire, 'OOM command not allowed'),
   };
   const ask = (answers: string): Promise<AcquireOutcome> => {
     answers.split(', ').forEach((how, at) => answer[how]!(redlock.servers[at]!));
@@ -410,7 +410,7 @@ describe('What five simulated nodes make of a request together', () => {
     });
 
     it.each([0, 1])('that were for another script are no votes, though a vote may be a number as well: %i', async (code) => {
-      for (const server of redlock.servers) answersWith(server, vote, code);
+      for (const server of redlock.servers) answersWith(server, acquire, code);
       expect((await requests.failure(requests.ask(member, 'p.1'))).message).toMatch(/gave an answer that no script of this library gives/);
     });
   });

@@ -1,17 +1,17 @@
 --- Grants locks, or gives places in their queues, or refuses; for one request or for many.
 --- KEYS[...] keys  for each request:
 ---   lockKey   the lock
----   queueKey  its waiters
+---   queueKey  its waiters; a node of a Redlock has marks in their place
 ---   fenceKey  the slot group's last fence
 --- ARGV[...] requests  for each request; what the commonest case looks at comes first:
----   terms: <mode><queue><needsListener><plain><takes> <notAfter> <floor> <known> <keepMs> <id> <owner> <label> <fences> <minHoldMs> <graceMs> <recoveryMs> <replaces> <told>  who asks, and how
+---   terms: <mode><queue><needsListener><plain><takes> <notAfter> <floor> <known> <keepMs> <id> <owner> <label> <fences> <minHoldMs> <graceMs> <recoveryMs> <replaces> <told> <mark>  who asks, and how
 ---     mode: hold                    how it wants to hold the lock
 ---     queue: flag                   whether it takes a place in the queue when the lock is busy
 ---     needsListener: flag           whether others go first while nobody listens on the channel of its process
 ---     plain: flag                   whether it wants one fence, a lease of at most USUAL_LEASE_MS, owes no minHoldMs, has no grace, replaces nothing, and was told of no holder by an earlier memory
----     takes: taking                 what it gets from the id to replace: its permit, before those who wait; or all of its hold, as a ticket in its place or beside it; or that of a ticket; or nothing
+---     takes: taking                 what it gets from the id to replace: its permit, before those who wait; or all of its hold, as a ticket in its place or beside it; or that of a ticket; or nothing. Or the floor as its fence, in place of the clock: a vote on a node of a Redlock
 ---     notAfter: number of 13 digits  server time in ms after which nothing is done
----     floor: number of 16 digits    the highest fence that the caller has seen in the slot group
+---     floor: number of 16 digits    the highest fence that the caller has seen in the slot group; of a vote the least fence that it can use
 ---     known: text of 30 letters     what the server told the caller as its memory on this connection, or as many dashes
 ---     keepMs: leaseMs + LOCK_GRACE_MS  how long the lease is; the key of a lock that is granted as asked is kept for LOCK_GRACE_MS longer
 ---     id: text                      of who asks, new for each request
@@ -23,11 +23,12 @@
 ---     recoveryMs: number            how long nothing new is granted after the server forgot
 ---     replaces: text or -           an id to release in the same step
 ---     told: text or -               how many ms ago the caller was told who holds the lock, a comma, and what it was told (stand-in.lua)
---- RETURNS text granted as asked  the fence, which is the server's time in µs
+---     mark: text or -               what a vote leaves of its request if that is refused and waits (marks.lua)
+--- RETURNS text granted as asked  the server's time in µs, which is the fence, but of a vote
 --- RETURNS 0 gone: now, memory text  the id from which it takes the hold is not there
---- RETURNS 1 granted: now, fence, fences, mode mode, end, contended flag, memory text or nothing  the end is that of the lease, without its grace; contended when others wait; memory where the caller did not know it
+--- RETURNS 1 granted: now, fence, fences, mode mode, end, contended flag, memory text or nothing  fences is 0 for a vote that shares the fence of its owner's hold; the end is that of the lease, without its grace; contended when others wait; memory where the caller did not know it
 --- RETURNS 2 waiting: now, leftMs, holds text  until the present hold ends, or -1 when others come first; holds says who holds it, and for how long (stand-in.lua)
---- RETURNS 3 busy: now, leftMs, holds text  until the present hold ends
+--- RETURNS 3 busy: now, leftMs, holds text  until the present hold ends, or -1 when it is somebody else's turn
 --- RETURNS 4 upgrade: now  the owner reads
 --- RETURNS 5 late: now  after notAfter
 --- RETURNS 6 full: now  the owner has as many holds of the lock as can be
@@ -43,15 +44,16 @@
 --- INVARIANT a ticket is taken once, and not after its time; the fence rises then, unless other holds of the same owner go on, which share theirs
 --- INVARIANT beside a hold that stays, a copy of the request that comes after the ticket was taken makes it anew, so it must be late
 --- INVARIANT a queue exists only while its lock does, so a lock that is not there is free
+--- INVARIANT on a node of a Redlock a request takes away no mark but its own, and a free lock goes to nobody before those who have waited longer had the time to ask for it
 --- @bind
 
 --- @include shared/server-time
 --- @include shared/limits
 
--- The commonest case, before the functions for all others are made: a plain request for a free lock, and a clock that is ahead
--- of all fences before. Numbers of as many digits are compared as text, which is exact and cheap, and Redis is given texts as they
--- came, because it writes a number that a script computed digit by digit. What is otherwise is left to the functions, also a
--- refusal, which is a table.
+-- The commonest case, before the functions for all others are made: a plain request for a free lock, and a clock, or the floor of
+-- a vote, that is ahead of all fences before. Numbers of as many digits are compared as text, which is exact and cheap, and Redis is
+-- given texts as they came, because it writes a number that a script computed digit by digit. Marks count only while their lock's
+-- key is there. What is otherwise is left to the functions, also a refusal, which is a table.
 local clock = time[1] .. string.sub('00000' .. time[2], -6)
 local isUsual = #clock == 16
 local nowText = isUsual and string.sub(clock, 1, 13) or string.format(INSTANT, now)
@@ -61,20 +63,22 @@ for n = 1, count do
   if nowText > notAfter then
     replies[n] = { 5, now }
   else
-    --- @bind mode, floor, known, keepMs, id, owner, label of n
+    --- @bind mode, takes, floor, known, keepMs, id, owner, label of n
+    local isVote = takes == 'f'
+    local fence = isVote and floor or clock
     local last = isUsual and plain == '1' and not redis.pcall('GET', lockKey) and redis.pcall('GET', fenceKey)
     -- A record of this length has no `open at`. It begins with the last fence, and what follows that makes it greater than the
     -- fence alone, so the whole record can be compared. In a Cluster the node has to be asked who it is (memory.lua).
     if
       last
       and #last == 47
-      and last < clock
-      and floor <= last
+      and last < fence
+      and (isVote and tonumber(floor) <= HIGHEST_FLOOR or floor <= last)
       and string.sub(last, 18) == known
       and (string.sub(known, 17, 17) == ':' or string.sub(redis.call('CLUSTER', 'MYID'), 1, 8) == string.sub(known, 9, 16))
     then
-      redis.call('SET', fenceKey, clock .. ' ' .. known)
-      redis.call('SET', lockKey, mode .. '00 ' .. now + keepMs - LOCK_GRACE_MS .. ' ' .. id .. ' ' .. clock .. ' 1 0 ' .. owner .. ' ' .. label, 'PX', keepMs)
+      redis.call('SET', fenceKey, fence .. ' ' .. known)
+      redis.call('SET', lockKey, mode .. '00 ' .. now + keepMs - LOCK_GRACE_MS .. ' ' .. id .. ' ' .. fence .. ' 1 0 ' .. owner .. ' ' .. label, 'PX', keepMs)
       replies[n] = clock
     else
       uncommon = uncommon or {}
@@ -192,9 +196,58 @@ local function grantOrPlace(request)
   return { code + more, now }
 end
 
+-- A node of a Redlock is asked for votes, and for nothing else beside them.
+local answerTo = grantOrPlace
+--- @bind takes of 1
+if takes == 'f' then
+--- @include shared/marks
+
+local function refuse(lock, line, mark)
+  if mark then addMark(line, mark) end
+  local leftMs = #lock.holders > 0 and lastEnd(lock) - now + 1 or -1
+  if #lock.holders == 0 then
+    if line.turn then lock.holders = { line.turn } else giveTurn(lock, line) end
+  elseif mark and not lock.marked then
+    -- Whoever holds the lock hears at once that somebody waits for it, when that one is the first.
+    lock.marked = true
+    for _, holder in ipairs(lock.holders) do tellHolder(lock, holder, 'c') end
+  end
+  -- A full server may refuse marks: who was refused asks again without one.
+  pcall(closeLock, lock)
+  writeLine(line)
+  return { 3, now, leftMs, '-' }
+end
+
+local function vote(request)
+  local id, mode, owner, proposal = request.id, request.mode, request.owner, request.floor
+  request.floor = nil
+  local lock = parseLock(redis.call('GET', request.lockKey) or '', request)
+  if recoveryOf(lock) > 0 then return { 7, now, lock.recoversForMs } end
+  -- The node's own clock stays out of the fence: then nodes that saw the same grants answer the same number.
+  lock.floor, nowUs = proposal - 1, 0
+  local own, kin = holderOf(lock, id), ownedBy(lock, owner)
+  local shares = not own and kin
+  if not own then
+    if kin and lock.mode == 'r' and mode == 'w' then return { 4, now } end
+    if kin and isFullFor(lock, owner) then return { 6, now } end
+    local line, mark, waiter = openLine(lock), markOf(request), string.match(id, '^(.*)/') or id
+    dropMark(line, waiter)
+    local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
+    if not kin and not (fits and goesFirst(line, waiter, mode, mark and mark.since or now)) then return refuse(lock, line, mark) end
+    if not kin then lock.mode = mode end
+    own = enter(lock, request, math.max(request.leaseMs, request.minHoldMs), kin and kin.fence)
+    markWaiting(lock, line)
+    closeLock(lock)
+    writeLine(line)
+  end
+  return { 1, now, own.fence, shares and 0 or own.fences, lock.mode == 'r' and 0 or 1, leaseEnd(own), lock.marked and 1 or 0, lock.memory ~= request.known and lock.memory or nil }
+end
+answerTo = vote
+end
+
 for _, n in ipairs(uncommon) do
   local request = requestOf(n)
   request.leaseMs = request.keepMs - LOCK_GRACE_MS
-  replies[n] = orRefused(pcall(grantOrPlace, request))
+  replies[n] = orRefused(pcall(answerTo, request))
 end
 return count == 1 and replies[1] or replies

@@ -92,18 +92,24 @@ local function writeLine(line)
   if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', MARK_MS) end
 end
 
--- Gives a lock on to whose turn it is, when an id has left it: a ballot, or a request that waits no more. The release may bring the mark
--- of a request that does: `<mode>,<waitedMs>,<patience>,<id>`.
-local function passOn(lock, request)
+-- The mark that a vote or a release brings, `<mode>,<waitedMs>,<patience>,<id>`; nothing where nobody waits.
+local function markOf(request)
   local mode, waitedMs, patience, id = string.match(request.mark, '^(%a),(%d+),(%d+),(%S+)$')
-  if not lock.marked and not mode then return end
+  return mode and { ending = now + MARK_MS, since = now - tonumber(waitedMs), patience = tonumber(patience), mode = mode, id = id }
+end
+
+-- Gives a lock on to whose turn it is, when an id has left it: a ballot, or a request that waits no more. The release may bring the mark
+-- of a request that does.
+local function passOn(lock, request)
+  local mark = markOf(request)
+  if not lock.marked and not mark then return end
   local line = openLine(lock)
-  dropMark(line, id or request.id)
-  if mode then
-    addMark(line, { ending = now + MARK_MS, since = now - tonumber(waitedMs), patience = tonumber(patience), mode = mode, id = id })
+  dropMark(line, mark and mark.id or request.id)
+  if mark then
+    addMark(line, mark)
     lock.marked = true
   end
-  if line.turn and (mode or line.turn.id ~= TURN .. request.id) then
+  if line.turn and (mark or line.turn.id ~= TURN .. request.id) then
     lock.holders = { line.turn }
   elseif #lock.holders == 0 and line.marks[1] then
     giveTurn(lock, line)
