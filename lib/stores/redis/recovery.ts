@@ -18,7 +18,7 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, HeldLease, HolderRef, StoreRecovery } from '../../core/port/lock-store.js';
 import { listOf } from '../wire/lock-reply.js';
-import { eachRecallGroup, readRecallHead, recallCall } from '../wire/lua.generated.js';
+import { eachRecallGroup, readRecallHead, recallCall, type RecallGroup, type RecallHead } from '../wire/lua.generated.js';
 import { lasted } from '../wire/store-failure.js';
 import { SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { marginOf } from '../wire/server-clock.js';
@@ -251,7 +251,8 @@ export class Recovery implements StoreRecovery {
     return found;
   }
 
-  private ask(groups: readonly number[], holds: (group: number) => boolean): Promise<void> {
+  /** Asks for the memories and the last fences of these groups, after telling the fences that this process has seen, and what it holds there. */
+  ask(groups: readonly number[], holds: (group: number) => boolean): Promise<RecallHead & { readonly groups: readonly RecallGroup[] }> {
     const { runner, keys, trust, memories, process, recoveryMs } = this.server;
     const { connection } = memories;
     const on = { keys: groups.map((group) => ({ fenceKey: keys.fence(group) })) };
@@ -261,7 +262,9 @@ export class Recovery implements StoreRecovery {
       const { now, recoversForMs } = readRecallHead(told);
       if (recoversForMs > 0) this.recovering(receivedAt, recoversForMs + marginOf(recoversForMs));
       trust.observe(groups[0]!, { sentAt, receivedAt, serverNow: now });
-      eachRecallGroup(told, groups.length).forEach(({ memory }, n) => this.learn(groups[n]!, memory, connection));
+      const found = eachRecallGroup(told, groups.length);
+      found.forEach(({ memory }, n) => this.learn(groups[n]!, memory, connection));
+      return { now, recoversForMs, groups: found };
     });
   }
 

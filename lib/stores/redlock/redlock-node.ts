@@ -24,8 +24,7 @@ import { RedisStore, type RedisStoreOptions } from '../redis/redis-store.js';
 import { beginningOf } from '../redis/server-view.js';
 import { notAllowed } from '../redis/boot-probe.js';
 import type { Connect } from '../wire/connections.js';
-import { listOf } from '../wire/lock-reply.js';
-import { admitCall, eachRecallGroup, readAdmit, readRecallHead, recallCall } from '../wire/lua.generated.js';
+import { admitCall, readAdmit } from '../wire/lua.generated.js';
 import { NO_SERVER, SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { quorumOf } from './quorum.js';
 import type { RedlockStore, RedlockStoreOptions } from './redlock-store.js';
@@ -63,17 +62,10 @@ export function storeOfNode(connection: Connect, options: Omit<RedlockStoreOptio
 }
 
 /** Asks a node what it remembers, and tells it the fences that this process has seen: should no quorum of others remember, they have to be enough. */
-export function survey({ parts: { runner, trust, keys, process } }: RedisStore): Promise<Survey> {
-  const on = { keys: eachGroup((group) => ({ fenceKey: keys.fence(group) })) };
-  const call = recallCall(on, { process, recoveryMs: UNTIL_TOLD_MS, groups: eachGroup((group) => ({ floor: trust.floors.of(group), holds: false })) });
-  return runner.run(call, (reply, sentAt, receivedAt) => {
-    const told = listOf(reply);
-    const { now, recoversForMs } = readRecallHead(told);
-    trust.observe(0, { sentAt, receivedAt, serverNow: now });
-    const groups = eachRecallGroup(told, SLOT_GROUPS);
-    const since = Math.max(...groups.map(({ memory }) => beginningOf(memory)));
-    return { now, server: groups[0]!.memory.slice(0, NO_SERVER.length), closed: recoversForMs > 0, since, fences: groups.map(({ fence }) => fence) };
-  });
+export async function survey({ recovery }: RedisStore): Promise<Survey> {
+  const { now, recoversForMs, groups } = await recovery.ask(eachGroup((group) => group), () => false);
+  const since = Math.max(...groups.map(({ memory }) => beginningOf(memory)));
+  return { now, server: groups[0]!.memory.slice(0, NO_SERVER.length), closed: recoversForMs > 0, since, fences: groups.map(({ fence }) => fence) };
 }
 
 /** Lets the node vote again, if it has not forgotten anything since the survey, and what it forgot had `maxLeaseMs` to end. */
@@ -94,6 +86,8 @@ export class RedlockNode {
   twin: RedlockNode | undefined;
   /** When a question was sent last that was not answered in time. */
   muteSince = -Infinity;
+  /** Whether it was missing at boot, or stopped serving, and has not served since. */
+  isAway = false;
   private isOpen = false;
   /** How the memories of the server begin that answers on this connection, once it has said so. */
   private server: string | undefined;
@@ -133,6 +127,11 @@ export class RedlockNode {
   get isSilent(): boolean {
     const { owesSince = Infinity } = this.store.parts.connections.masters()[0]!;
     return owesSince <= this.muteSince;
+  }
+
+  /** Whether it does not vote, because it may have forgotten something. */
+  get isOut(): boolean {
+    return this.outSince !== undefined;
   }
 
   get isListening(): boolean {
@@ -177,9 +176,9 @@ export class RedlockNode {
 
   private makeStore(): void {
     const { connection, redlock, redlock: { options, log, floors, clock } } = this;
-    const store: RedisStore = storeOfNode(connection, options, {
+    const store = storeOfNode(connection, options, {
       floors,
-      outages: { away: (reason) => log.lost(store.server, reason), back: (afterMs) => log.back(store.server, afterMs) },
+      outages: { away: (reason) => log.lost(this, reason), back: (afterMs) => log.back(this, afterMs) },
     });
     store.onWake((wake) => this.isUsable && redlock.follow(wake, this));
     this.store = store;
@@ -219,7 +218,7 @@ export class RedlockNode {
       });
       store.onDoubt(() => this.doubt());
       this.isOpen = true;
-      if (startedAt !== undefined && !this.isClosed) log.back(this.name, clock.now() - startedAt);
+      if (startedAt !== undefined && !this.isClosed) log.back(this, clock.now() - startedAt);
       return found;
     } catch (error) {
       await store.close();
@@ -253,13 +252,13 @@ export class RedlockNode {
     const { store, redlock: { log } } = this;
     if (this.twin !== undefined) return LOOKS_AGAIN_AFTER_MS;
     if (!closed) {
-      if (this.outSince !== undefined) log.votes(this.name);
+      if (this.isOut) log.report({ kind: `votes ${this.name}`, level: 'info', message: `Locks: ${this.name} votes again.` });
       this.outSince = undefined;
       return Infinity;
     }
     const maxLeaseMs = await this.longestLease();
     const leftMs = Math.max(0, since + maxLeaseMs + 1 - now);
-    if (this.outSince !== `${server}${since}`) this.isOut(`${server}${since}`, leftMs);
+    if (this.outSince !== `${server}${since}`) this.goesOut(`${server}${since}`, leftMs);
     if (leftMs > 0) return Math.min(leftMs, LOOKED_AT_EVERY_MS) + SPREAD_MS * Math.random();
     const fences = await this.fencesOfOthers();
     if (fences === undefined) return LOOKS_AGAIN_AFTER_MS * (0.5 + Math.random());
@@ -285,16 +284,16 @@ export class RedlockNode {
     const forgetful = new Set([this, ...out, ...this.outWith]).size;
     const quorum = quorumOf(nodes.length);
     if (whole < quorum && nodes.length - forgetful >= quorum) return undefined;
-    if (whole < quorum) log.quorumForgot(this.name, forgetful);
+    if (whole < quorum) log.quorumForgot(this, forgetful);
     return eachGroup((group) => Math.max(floors.of(group), ...answers.map(({ fences }) => fences[group]!)));
   }
 
-  private isOut(memory: string, leftMs: number): void {
+  private goesOut(memory: string, leftMs: number): void {
     this.outSince = memory;
-    const others = this.redlock.nodes.filter((other) => other !== this && other.outSince !== undefined);
+    const others = this.redlock.nodes.filter((other) => other !== this && other.isOut);
     for (const other of others) other.outWith.add(this);
     this.outWith = new Set(others);
-    this.redlock.log.forgot(this.name, leftMs);
+    this.redlock.log.forgot(this, leftMs);
   }
 
   /** What an operator has to put right is an error of the boot, or is told. */

@@ -77,7 +77,7 @@ export class RedlockStore implements LockStore {
     this.quorum = quorumOf(nodes.length);
     this.clock = clock;
     this.schedule = new Schedule(clock);
-    this.log = new NodeLog(nodes.length, clock, report);
+    this.log = new NodeLog(this, report);
     this.nodes = nodes.map((connection) => new RedlockNode(connection, this));
   }
 
@@ -197,9 +197,10 @@ export class RedlockStore implements LockStore {
     });
     if (stragglers !== undefined) clock.clearTimer(stragglers);
     for (const reply of replies) if (reply instanceof LockStoreError && !reply.retryable) throw reply;
-    const missing = nodes.flatMap(({ name: node }, at): NodeFailure[] => {
+    const missing = nodes.flatMap((node, at): NodeFailure[] => {
       const reply = replies[at];
-      return reply === 'open' ? [] : [{ node, reason: reply === undefined ? 'not connected yet' : reasonOf(reply) }];
+      node.isAway = reply !== 'open';
+      return reply === 'open' ? [] : [{ node: node.name, reason: reply === undefined ? 'not connected yet' : reasonOf(reply) }];
     });
     const details = missing.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
     const opened = nodes.length - missing.length;
@@ -211,7 +212,6 @@ export class RedlockStore implements LockStore {
     if (missing.length === 0) return;
     const message = `Locks: ${missing.length} of ${nodes.length} Redlock nodes cannot be used now (${details}). The others are a quorum.`;
     log.report({ kind: 'boot', level: 'warning', message });
-    for (const { node } of missing) log.missing(node);
   }
 
   /** Messages of the nodes are hints: each becomes a wake when enough nodes have sent it. */
