@@ -54,6 +54,17 @@ export function delay(clock: Clock, delayMs: number): Promise<void> {
   return new Promise((resolve) => void clock.setTimer(resolve, delayMs));
 }
 
+/** A pause that can be ended early, by what it gives to `canEnd`. Resolves with whether all of it has passed. */
+export function pause(clock: Clock, forMs: number, canEnd: (end: () => void) => void): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = clock.setTimer(() => resolve(true), forMs);
+    canEnd(() => {
+      clock.clearTimer(timer);
+      resolve(false);
+    });
+  });
+}
+
 /** Settles as `work` does, or rejects with what `late` gives when that takes longer than `withinMs`. */
 export function inTime<T>(clock: Clock, work: Promise<T>, withinMs: number, late: () => Error | Promise<Error>): Promise<T> {
   let timer: Timer;

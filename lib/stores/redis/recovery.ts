@@ -13,7 +13,7 @@
  * longer, can follow in batches (renewals.ts). In a Cluster a group in which this process holds nothing is not asked for at all: its
  * memory is told with the next answer to a request.
  */
-import { delay, inTime } from '../../core/port/clock.js';
+import { delay, inTime, pause } from '../../core/port/clock.js';
 import type { LockStoreError } from '../../core/port/errors.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, HeldLease, HolderRef, StoreRecovery } from '../../core/port/lock-store.js';
@@ -186,7 +186,7 @@ export class Recovery implements StoreRecovery {
       if (!isNews && (came === 'through' || (came === 'partly' && clock.now() - since >= GIVES_UP_AFTER_MS))) break;
       together.inDoubt = together.inDoubt === 'all' || came !== 'unanswered' ? (together.inDoubt ?? 'where it says so') : inDoubt;
       if (isNews) continue;
-      await this.pause(pauseMs * (0.5 + Math.random()), (goOn) => (together.goOn = goOn));
+      await pause(clock, pauseMs * (0.5 + Math.random()), (goOn) => (together.goOn = goOn));
       pauseMs = Math.min(LONGEST_PAUSE_MS, 2 * pauseMs);
     }
     together.isUnderway = false;
@@ -208,18 +208,6 @@ export class Recovery implements StoreRecovery {
     if (groups.some((group) => outdated.has(group))) return 'partly';
     if (this.recoversForMs > 0 && held.size > 0 && this.isOpen) await this.ask(groups, () => false).catch(() => undefined);
     return 'through';
-  }
-
-  /** Resolves after so long, or when what it gives to `canEnd` is called. */
-  private pause(forMs: number, canEnd: (goOn: () => void) => void): Promise<void> {
-    const { clock } = this.server;
-    return new Promise((resolve) => {
-      const timer = clock.setTimer(resolve, forMs);
-      canEnd(() => {
-        clock.clearTimer(timer);
-        resolve();
-      });
-    });
   }
 
   /** Several groups that are claimed in one turn of the event loop are reviewed together. */
@@ -286,7 +274,7 @@ export class Recovery implements StoreRecovery {
     const closed = forMs > 0 ? `It grants nothing new for ${lasted(forMs)}; leases that are held are brought back meanwhile.` : 'It grants again by now.';
     this.report({ kind: `recovery of ${store}`, level: 'warning', message: `Locks: ${store} ${REASONS[reason]}, and may have forgotten who holds what. ${closed}` });
     this.listener({ type: 'storeForgot', store, reason, forMs });
-    do await this.pause(Math.max(LOOKS_AFTER_MS, this.recoversForMs), (goOn) => (this.stopTelling = goOn)); while (this.isOpen && this.recoversForMs > 0);
+    do await pause(clock, Math.max(LOOKS_AFTER_MS, this.recoversForMs), (goOn) => (this.stopTelling = goOn)); while (this.isOpen && this.recoversForMs > 0);
     this.isTelling = false;
     if (!this.isOpen) return;
     const broughtBack = this.broughtBack - alreadyBack;

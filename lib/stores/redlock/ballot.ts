@@ -172,7 +172,7 @@ export class Ballot {
       throw new LockStoreError(message, { key: this.key });
     }
     this.state = 'held';
-    for (const standing of this.standings) if (standing.isMarked) standing.unmark();
+    for (const { isMarked, node } of this.standings) if (isMarked) this.redlock.mark(node, this.key, this.request.id);
     this.trustedUntil = trustedUntil;
     return { kind: 'granted', grant: this.grant() };
   }
@@ -264,12 +264,6 @@ class Standing {
     this.node.background.release({ ...leaving!, lateUntil }, endsAt - clock.now());
   }
 
-  /** Removes the mark of the request, whose wait has ended. */
-  unmark(): void {
-    const { ballot: { key, redlock, request }, node } = this;
-    redlock.mark(node, key, request.id);
-  }
-
   /**
    * Renews the ballot on the node. A node that has forgotten it has it back then. One that has forgotten nothing and would have it still says
    * by its absence that a forced release took it away. Never rejects.
@@ -339,7 +333,7 @@ class Standing {
     this.mayHave = false;
     if (kind !== 'busy' || ballot.waitedMs < 0) return;
     // Once a quorum of others has granted the lock, its mark would be that of a wait that has ended.
-    if (ballot.state === 'held') this.unmark();
+    if (ballot.state === 'held') ballot.redlock.mark(node, ballot.key, ballot.request.id);
     else this.isMarked = true;
   }
 }

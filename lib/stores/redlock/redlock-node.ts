@@ -16,6 +16,7 @@
  * have seen, and from their clocks. Nodes that were out together count as forgetful for each other, also when one of them is admitted
  * first. A node that is silent is believed to remember: replace it if it is dead.
  */
+import { pause } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import { BackgroundRelease } from '../../core/lease/background-release.js';
 import type { Reply } from '../../core/port/lock-store.js';
@@ -96,7 +97,7 @@ export class RedlockNode {
   /** Whether it may have forgotten something since it was looked at last. */
   private isDoubted = false;
   /** Ends the present pause. */
-  private goOn: (isOver: boolean) => void = () => {};
+  private goOn = (): void => {};
   /** The memory for which the log says that the node is out; undefined while it votes. */
   private outSince: string | undefined;
   /** While the node is out, the nodes that were out at some time since then. */
@@ -164,12 +165,12 @@ export class RedlockNode {
   /** Has the node looked at: it may have forgotten what it granted. */
   doubt(): void {
     this.isDoubted = true;
-    this.goOn(false);
+    this.goOn();
   }
 
   async close(): Promise<void> {
     this.isClosed = true;
-    this.goOn(false);
+    this.goOn();
     this.background.close();
     await this.store.close();
   }
@@ -199,7 +200,7 @@ export class RedlockNode {
         // A new connection is looked at when it is there.
         if (this.isOpen && !this.isConnected) pauseMs = Infinity;
       }
-      if (!(await this.pause(pauseMs))) continue;
+      if (this.isClosed || this.isDoubted || !(await pause(this.redlock.clock, pauseMs, (end) => (this.goOn = end)))) continue;
       if (!this.isOpen) this.makeStore();
       else if (this.twin !== undefined) this.store.parts.connections.masters()[0]!.drop();
     }
@@ -302,20 +303,6 @@ export class RedlockNode {
     if (this.isClosed || this.redlock.startedAt === undefined) return;
     const message = `Locks: ${this.name} is not used until this process is restarted: ${error.message}`;
     this.redlock.log.report({ kind: `refused ${this.name}`, level: 'error', message });
-  }
-
-  /** Resolves with whether the time has passed and nothing else came before. */
-  private pause(forMs: number): Promise<boolean> {
-    const { clock } = this.redlock;
-    if (this.isClosed || this.isDoubted) return Promise.resolve(false);
-    return new Promise((resolve) => {
-      const timer = forMs === Infinity ? undefined : clock.setTimer(() => this.goOn(true), forMs);
-      this.goOn = (isOver) => {
-        this.goOn = () => {};
-        if (timer !== undefined) clock.clearTimer(timer);
-        resolve(isOver);
-      };
-    });
   }
 }
 
