@@ -106,8 +106,7 @@ function visitClass(chain: readonly object[], boot: BootOfInstance, { overrides,
     for (const [method, calls] of lockedMethods.of(ancestor)) {
       const ours = calls.filter(({ instance }) => instance === boot.instance);
       for (const call of ours) {
-        const { options } = checkedAt(call.site, () => callInModule(call, true, boot.limits.profiles));
-        checkRequest(options, call.site, boot, call.key);
+        checkRequest(call.site, boot, () => callInModule(call, true, boot.limits.profiles).options, call.key);
         const { length } = Reflect.get(ancestor, method) as CallableFunction;
         for (const one of [call.key].flat()) {
           const text = typeof one === 'string' ? foreignPlaceholder(one, length) : undefined;
@@ -123,22 +122,15 @@ function visitClass(chain: readonly object[], boot: BootOfInstance, { overrides,
   });
 }
 
-/** Checks the options of a decorator, or the defaults of the module, at boot, so that they do not fail at the first call. @throws LockUsageError */
-export function checkRequest(options: WithLockOptions & CallSite, site: string, { limits, capabilities }: BootOfInstance, key?: unknown): void {
-  const { minReplicas } = checkedAt(site, () => {
-    const resolved = resolveOptions(options, limits);
-    if (resolved.permits !== undefined) checkPermitsOf(Array.isArray(key) ? [...new Set(key)] : [key], resolved.permits, capabilities);
-    return resolved;
-  });
-  if (minReplicas > 0 && capabilities?.replicas === false) {
-    throw new LockUsageError(`${site} asks for minReplicas: ${minReplicas}, but its store has no replicas to count.`);
-  }
-}
-
-/** The result of a check of a decorator's options. Its errors begin with class and method, because no call has made a key. @throws LockUsageError */
-function checkedAt<T>(site: string, check: () => T): T {
+/**
+ * Checks the options of a decorator, or the defaults of the module, at boot, so that they do not fail at the first call. `optionsOf` completes
+ * them, and may refuse them itself. @throws LockUsageError that begins with class and method (`site`), because no call has made a key
+ */
+export function checkRequest(site: string, { limits, capabilities }: BootOfInstance, optionsOf: () => WithLockOptions & CallSite, key?: unknown): void {
   try {
-    return check();
+    const { permits, minReplicas } = resolveOptions(optionsOf(), limits);
+    if (permits !== undefined) checkPermitsOf(Array.isArray(key) ? [...new Set(key)] : [key], permits, capabilities);
+    if (minReplicas > 0 && capabilities?.replicas === false) throw new LockUsageError(`minReplicas is ${minReplicas}, but its store has no replicas to count.`);
   } catch (error) {
     throw isLockError(error) ? new LockUsageError(`${site}: ${error.message}`) : error;
   }
@@ -161,8 +153,7 @@ function candidatesOf({ made, chain, wrapper }: Found, boot: BootOfInstance): re
   return [...nearest].flatMap(([property, methods]) =>
     methods.filter(({ instance }) => instance === boot.instance).map((method) => {
       if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) throw scoped(method, made.constructor.name);
-      const { request } = checkedAt(method.site, () => termOptions(method.options, roleKey(method.role), boot.limits.profiles));
-      checkRequest(request, method.site, boot);
+      checkRequest(method.site, boot, () => termOptions(method.options, roleKey(method.role), boot.limits.profiles).request);
       return { ...method, object: made, property };
     }),
   );

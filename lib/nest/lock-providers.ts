@@ -112,12 +112,10 @@ export interface LockModuleExtras {
   name?: string;
 }
 
-const extras: LockModuleExtras = { isGlobal: true, name: DEFAULT_INSTANCE };
-
 export const { ConfigurableModuleClass, OPTIONS_TYPE, ASYNC_OPTIONS_TYPE } =
   new ConfigurableModuleBuilder<LockModuleOptions>({ optionsInjectionToken: MODULE_OPTIONS })
     .setClassMethodName('forRoot')
-    .setExtras(extras, (definition, { isGlobal = true, name = DEFAULT_INSTANCE }) => {
+    .setExtras<LockModuleExtras>({ isGlobal: true, name: DEFAULT_INSTANCE }, (definition, { isGlobal = true, name = DEFAULT_INSTANCE }) => {
       const { providers, exports } = lockProviders(name);
       return { ...definition, global: isGlobal, providers: [...(definition.providers ?? []), ...providers], exports };
     })

@@ -81,7 +81,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     const limits = resolveDefaults(options.route ? { maxLeaseMs: LONGEST_MS, profiles: options.profiles } : options);
     const capabilities = options.route ? undefined : store?.capabilities;
     const boot = { instance: this.instance, interceptor, limits, capabilities };
-    checkRequest({}, 'LockModule', boot);
+    checkRequest('LockModule', boot, () => ({}));
     const { overrides, misread, candidates } = visitProviders(this.modules, boot);
     this.candidates = [...candidates.values()].flat();
     if (options.strictOverrides && overrides.size > 0) throw new LockUsageError([...overrides].join(' '));

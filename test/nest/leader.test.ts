@@ -225,7 +225,7 @@ describe('A method with @Leader', () => {
       async run(): Promise<void> {}
     }
     const app = await created({ imports: [LockModule.forRoot({ embedded: true })], providers: [Replicated] });
-    await expect(app.init()).rejects.toThrow('Replicated.run asks for minReplicas: 1, but its store has no replicas to count.');
+    await expect(app.init()).rejects.toThrow('Replicated.run: minReplicas is 1, but its store has no replicas to count.');
     @Injectable()
     class Restless {
       @Leader('restless', { restMs: -5 })

@@ -56,7 +56,7 @@ describe('A lock module', () => {
   it('asks for replicas only where the store has some', async () => {
     const options = { embedded: true, minReplicas: 1 };
     const refused = around(memoryStore(), options).then((app) => app.init());
-    await expect(refused).rejects.toThrow('LockModule asks for minReplicas: 1, but its store has no replicas to count.');
+    await expect(refused).rejects.toThrow('LockModule: minReplicas is 1, but its store has no replicas to count.');
     const store = memoryStore();
     const replicated = Object.assign(store, { capabilities: { ...store.capabilities, replicas: true } });
     await (await around(replicated, options)).close();
