@@ -90,9 +90,14 @@ function element(member, from) {
   return member.isList ? `...${from}.${member.name}` : written(member, from);
 }
 
-/** A packed field is one text in its layout. */
+/** A packed field is one text in its layout, made of its words in one step: a template makes a text more for each of its gaps. */
 function written(field, from) {
   const { kind, layout, parts } = field;
   if (parts === undefined) return kind.write(`${from}.${askedName(field)}`);
-  return `\`${layout.replace(/<(\w+)>/g, (_, part) => `\${${written(parts.find((each) => each.name === part), from)}}`)}\``;
+  const partOf = (part) => written(parts.find((each) => each.name === part), from);
+  const words = layout.split(' ').map((word) => {
+    const [, whole] = /^<(\w+)>$/.exec(word) ?? [];
+    return whole === undefined ? `\`${word.replace(/<(\w+)>/g, (_, part) => `\${${partOf(part)}}`)}\`` : partOf(whole);
+  });
+  return `[${words.join(', ')}].join(' ')`;
 }

@@ -27,7 +27,7 @@ export class Hold implements Lease, LeaseUser {
   loss: LockLostError | undefined;
   private outcome: ReleaseOutcome | undefined;
   /** Its fences, in the order of its locks: that of a lease changes when it is handed on. */
-  private readonly fencesTaken: number[] = [];
+  private readonly fencesTaken: number[];
   /** The nested calls, by the lease of the lock that they re-enter; undefined for most holds, which have none. */
   private nested: Map<StoreLease, NestedCalls> | undefined;
   /** Whether its locks went to a ticket. */
@@ -60,9 +60,10 @@ export class Hold implements Lease, LeaseUser {
       this.overdue = new Alarm(() => this.expire());
       host.watchdog.schedule.set(this.overdue, this.startedAt + options.maxHoldMs);
     }
+    this.fencesTaken = new Array<number>(leases.length);
     // Only a complete hold can be told of a loss.
     for (let n = 0; n < leases.length; n++) {
-      this.fencesTaken.push(leases[n]!.fence);
+      this.fencesTaken[n] = leases[n]!.fence;
       leases[n]!.onLoss(this);
     }
   }

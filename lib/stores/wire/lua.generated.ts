@@ -913,7 +913,7 @@ export interface AcquireArgs {
 
 /** What is said in one request to acquire.lua. */
 export function acquireText(request: AcquireArgs): string {
-  return `${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0}${request.takes[0]} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.recoveryMs} ${request.replaces ?? '-'} ${request.told ?? '-'} ${request.mark ?? '-'}`;
+  return [`${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0}${request.takes[0]}`, String(request.notAfter).padStart(13, '0'), String(request.floor).padStart(16, '0'), request.known, request.leaseMs + LOCK_GRACE_MS, request.id, request.owner === undefined ? '-' : toField(request.owner), request.label === undefined ? '-' : toField(request.label), request.fences, request.minHoldMs, request.graceMs, request.recoveryMs, request.replaces ?? '-', request.told ?? '-', request.mark ?? '-'].join(' ');
 }
 
 /** Puts one more request into a call of acquire.lua. */
@@ -1211,7 +1211,7 @@ export interface BringBackArgs {
 /** Puts one more request into a call of bring-back.lua. */
 export function addBringBack(keys: ScriptArgument[], args: ScriptArgument[], on: BringBackKeys, request: BringBackArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(request.id, `${request.mode[0]} ${request.notAfter} ${request.leaseMs} ${request.fence} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.recoveryMs} ${request.knownBy ?? '-'} ${request.ticketId ?? '-'}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
+  args.push(request.id, [request.mode[0], request.notAfter, request.leaseMs, request.fence, request.fences, request.minHoldMs, request.graceMs, request.recoveryMs, request.knownBy ?? '-', request.ticketId ?? '-'].join(' '), [request.owner === undefined ? '-' : toField(request.owner), request.label === undefined ? '-' : toField(request.label)].join(' '));
 }
 
 /** A call of bring-back.lua for one request. */
@@ -1796,7 +1796,7 @@ export interface ReleaseArgs {
 
 /** What is said in one request to release.lua. */
 export function releaseText(request: ReleaseArgs): string {
-  return `${request.mayBeOver ? 1 : 0}${request.abandoned ? 1 : 0} ${request.id} ${request.floor} ${request.recoveryMs} ${request.known} ${request.mark ?? '-'}`;
+  return [`${request.mayBeOver ? 1 : 0}${request.abandoned ? 1 : 0}`, request.id, request.floor, request.recoveryMs, request.known, request.mark ?? '-'].join(' ');
 }
 
 /** Puts one more request into a call of release.lua. */
