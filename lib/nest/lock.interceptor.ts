@@ -2,6 +2,7 @@
  * LockInterceptor: makes the key of a call from its arguments, acquires the lock, runs the method, and releases the lock.
  * Every lock decorator calls it; {@link LockInterceptor.of} makes a Nest interceptor that calls it for a route.
  */
+import { types } from 'node:util';
 import type { NestInterceptor, Type } from '@nestjs/common';
 import { from, isObservable, Observable, finalize, Subject, takeUntil, type Subscriber } from 'rxjs';
 import { isLockError, LockUsageError, seen } from '../core/port/errors.js';
@@ -122,7 +123,8 @@ export class LockInterceptor {
 
 /** What a locked method resolves to. A result that is no promise, and one whose work is not done, is refused. @throws LockUsageError */
 function resultOf(site: string, result: unknown): Promise<unknown> {
-  if (!isThenable(result)) {
+  // A promise of Node's, as most results are, needs no careful look.
+  if (!types.isPromise(result) && !isThenable(result)) {
     refuseUnfinished(result, site, 'method');
     throw new LockUsageError(`${site} is locked and ran, but returned ${typeof result} instead of a Promise. Make it async.`);
   }
