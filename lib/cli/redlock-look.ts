@@ -76,7 +76,7 @@ export class NodeToAsk {
   }
 
   get isListening(): boolean {
-    return this.store.parts.connections.commands.state.isOpen;
+    return this.store.view.connections.commands.isOpen;
   }
 
   inspect(key: string): Promise<LockState> {

@@ -3,7 +3,8 @@
 //     --- @bind                     at the head: keys, arguments and lists to locals of their names; of a repeated group `count`
 //     --- @bind id, leaseMs of n    these fields of the nth request to locals, as the text that came; of a packed field the parts
 //                                   that have a fixed place are cut out, and those behind them are found by one pattern
-//     --- @request                  a function `requestOf(n)`: the nth request as a table, its numbers and flags read
+//     --- @request                  a function `requestOf(n)`: the nth request as a table, its numbers and flags read; of a script that
+//                                   takes one request the table itself, `request`
 import { fieldsOf } from './header.mjs';
 
 /** The Lua for a line that is a directive; the line itself for another one. */
@@ -97,6 +98,7 @@ function fixedPlace(file, { name, layout, parts }, wanted) {
 }
 
 function requestOf(header) {
+  if (!header.ARGV.each) return [`local request = { ${[...header.KEYS.head, ...header.ARGV.head].map(({ name }) => `${name} = ${name}`).join(', ')} }`];
   const lines = ['local function requestOf(n)'];
   const entries = [];
   for (const field of [...(header.KEYS.each?.fields ?? []), ...header.ARGV.each.fields]) {

@@ -200,7 +200,7 @@ export class Acting {
 
   get trust(): Trust {
     const { client } = this;
-    const trust = new Trust(() => 0);
+    const trust = new Trust();
     trust.floors.saw(GROUP, client.floor);
     if (client.sample !== undefined) trust.clock.observe(0, client.sample);
     return trust;
@@ -211,7 +211,7 @@ export class Acting {
     const { client, now } = this;
     if (this.has('pushed trust from arrival')) return { ...push, trustedUntil: now + push.lengthMs * 0.99 - 5 };
     const memory = !isUnknown(client.known) && beginningOf(client.known) <= grantedAt(push) ? client.known : undefined;
-    const grant = this.trust.pushed({ request: this.asRequest(), spot: { group: GROUP }, floor }, push, now, memory);
+    const grant = this.trust.pushed({ request: this.asRequest(), spot: { group: GROUP, source: 0 }, floor }, push, now, memory);
     if (grant !== undefined) client.floor = Math.max(client.floor, grant.fence);
     return grant;
   }

@@ -47,7 +47,7 @@ export interface Letter {
   readonly text?: string;
 }
 
-/** The place of a request in the queue, as its process knows it (stores/redis/acquiring.ts). */
+/** The place of a request in the queue, as its process knows it (stores/redis/requests.ts). */
 export interface KnownPlace {
   readonly floor: number;
   readonly answered: boolean;

@@ -19,7 +19,8 @@ interface Counted {
 }
 
 interface InsideNode {
-  readonly parts: { readonly places: ReadonlyMap<string, unknown>; readonly runner: { readonly underway: readonly unknown[] } };
+  readonly view: { readonly runner: { readonly underway: readonly unknown[] } };
+  readonly requests: { readonly places: Counted };
 }
 
 /** Of a single Redis, or of a Redlock. */
@@ -84,11 +85,11 @@ export class Remains {
 }
 
 function inStore(store: InsideStore): Record<string, number> {
-  if ('parts' in store) return { places: store.parts.places.size, requests: store.parts.runner.underway.length };
+  if ('view' in store) return { places: store.requests.places.size, requests: store.view.runner.underway.length };
   return {
     ballots: store.ballots.size,
     'waiters of a Redlock': store.waiters.size,
     withdrawals: store.schedule.size,
-    requests: store.nodes.reduce((sum, { store: { parts: { runner } } }) => sum + runner.underway.length, 0),
+    requests: store.nodes.reduce((sum, { store: { view: { runner } } }) => sum + runner.underway.length, 0),
   };
 }

@@ -6,7 +6,7 @@
  * without an answer is tried again until trust ends; a batch that fails delays no other batch.
  *
  * Two grants are renewed before they are leases: one with too little trust left (core/queue/store-request.ts, `lengthen`), and one that
- * replicas have to acknowledge (stores/redis/acquiring.ts, `confirmed`). A caller renews its hold by `Hold.renew`, which asks the watchdog.
+ * replicas have to acknowledge (stores/redis/requests.ts, `confirmed`). A caller renews its hold by `Hold.renew`, which asks the watchdog.
  */
 import type { Clock } from '../port/clock.js';
 import type { LockStoreError } from '../port/errors.js';

@@ -14,13 +14,13 @@ import { listOf, RECOVERING_REASON, releaseOutcome } from '../wire/lock-reply.js
 import { UNKNOWN_MEMORY } from '../wire/redis-keys.js';
 import type { ScriptReply, ScriptRunner } from '../wire/script-runner.js';
 import { causeOf, isReply, reasonOf, storeFailure } from '../wire/store-failure.js';
-import type { WakeChannel } from '../wire/wake-channel.js';
+import type { WakeListener } from '../wire/wake-channel.js';
 import type { Recovery } from './recovery.js';
 import type { RedisStoreOptions } from './redis-store.js';
 import type { ServerView } from './server-view.js';
 
 /** The store that boots. */
-type Booting = ServerView & Pick<RedisStoreOptions, 'bootTimeoutMs' | 'report' | 'strictServer'> & { readonly channel: WakeChannel; readonly recovery: Recovery };
+type Booting = ServerView & Pick<RedisStoreOptions, 'bootTimeoutMs' | 'report' | 'strictServer'> & { readonly recovery: Recovery; readonly messages: WakeListener };
 
 /** The pause before a server that is loading, busy or failing over is probed again, in ms. */
 const PROBES_AGAIN_AFTER_MS = 100;
@@ -47,7 +47,7 @@ export async function probe(store: Booting): Promise<ServerFacts | undefined> {
   const becomesFit = async (): Promise<ServerFacts | undefined> => {
     for (;;) {
       try {
-        if (!commands.state.isOpen) await Promise.race([commands.opened(), once(commands.events, 'problem')]);
+        if (!commands.isOpen) await Promise.race([commands.opened(), once(commands.events, 'problem')]);
         return await check(store);
       } catch (error) {
         if (!(error instanceof LockStoreError)) throw error;
@@ -73,7 +73,7 @@ async function check(store: Booting): Promise<ServerFacts | undefined> {
   // Each answer will do: a server that forgot refuses a lock for as long as it recovers, and is fit all the same.
   await takeTrialLock(store, () => {});
   await store.recovery.learnAtBoot();
-  await store.channel.open().catch((error: unknown) => {
+  await store.channel.open(store.messages).catch((error: unknown) => {
     throw storeFailure(error, { what: 'subscribe', key: undefined, node: store.connections.node });
   });
   const facts = await factsOf(store);

@@ -78,19 +78,19 @@ export class Recovery implements StoreRecovery {
   private stopTelling: () => void = () => {};
 
   constructor(
-    private readonly server: ServerView,
+    private readonly view: ServerView,
     private readonly report: Report,
     /** Called when a group has another memory than before. */
     private readonly forgot: (group: number) => void,
   ) {
     const groups = Array.from({ length: SLOT_GROUPS }, (_, group) => group);
     // In a Cluster each group may have another master than the others.
-    const together = server.isCluster ? groups.map((group) => [group]) : [groups];
+    const together = view.isCluster ? groups.map((group) => [group]) : [groups];
     this.all = together.map((some) => ({ groups: some, inDoubt: undefined, isUnderway: false, heard: new Map(), goOn: () => {} }));
   }
 
   get recoversForMs(): number {
-    return Math.max(0, this.openAt - this.server.clock.now());
+    return Math.max(0, this.openAt - this.view.clock.now());
   }
 
   /** Asks for all memories for the first time, at boot. Rejects with LockStoreError, and then nothing else is asked. */
@@ -98,13 +98,13 @@ export class Recovery implements StoreRecovery {
     await Promise.all(this.all.map(({ groups }) => this.ask(groups, () => false)));
     this.isOpen = true;
     // The connection may have been replaced meanwhile.
-    if (!this.server.memories.areKnown) this.doubt();
+    if (!this.view.memories.areKnown) this.doubt();
   }
 
   /** Waits for the end of a recovery, so that an application that starts on an empty server is not refused its first locks. */
   async recovered(atMostMs: number): Promise<void> {
     const leftMs = Math.min(this.recoversForMs, atMostMs);
-    if (leftMs > 0) await delay(this.server.clock, leftMs);
+    if (leftMs > 0) await delay(this.view.clock, leftMs);
   }
 
   close(): void {
@@ -137,7 +137,7 @@ export class Recovery implements StoreRecovery {
 
   /** Hears the message that a group has this memory. */
   heard(group: number, memory: string): void {
-    const { memories, isCluster } = this.server;
+    const { memories, isCluster } = this.view;
     const together = this.all[isCluster ? group : 0];
     // Anybody who may publish can say anything, so a group may be none.
     if (together?.groups.includes(group) !== true || memories.knownOf(group) === memory) return;
@@ -151,19 +151,19 @@ export class Recovery implements StoreRecovery {
    * older than what is known, so that the lease may be forgotten, or the message of the new memory was missed.
    */
   compare(group: number, memory: string | undefined, connection: number): void {
-    const { memories, clock } = this.server;
+    const { memories, clock } = this.view;
     const isNews = memory !== undefined && memories.knownOf(group) === undefined && this.learn(group, memory, connection);
     // In the next turn of the event loop the lease is known that this answer has granted.
     if (isNews || memories.isOutdated(group, memory)) clock.nextTurn(() => this.doubt((each) => each === group));
   }
 
   private learn(group: number, memory: string, connection: number): boolean {
-    const before = this.server.memories.learn(group, memory, connection);
+    const before = this.view.memories.learn(group, memory, connection);
     if (before === undefined) return false;
-    const { clock, trust, recoveryMs } = this.server;
+    const { clock, keys, trust, recoveryMs } = this.view;
     const now = clock.now();
     // Who holds nothing in the group did not ask for how long it stays closed. It is that long at least from the time in the memory's name.
-    const leftMs = Math.min(recoveryMs, beginningOf(memory) + recoveryMs - trust.clock.before(trust.sourceOf(group), now, now));
+    const leftMs = Math.min(recoveryMs, beginningOf(memory) + recoveryMs - trust.clock.before(keys.sourceOf(group), now, now));
     if (leftMs > this.recoversForMs) this.recovering(now, leftMs);
     void this.tell(before, memory);
     this.forgot(group);
@@ -173,7 +173,7 @@ export class Recovery implements StoreRecovery {
   }
 
   private async recover(together: Together): Promise<void> {
-    const { clock, memories } = this.server;
+    const { clock, memories } = this.view;
     const since = clock.now();
     let pauseMs = FIRST_PAUSE_MS;
     together.isUnderway = true;
@@ -195,14 +195,14 @@ export class Recovery implements StoreRecovery {
   /** Whether the server has answered, and has back all that was held in these groups. */
   private async claimAndBringBack(groups: readonly number[], doubt: Doubt): Promise<'unanswered' | 'partly' | 'through'> {
     const { held } = this.groups();
-    if (this.server.isCluster && !groups.some((group) => held.has(group))) return 'through';
+    if (this.view.isCluster && !groups.some((group) => held.has(group))) return 'through';
     // A claim that the server refuses, because a record is damaged, counts as answered: only what is unanswered is claimed for ever.
     const claim = (): Promise<'unanswered' | 'partly' | 'through'> =>
       this.ask(groups, (group) => held.has(group)).then(() => 'through', (error: LockStoreError) => (error.retryable ? 'unanswered' : 'partly'));
     const claimed = await claim();
     if (claimed !== 'through') return claimed;
     const reviewed = this.review(doubt);
-    const takesLonger = (): Promise<boolean> => inTime(this.server.clock, reviewed, CLAIMS_AGAIN_AFTER_MS, () => new Error('leases are still to come back')).then(() => false, () => true);
+    const takesLonger = (): Promise<boolean> => inTime(this.view.clock, reviewed, CLAIMS_AGAIN_AFTER_MS, () => new Error('leases are still to come back')).then(() => false, () => true);
     while (this.isOpen && (await takesLonger())) await claim();
     const { outdated } = this.groups();
     if (groups.some((group) => outdated.has(group))) return 'partly';
@@ -212,7 +212,7 @@ export class Recovery implements StoreRecovery {
 
   /** Several groups that are claimed in one turn of the event loop are reviewed together. */
   private async review(doubt: Doubt): Promise<void> {
-    this.reviewing ??= new Promise<void>((resolve) => this.server.clock.nextTurn(resolve)).then(() => {
+    this.reviewing ??= new Promise<void>((resolve) => this.view.clock.nextTurn(resolve)).then(() => {
       this.reviewing = undefined;
       return this.doubted('where it says so');
     });
@@ -226,7 +226,7 @@ export class Recovery implements StoreRecovery {
 
   /** In which groups this process holds something now. It is looked up once in a turn of the event loop, because there may be very many leases. */
   private groups(): Groups {
-    const { keys, memories, clock } = this.server;
+    const { keys, memories, clock } = this.view;
     if (this.found !== undefined) return this.found;
     const found = { held: new Set<number>(), outdated: new Set<number>() };
     for (const { key, memory } of this.held()) {
@@ -241,7 +241,7 @@ export class Recovery implements StoreRecovery {
 
   /** Asks for the memories and the last fences of these groups, after telling the fences that this process has seen, and what it holds there. */
   ask(groups: readonly number[], holds: (group: number) => boolean): Promise<RecallHead & { readonly groups: readonly RecallGroup[] }> {
-    const { runner, keys, trust, memories, process, recoveryMs } = this.server;
+    const { runner, keys, trust, memories, process, recoveryMs } = this.view;
     const { connection } = memories;
     const on = { keys: groups.map((group) => ({ fenceKey: keys.fence(group) })) };
     const call = recallCall(on, { process, recoveryMs, groups: groups.map((group) => ({ floor: trust.floors.of(group), holds: holds(group) })) });
@@ -249,7 +249,7 @@ export class Recovery implements StoreRecovery {
       const told = listOf(reply);
       const { now, recoversForMs } = readRecallHead(told);
       if (recoversForMs > 0) this.recovering(receivedAt, recoversForMs + marginOf(recoversForMs));
-      trust.observe(groups[0]!, { sentAt, receivedAt, serverNow: now });
+      trust.clock.observe(keys.sourceOf(groups[0]!), { sentAt, receivedAt, serverNow: now });
       const found = eachRecallGroup(told, groups.length);
       found.forEach(({ memory }, n) => this.learn(groups[n]!, memory, connection));
       return { now, recoversForMs, groups: found };
@@ -267,7 +267,7 @@ export class Recovery implements StoreRecovery {
    * are. A Redlock has words of its own for a node that forgot.
    */
   private async tell(before: string, memory: string): Promise<void> {
-    const { node: store, clock, recoveryMs } = this.server;
+    const { node: store, clock, recoveryMs } = this.view;
     if (this.isTelling || recoveryMs === 0 || recoveryMs === UNTIL_TOLD_MS) return;
     this.isTelling = true;
     const [reason, forMs, since, alreadyBack] = [whatHappened(before, memory), this.recoversForMs, clock.now(), this.broughtBack];

@@ -13,11 +13,11 @@ import { lockState } from '../wire/lock-reply.js';
 import { downgradeCall, inspectCall, readDowngrade } from '../wire/lua.generated.js';
 import { checkProcess, KEYS_PER_SCAN } from '../wire/redis-keys.js';
 import { isOfOneLock, NOT_CONNECTED, type OutageListener, storeFailure } from '../wire/store-failure.js';
-import { WakeChannel, type WakeListener } from '../wire/wake-channel.js';
-import { Acquiring } from './acquiring.js';
+import type { WakeListener } from '../wire/wake-channel.js';
 import { Recovery } from './recovery.js';
-import { forceRelease, Releases } from './releases.js';
+import { forceRelease } from './releases.js';
 import { Renewals } from './renewals.js';
+import { Requests } from './requests.js';
 import { type FenceFloors, serverView, type ServerView } from './server-view.js';
 
 export interface RedisStoreOptions {
@@ -52,50 +52,43 @@ interface RedlockSurroundings {
 export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   readonly ticketHome: string;
-  readonly acquire: Acquiring['acquire'];
-  readonly release: Releases['release'];
-  readonly forceRelease: (key: string, fence?: number) => Promise<boolean>;
+  readonly acquire: Requests['acquire'];
+  readonly release: Requests['release'];
   summary: StoreSummary | undefined;
   /** What the server said of its set-up when the store was opened; undefined when the user may not ask. */
   facts: ServerFacts | undefined;
   readonly server: string;
   readonly recovery: Recovery;
-  readonly parts: ServerView;
-  readonly releases: Releases;
+  readonly view: ServerView;
+  readonly requests: Requests;
   private readonly renewals: Renewals;
-  private readonly acquiring: Acquiring;
-  private readonly channel: WakeChannel;
-  private listener: (wake: Wake) => void = () => {};
 
   constructor(private readonly options: RedisStoreOptions) {
-    const { prefix, process, maxLeaseMs, clock, report } = options;
+    const { prefix, process, maxLeaseMs, report } = options;
     checkProcess(process);
-    const server = (this.parts = serverView(options));
-    const { keys, connections, isCluster } = server;
-    this.server = server.node;
+    const view = (this.view = serverView(options));
+    const { keys, isCluster, node } = view;
+    this.server = node;
     this.capabilities = { queue: true, replicas: true, permits: true, maxLeaseMs, groupOf: isCluster ? (key) => keys.groupOf(key) : undefined };
-    const recovery = (this.recovery = new Recovery(server, report, (group) => this.serverForgot(group)));
-    const releases = (this.releases = new Releases(server));
-    this.release = releases.release;
-    this.renewals = new Renewals(server, recovery, releases);
-    this.acquiring = new Acquiring(server, this.renewals, recovery, (wake) => this.listener(wake), (id) => this.channel.missed(id));
-    this.acquire = this.acquiring.acquire;
-    this.forceRelease = (key, fence) => forceRelease(key, fence, server);
+    this.recovery = new Recovery(view, report, (group) => this.serverForgot(group));
+    this.renewals = new Renewals(view, this.recovery);
+    this.requests = new Requests(view, this.renewals, this.recovery);
+    this.acquire = this.requests.acquire;
+    this.release = this.requests.release;
     this.ticketHome = `redis ${prefix}`;
-    this.channel = new WakeChannel((listening) => connections.subscribe(listening), [keys.channel(process), keys.channelOfAll], clock, this.messages());
     this.followConnections();
   }
 
   async open(): Promise<void> {
-    const { options, channel, recovery, parts, parts: { connections, runner, keys, memories, recoveryMs, outage } } = this;
+    const { options, recovery, view, view: { connections, runner, keys, memories, recoveryMs, outage } } = this;
     const deadline = options.clock.now() + options.bootTimeoutMs;
     try {
-      this.facts = await probe({ ...options, ...parts, recovery, channel });
+      this.facts = await probe({ ...options, ...view, recovery, messages: this.messages() });
       this.summary = redisSummary(options, connections, this.facts);
       if (options.redlock === undefined) {
         await recovery.recovered(deadline - options.clock.now());
         warnOfBlindness(memories.areBlind, connections.node, recoveryMs, options.report);
-        this.acquiring.needsListener = await canTellWhoListens(runner, connections, keys.channel(options.process), options.report);
+        this.requests.needsListener = await canTellWhoListens(runner, connections, keys.channel(options.process), options.report);
       }
       outage.watch();
     } catch (error) {
@@ -105,7 +98,7 @@ export class RedisStore implements LockStore {
   }
 
   onWake(listener: (wake: Wake) => void): void {
-    this.listener = listener;
+    this.requests.wake = listener;
   }
 
   onEvent(listener: (event: StoreEvent) => void): void {
@@ -117,16 +110,16 @@ export class RedisStore implements LockStore {
   }
 
   mayHaveForgotten({ key, memory }: HolderRef & Pick<HeldLease, 'memory'>): boolean {
-    return this.parts.memories.isOutdated(this.parts.keys.groupOf(key), memory);
+    return this.view.memories.isOutdated(this.view.keys.groupOf(key), memory);
   }
 
   whenSent(done: () => void): void {
-    this.parts.bundles.whenSent(done);
+    this.view.bundles.whenSent(done);
   }
 
   /** The name of the memory that the server has of this key; undefined while it has not said so on the present connection. */
   memoryOf(key: string): string | undefined {
-    return this.parts.memories.knownOf(this.parts.keys.groupOf(key));
+    return this.view.memories.knownOf(this.view.keys.groupOf(key));
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
@@ -134,24 +127,28 @@ export class RedisStore implements LockStore {
     outcomes.forEach(({ kind }, at) => {
       // A grant with a used fence is replaced by a new request of the same id. If a message had made it a lease before, that lease is
       // lost here, and the place of the new request goes with it.
-      if (kind === 'lost') this.parts.places.delete(requests[at]!.id);
+      if (kind === 'lost') this.requests.places.delete(requests[at]!.id);
     });
     return outcomes;
   }
 
   heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {
-    this.channel.check();
-    return this.acquiring.heartbeat(waiter);
+    this.view.channel.check();
+    return this.requests.heartbeat(waiter);
+  }
+
+  forceRelease(key: string, fence?: number): Promise<boolean> {
+    return forceRelease(key, fence, this.view);
   }
 
   downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
-    const spot = this.parts.keys.spotOf(key);
-    const call = downgradeCall(spot, { id, floor: this.parts.trust.floors.of(spot.group), recoveryMs: this.parts.recoveryMs });
-    return this.parts.runner.run({ ...call, key }, readDowngrade);
+    const spot = this.view.keys.spotOf(key);
+    const call = downgradeCall(spot, { id, floor: this.view.trust.floors.of(spot.group), recoveryMs: this.view.recoveryMs });
+    return this.view.runner.run({ ...call, key }, readDowngrade);
   }
 
   inspect(key: string, timeoutMs?: number): Promise<LockState> {
-    return this.parts.runner.run({ ...inspectCall(this.parts.keys.spotOf(key)), key, timeoutMs }, (reply) => lockState(key, reply));
+    return this.view.runner.run({ ...inspectCall(this.view.keys.spotOf(key)), key, timeoutMs }, (reply) => lockState(key, reply));
   }
 
   /**
@@ -160,7 +157,7 @@ export class RedisStore implements LockStore {
    * whole time is listed, unless another program has put something else at one of its Redis keys.
    */
   async *list({ startsWith = '' }: ListOptions = {}): AsyncGenerator<LockState, void, undefined> {
-    const { options: { report }, parts: { connections, runner, keys } } = this;
+    const { options: { report }, view: { connections, runner, keys } } = this;
     const pattern = keys.lockPattern(startsWith);
     const masters = connections.masters();
     if (masters.length === 0) throw storeFailure(new Error(NOT_CONNECTED), { what: 'list', key: undefined, node: connections.node });
@@ -181,42 +178,40 @@ export class RedisStore implements LockStore {
   }
 
   tryOut(): Promise<void> {
-    return takeTrialLock(this.parts);
+    return takeTrialLock(this.view);
   }
 
   async close(): Promise<void> {
     this.recovery.close();
-    this.channel.close();
-    this.parts.runner.close();
-    this.parts.connections.close();
+    this.view.channel.close();
+    this.view.runner.close();
+    this.view.connections.close();
   }
 
   /** What becomes of the messages of the server. */
   private messages(): WakeListener {
-    const { recovery } = this;
+    const { recovery, requests } = this;
     return {
-      granted: (grant) => this.acquiring.granted(grant),
-      contended: (key, id) => this.listener({ kind: 'contended', key, id }),
-      lost: (key, id) => this.listener({ kind: 'lost', key, id }),
-      turn: (key, id) => this.listener({ kind: 'ask', key, id }),
+      granted: (grant) => requests.granted(grant),
+      wake: (wake) => requests.wake(wake),
       forgot: (group, memory) => recovery.heard(group, memory),
-      flushed: this.parts.recoveryMs === 0 ? undefined : () => recovery.replaced(),
+      flushed: this.view.recoveryMs === 0 ? undefined : () => recovery.replaced(),
       listening: () => {
         recovery.doubt();
-        for (const { request } of this.parts.places.values()) this.listener({ kind: 'ask', key: request.key, id: request.id });
+        requests.askAgain();
       },
     };
   }
 
   /** Forgets what the server said when a connection ends or begins, because another server may answer now, and asks it anew. */
   private followConnections(): void {
-    const { recovery, parts: { connections, outage, trust, memories, keys, readClock } } = this;
+    const { recovery, view: { connections, outage, trust, memories, keys, channel, readClock } } = this;
     const { commands } = connections;
     commands.events.on('change', (isConcerned) => {
       trust.clock.reset();
       memories.reset();
       // Of a Cluster one node has changed, and the others serve on.
-      if (commands.state.isOpen) recovery.doubt((group) => isConcerned(keys.fence(group)));
+      if (commands.isOpen) recovery.doubt((group) => isConcerned(keys.fence(group)));
     });
     commands.events.on('end', () => outage.failed(messageOf(connections.lastError ?? 'the connection was closed')));
     commands.events.on('open', () => {
@@ -224,13 +219,13 @@ export class RedisStore implements LockStore {
       recovery.doubt(() => true, 'all');
       // The server's time is read at once, because requests on a new connection need it to say until when they may act.
       void readClock();
-      this.channel.follow();
+      channel.follow();
     });
   }
 
   /** Who waits asks again, which tells the server who holds the lock; and processes with another wire format must not boot now. */
   private serverForgot(group: number): void {
-    for (const { spot, request: { key, id } } of this.parts.places.values()) if (spot.group === group) this.listener({ kind: 'ask', key, id });
-    void this.parts.format.keep(() => this.recovery.isOpen, this.options.report);
+    this.requests.askAgain(group);
+    void this.view.format.keep(() => this.recovery.isOpen, this.options.report);
   }
 }

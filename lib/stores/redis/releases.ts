@@ -1,26 +1,14 @@
 /** Releases on one Redis: of an id, which holds or waits; and by force, of a lock from its holders. */
 import type { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
-import type { Hear, ReleaseRequest, Verb } from '../../core/port/lock-store.js';
-import { promised, ScriptRequest } from '../wire/bundles.js';
+import type { Hear, ReleaseRequest } from '../../core/port/lock-store.js';
+import { ScriptRequest } from '../wire/bundles.js';
 import { listOf, releaseOutcome } from '../wire/lock-reply.js';
 import { forceReleaseCall, readForceRelease, release, type ReleaseArgs, releaseText } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY, type Spot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO } from '../wire/server-clock.js';
 import type { ServerView } from './server-view.js';
-
-export class Releases {
-  constructor(readonly server: ServerView) {}
-
-  /** Rejects with LockStoreError when the outcome is not known. The store has this function as its own, which spares every release a call. */
-  readonly release = ((request: MarkingRelease, told?: Hear<'released' | 'lost'>) => {
-    const { bundles, keys, places } = this.server;
-    if (told === undefined) return promised((hear) => this.release(request, hear));
-    if (places.size > 0) places.delete(request.id);
-    return bundles.add(new BundledRelease(this, request, keys.spotOf(request.key), told));
-  }) as Verb<MarkingRelease, 'released' | 'lost'>;
-}
 
 /** On a node of a Redlock a release may leave the mark of a request of its process that waits from now on (marks.lua). */
 export type MarkingRelease = ReleaseRequest & { readonly mark?: string | undefined };
@@ -37,13 +25,13 @@ export class BundledRelease extends ScriptRequest<'released' | 'lost'> implement
   known = UNKNOWN_MEMORY;
 
   constructor(
-    private readonly releases: Releases,
+    private readonly view: ServerView,
     { id, abandoned = false, askedAt, trustedUntil = -Infinity, mark }: MarkingRelease,
     spot: Spot,
     told?: Hear<'released' | 'lost'>,
   ) {
     super(release, spot, askedAt, told);
-    this.recoveryMs = releases.server.recoveryMs;
+    this.recoveryMs = view.recoveryMs;
     this.id = id;
     this.abandoned = abandoned;
     this.mark = mark;
@@ -51,7 +39,7 @@ export class BundledRelease extends ScriptRequest<'released' | 'lost'> implement
   }
 
   text(): string {
-    const { spot, releases: { server: { trust, memories } } } = this;
+    const { spot, view: { trust, memories } } = this;
     this.floor = trust.floors.of(spot.group);
     this.known = memories.of(spot.group);
     return releaseText(this);
@@ -71,8 +59,8 @@ export class BundledRelease extends ScriptRequest<'released' | 'lost'> implement
  * the server acts, so it acts in time or not at all: a copy that the network held up would take it from a later holder, after its caller was
  * told that it had failed. Rejects with LockStoreError.
  */
-export async function forceRelease(key: string, fence: number | undefined, server: ServerView): Promise<boolean> {
-  const { runner, trust, clock, node, timeoutMs, recoveryMs, keys, readClock } = server;
+export async function forceRelease(key: string, fence: number | undefined, view: ServerView): Promise<boolean> {
+  const { runner, trust, clock, node, timeoutMs, recoveryMs, keys, readClock } = view;
   const on = keys.spotOf(key);
   const until = clock.now() + timeoutMs;
   const limit = (): number => trust.clock.before(on.source, until, clock.now());

@@ -20,7 +20,7 @@ import { LONG_AGO, trustOf } from '../wire/server-clock.js';
 import { failedLock, isTryAgain, storeFailure } from '../wire/store-failure.js';
 import { Batches } from './batches.js';
 import type { Recovery } from './recovery.js';
-import type { Releases } from './releases.js';
+import { BundledRelease } from './releases.js';
 import type { ServerView } from './server-view.js';
 
 /** How many leases one command renews at most: 250 cost a server well under a millisecond. */
@@ -46,9 +46,8 @@ export class Renewals {
   private readonly broughtBack = new Batches<LeaseRequest, RenewOutcome>(MAX_BROUGHT_BACK_TOGETHER, MAX_BRING_BACKS_OUT, (batch) => this.bringBack(batch), (batch, error) => this.notBroughtBack(batch, error));
 
   constructor(
-    private readonly server: ServerView,
+    private readonly view: ServerView,
     private readonly recovery: Recovery,
-    private readonly releases: Releases,
   ) {}
 
   /** Renews leases, and brings back those that were forgotten. The outcomes are in the order of the requests; never rejects. */
@@ -57,7 +56,7 @@ export class Renewals {
   }
 
   private async renewOrBringBack(request: RenewRequest): Promise<RenewOutcome> {
-    if (!saysWhatItIs(request) || this.server.recoveryMs === 0) return this.renewOne(request);
+    if (!saysWhatItIs(request) || this.view.recoveryMs === 0) return this.renewOne(request);
     if (!this.isBroughtBackFirst(request)) {
       const outcome = await this.renewOne(request);
       if (outcome.kind !== 'lost') return outcome;
@@ -69,7 +68,7 @@ export class Renewals {
   }
 
   private isBroughtBackFirst({ key, minReplicas, held }: LeaseRequest): boolean {
-    const { memories, keys } = this.server;
+    const { memories, keys } = this.view;
     const group = keys.groupOf(key);
     // A renewal that waits for replicas may be answered when the recovery of a server that forgot is over. A new master often has none.
     if (minReplicas > 0 && memories.knownOf(group) === undefined) return true;
@@ -82,14 +81,14 @@ export class Renewals {
   }
 
   private sourceOf({ key }: RenewRequest): number {
-    return this.server.trust.sourceOf(this.server.keys.groupOf(key));
+    return this.view.keys.sourceOf(this.view.keys.groupOf(key));
   }
 
   private send(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const { runner, keys, trust, memories } = this.server;
+    const { runner, keys, trust, memories } = this.view;
     const known = requests.map(({ key }) => memories.knownOf(keys.groupOf(key)));
     return runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
-      trust.observe(keys.groupOf(requests[0]!.key), { sentAt, receivedAt, serverNow: readRenewHead(listOf(reply)).now });
+      trust.clock.observe(this.sourceOf(requests[0]!), { sentAt, receivedAt, serverNow: readRenewHead(listOf(reply)).now });
       const outcomes = this.outcomesOf(reply, requests, sentAt);
       return outcomes.map((outcome, n) => (outcome.kind === 'renewed' ? { ...outcome, memory: known[n] } : outcome));
     });
@@ -98,29 +97,29 @@ export class Renewals {
   /** What the server does not know is lost, however many replicas acknowledged it: then nothing was written. */
   private sendAcknowledged(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const { minReplicas } = requests[0]!;
-    return this.server.runner.runAcknowledged(this.callFor(requests), minReplicas, (reply, acknowledged, sentAt) => {
+    return this.view.runner.runAcknowledged(this.callFor(requests), minReplicas, (reply, acknowledged, sentAt) => {
       const outcomes = this.outcomesOf(reply, requests, sentAt);
       if (acknowledged >= minReplicas) return outcomes;
       const error = new Error(`only ${acknowledged} of ${minReplicas} replicas acknowledged`);
-      const cause = storeFailure(error, { what: 'renew', key: onlyKeyOf(requests), node: this.server.node });
+      const cause = storeFailure(error, { what: 'renew', key: onlyKeyOf(requests), node: this.view.node });
       return outcomes.map((outcome) => (outcome.kind === 'renewed' ? { kind: 'unknown', cause } : outcome));
     });
   }
 
   private callFor(requests: readonly RenewRequest[]): ScriptCall {
-    const { keys } = this.server;
+    const { keys } = this.view;
     const lockKeys = requests.map(({ key }) => keys.lock(key));
     return { ...renewCall({ lockKeys }, { runs: runsOf(requests) }), key: onlyKeyOf(requests), timeoutMs: this.timeoutOf(requests) };
   }
 
   /** The deadline of a command leaves time for another try before its shortest lease ends. */
   private timeoutOf(requests: readonly RenewRequest[]): number {
-    return Math.min(this.server.timeoutMs, Math.min(...requests.map(({ leaseMs }) => leaseMs)) / 3);
+    return Math.min(this.view.timeoutMs, Math.min(...requests.map(({ leaseMs }) => leaseMs)) / 3);
   }
 
   /** The outcome of each renewal. The reply lists only leases that did not just get what was asked for. */
   private outcomesOf(reply: ScriptReply, requests: readonly RenewRequest[], sentAt: number): RenewOutcome[] {
-    const { keys, node } = this.server;
+    const { keys, node } = this.view;
     const renewed = (leftMs: number, contended: boolean): RenewOutcome => ({ kind: 'renewed', trustedUntil: trustOf(leftMs, sentAt), contended });
     const outcomes = requests.map(({ leaseMs }) => renewed(Math.floor(leaseMs), false));
     for (const { position, left, contended } of eachRenewNews(listOf(reply))) {
@@ -132,7 +131,7 @@ export class Renewals {
   }
 
   private async bringBack(requests: readonly LeaseRequest[]): Promise<readonly RenewOutcome[]> {
-    const { runner, trust, keys, memories } = this.server;
+    const { runner, trust, keys, memories } = this.view;
     // A lease that was released meanwhile must not be brought back, because nobody would release it again.
     const held = requests.filter((request) => request.held.isHeld);
     if (held.length === 0) return requests.map(() => ({ kind: 'lost' }));
@@ -140,7 +139,7 @@ export class Renewals {
     const call = bringBackCallOf(held.map((request) => ({ ...keys.spotOf(request.key), ...this.argsOf(request) })));
     return runner.run({ ...call, key: onlyKeyOf(held), timeoutMs: this.timeoutOf(held) }, (reply, sentAt, receivedAt) => {
       const told = listOf(reply);
-      trust.observe(keys.groupOf(held[0]!.key), { sentAt, receivedAt, serverNow: readBringBackHead(told).now });
+      trust.clock.observe(this.sourceOf(held[0]!), { sentAt, receivedAt, serverNow: readBringBackHead(told).now });
       const outcomes = new Map(eachBringBack(told, held.length).map((one, n) => [held[n]!, this.outcomeOf(held[n]!, one, sentAt, connection)]));
       return requests.map((request) => outcomes.get(request) ?? { kind: 'lost' });
     });
@@ -155,16 +154,17 @@ export class Renewals {
       const outcome = await this.renewOne({ ...requests[0]!, minReplicas: 0 });
       if (outcome.kind === 'renewed') return [{ ...outcome, memory: undefined }];
     }
-    const lateUntil = this.server.clock.now() + this.server.timeoutMs;
+    const lateUntil = this.view.clock.now() + this.view.timeoutMs;
     return requests.map(() => ({ kind: 'unknown', cause, lateUntil }));
   }
 
-  private argsOf({ key, id, leaseMs, graceMs = 0, held }: LeaseRequest): BringBackArgs {
-    const { clock, trust, keys, recoveryMs, timeoutMs } = this.server;
+  private argsOf(request: LeaseRequest): BringBackArgs {
+    const { id, leaseMs, graceMs = 0, held } = request;
+    const { clock, trust, recoveryMs, timeoutMs } = this.view;
     const now = clock.now();
     const { trustedUntil, firstFence, fences, minHoldUntil, memory, label, ticketId } = held;
     // The limit is not later than the timeout of the answer, so that a release, which waits until then, comes last (lateUntil).
-    const notAfter = trust.clock.before(trust.sourceOf(keys.groupOf(key)), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
+    const notAfter = trust.clock.before(this.sourceOf(request), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
     const minHoldMs = Math.max(0, Math.ceil(minHoldUntil - now));
     return {
       id, ...sharing(held), notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, graceMs,
@@ -173,11 +173,11 @@ export class Renewals {
   }
 
   private outcomeOf({ key, id, held }: LeaseRequest, news: BringBackReply, sentAt: number, connection: number): RenewOutcome {
-    const { recovery, server: { keys, node }, releases } = this;
+    const { recovery, view, view: { keys, node, bundles } } = this;
     switch (news.kind) {
       case 'held':
         // In a Cluster a request may be sent again, and reach the node behind the release of its lease. If this fails, the lease ends by itself.
-        if (held.isReleased) void releases.release({ key, id }).catch(() => undefined);
+        if (held.isReleased) bundles.add(new BundledRelease(view, { key, id }, keys.spotOf(key)));
         if (news.memory !== held.memory) recovery.broughtBack += 1;
         recovery.compare(keys.groupOf(key), news.memory, connection);
         return { kind: 'renewed', trustedUntil: trustOf(news.leftMs, sentAt), contended: news.contended, memory: news.memory };

@@ -9,9 +9,8 @@ import { Outage, outageNews } from '../wire/store-failure.js';
 import { NO_SERVER, RedisKeys, SLOT_GROUPS, UNKNOWN_MEMORY, type Spot } from '../wire/redis-keys.js';
 import { ScriptRunner } from '../wire/script-runner.js';
 import { ServerClock, trustOf, type Exchange } from '../wire/server-clock.js';
-import type { PushedGrant } from '../wire/wake-channel.js';
+import { WakeChannel, type PushedGrant } from '../wire/wake-channel.js';
 import { WireFormat } from '../wire/wire-format.js';
-import type { BundledAcquire } from './acquiring.js';
 import type { RedisStoreOptions } from './redis-store.js';
 
 /** No slot group: in a Cluster a clock sample comes from any master, and only bounds until when requests may act. */
@@ -24,24 +23,24 @@ export function serverView(options: RedisStoreOptions) {
   const connections = options.connection(timeoutMs, clock);
   const { node, isCluster } = connections;
   // In a Cluster each slot group may have another master; else one server answers for all groups.
-  const sourceOf = (group: number): number => (isCluster ? group : 0);
-  const keys = new RedisKeys(prefix, sourceOf);
+  const keys = new RedisKeys(prefix, (group) => (isCluster ? group : 0));
   const outage = new Outage(clock, { ...(redlock?.outages ?? outageNews(node, report)), ask: () => void readClock() });
   const runner = new ScriptRunner(connections, clock, timeoutMs, outage);
-  const trust = new Trust(sourceOf, redlock?.floors);
+  const trust = new Trust(redlock?.floors);
   const format = new WireFormat(runner, keys, node, clock, maxLeaseMs, (longestMs) => {
     if (recoveryMs === 'lease') view.recoveryMs = longestMs;
   });
   /** The time of the server, or of any master of a Cluster. The next reply of a script brings it as well. */
   const readClock = async (): Promise<void> => {
     const read = runner.command<[string, string], void>('time', undefined, (client) => client.call('time'), ([seconds, micros], sentAt, receivedAt) => {
-      trust.observe(OF_ANY_MASTER, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
+      trust.clock.observe(OF_ANY_MASTER, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
     });
     await read.catch(() => undefined);
   };
   const view = {
     connections, node, isCluster, clock, process, format, timeoutMs, runner, outage, keys, trust, readClock,
-    bundles: new Bundles(runner), memories: new Memories(), places: new Map<string, BundledAcquire>(), toldHolds: new ToldHolds(format),
+    bundles: new Bundles(runner), memories: new Memories(), toldHolds: new ToldHolds(format),
+    channel: new WakeChannel((listening) => connections.subscribe(listening), [keys.channel(process), keys.channelOfAll], clock),
     /** How long the server grants nothing new after it forgot, in ms. */
     recoveryMs: recoveryMs === 'lease' ? maxLeaseMs : recoveryMs,
   };
@@ -85,15 +84,7 @@ export class Trust {
   /** By source (see Spot). */
   readonly clock = new ServerClock();
 
-  constructor(
-    /** The source (see Spot) of the locks of a slot group: whose clock counts for them, and which of them can share a command. */
-    readonly sourceOf: (group: number) => number,
-    readonly floors = new FenceFloors(),
-  ) {}
-
-  observe(group: number, exchange: Exchange): void {
-    this.clock.observe(this.sourceOf(group), exchange);
-  }
+  constructor(readonly floors = new FenceFloors()) {}
 
   /** The grant from an answer, made by the server with this memory (Memories). */
   answered(group: number, grant: ServerGrant, { sentAt, serverNow }: Pick<Exchange, 'sentAt' | 'serverNow'>, memory: string | undefined): Grant {
@@ -107,16 +98,23 @@ export class Trust {
    * The grant from a message, made by the server with this memory; undefined when the message is not enough to trust it, so that the
    * store has to be asked.
    */
-  pushed({ request, spot: { group }, floor }: Pick<BundledAcquire, 'request' | 'floor'> & { readonly spot: Pick<Spot, 'group'> }, push: PushedGrant, receivedAt: number, memory: string | undefined): Grant | undefined {
+  pushed({ request, spot: { group, source }, floor }: Expected, push: PushedGrant, receivedAt: number, memory: string | undefined): Grant | undefined {
     if (request.minReplicas > 0 || push.fence <= floor || !couldAnswer(request, push)) return undefined;
-    const serverNow = this.clock.before(this.sourceOf(group), receivedAt, receivedAt);
+    const serverNow = this.clock.before(source, receivedAt, receivedAt);
     if (push.fence > 1_000 * (serverNow + FURTHEST_AHEAD_MS)) return undefined;
-    const trustedUntil = this.clock.trustedUntil(this.sourceOf(group), push.end, push.lengthMs, receivedAt);
+    const trustedUntil = this.clock.trustedUntil(source, push.end, push.lengthMs, receivedAt);
     if (trustedUntil === undefined) return undefined;
     const { fence, fences, mode, contended } = push;
     this.floors.saw(group, fence + fences - 1);
     return { fence, fences, mode, trustedUntil, contended, memory };
   }
+}
+
+/** A request that waits, and the fence that its grant must be above. */
+interface Expected {
+  readonly request: AcquireRequest;
+  readonly spot: Pick<Spot, 'group' | 'source'>;
+  readonly floor: number;
 }
 
 /** Whether a message can be the grant of this request. Messages are not signed, so one that grants more must come from somebody else. */

@@ -8,7 +8,7 @@
 import { LockStoreError } from '../../core/port/errors.js';
 import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type Hear, type ReleaseRequest, type RenewOutcome, type Reply } from '../../core/port/lock-store.js';
 import type { LockMode } from '../../core/port/lock-options.js';
-import type { Vote } from '../redis/acquiring.js';
+import type { Vote } from '../redis/requests.js';
 import type { MarkingRelease } from '../redis/releases.js';
 import { marginOf, trustOf } from '../wire/server-clock.js';
 import { agree, answersOf, asking, noQuorum, poll, quorumEnd, reasonOf, verdict, type Counted, type Replies } from './quorum.js';
@@ -61,7 +61,7 @@ export class Ballot {
   ) {
     const { nodes } = redlock;
     [this.mode, this.fences, this.patienceMs] = [request.mode, request.fences, patienceMs(tookMs)];
-    this.group = nodes[0]!.store.parts.keys.groupOf(request.key);
+    this.group = nodes[0]!.store.view.keys.groupOf(request.key);
     this.standings = nodes.map((node) => new Standing(this, node));
   }
 

@@ -58,7 +58,7 @@ export interface Survey {
 /** The store of a node: that of one Redis, whose recovery has no end of its own. @throws LockUsageError */
 export function storeOfNode(connection: Connect, options: Omit<RedlockStoreOptions, 'nodes'>, redlock: RedisStoreOptions['redlock']): RedisStore {
   const store = new RedisStore({ ...options, connection, recoveryMs: UNTIL_TOLD_MS, redlock });
-  if (store.parts.isCluster) throw new LockUsageError('Lock options: a node of a Redlock must be a single master, not a Cluster.');
+  if (store.view.isCluster) throw new LockUsageError('Lock options: a node of a Redlock must be a single master, not a Cluster.');
   return store;
 }
 
@@ -70,7 +70,7 @@ export async function survey({ recovery }: RedisStore): Promise<Survey> {
 }
 
 /** Lets the node vote again, if it has not forgotten anything since the survey, and what it forgot had `maxLeaseMs` to end. */
-export function admit({ parts: { runner, keys } }: RedisStore, since: number, maxLeaseMs: number, floors: readonly number[]): Promise<boolean> {
+export function admit({ view: { runner, keys } }: RedisStore, since: number, maxLeaseMs: number, floors: readonly number[]): Promise<boolean> {
   const call = admitCall({ fenceKeys: eachGroup((group) => keys.fence(group)) }, { maxLeaseMs, since, floors });
   return runner.run(call, (reply) => readAdmit(reply) === 'admitted');
 }
@@ -116,7 +116,7 @@ export class RedlockNode {
 
   /** Whether there is a connection on which the server has answered. */
   get isConnected(): boolean {
-    return this.store.parts.connections.commands.state.isOpen;
+    return this.store.view.connections.commands.isOpen;
   }
 
   /** Whether it may be asked. */
@@ -126,7 +126,7 @@ export class RedlockNode {
 
   /** Whether the node left a question without an answer in time, and has answered nothing since. */
   get isSilent(): boolean {
-    const { owesSince = Infinity } = this.store.parts.connections.masters()[0]!;
+    const { owesSince = Infinity } = this.store.view.connections.masters()[0]!;
     return owesSince <= this.muteSince;
   }
 
@@ -202,7 +202,7 @@ export class RedlockNode {
       }
       if (this.isClosed || this.isDoubted || !(await pause(this.redlock.clock, pauseMs, (end) => (this.goOn = end)))) continue;
       if (!this.isOpen) this.makeStore();
-      else if (this.twin !== undefined) this.store.parts.connections.masters()[0]!.drop();
+      else if (this.twin !== undefined) this.store.view.connections.masters()[0]!.drop();
     }
   }
 
@@ -213,7 +213,7 @@ export class RedlockNode {
       const found = await this.survey();
       const { startedAt } = redlock;
       if (this.twin !== undefined && startedAt === undefined) throw sameServer(this.twin, this);
-      store.parts.connections.commands.events.on('open', () => {
+      store.view.connections.commands.events.on('open', () => {
         this.server = undefined;
         this.doubt();
       });
@@ -230,12 +230,12 @@ export class RedlockNode {
   /** Asks the server who it is and what it remembers, and claims it for this node. */
   private async survey(): Promise<Survey> {
     const { store, redlock: { nodes, log, startedAt, options: { prefix } } } = this;
-    const { memories } = store.parts;
+    const { memories } = store.view;
     const { connection } = memories;
     const found = await survey(store);
     if (found.server === NO_SERVER) throw notAllowed(this.name, prefix, '+info', new Error('it does not say who it is, so a restart of it could not be noticed'));
     // Another version may have used a server first that lost its data.
-    await store.parts.format.claim();
+    await store.view.format.claim();
     if (connection !== memories.connection) {
       this.isDoubted = true;
       return found;
@@ -270,8 +270,8 @@ export class RedlockNode {
   private async longestLease(): Promise<number> {
     const { nodes } = this.redlock;
     const usable = nodes.filter(({ isUsable }) => isUsable);
-    await Promise.allSettled(usable.map(({ store }) => store.parts.format.claim()));
-    return Math.max(...nodes.map(({ store }) => store.parts.format.longestMs));
+    await Promise.allSettled(usable.map(({ store }) => store.view.format.claim()));
+    return Math.max(...nodes.map(({ store }) => store.view.format.longestMs));
   }
 
   /** For each slot group the fence that all new fences must exceed; undefined while too few nodes that may remember it answer. */

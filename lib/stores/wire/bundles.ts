@@ -7,7 +7,7 @@
  */
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Hear, Reply } from '../../core/port/lock-store.js';
-import type { Errand, ScriptReply, ScriptRunner } from './script-runner.js';
+import { Errand, type ScriptReply, type ScriptRunner } from './script-runner.js';
 import type { LuaScript } from './lua.generated.js';
 import type { Spot } from './redis-keys.js';
 import type { Sender, ServerConnection } from './server-connection.js';
@@ -17,28 +17,18 @@ import { isReply } from './store-failure.js';
 const LARGEST_BUNDLE = 8;
 
 /** A request for a script that takes several requests in one call: a command of its own, or a part of one that it shares with others. */
-export abstract class ScriptRequest<A = never> implements Errand {
-  sentTo: ServerConnection | undefined = undefined;
-  sentAt = 0;
-  deadline = 0;
-  index = -1;
-  readonly what: string;
-  readonly redisKey: string;
-  /** For how long the answer is waited for, in ms; undefined: for as long as that of any command. */
-  timeoutMs: number | undefined = undefined;
-
+export abstract class ScriptRequest<A = never> extends Errand {
   constructor(
     readonly script: LuaScript,
     /** Where its lock stands. */
     readonly spot: Spot,
-    public askedAt: number | undefined,
+    askedAt: number | undefined,
     /** Who waits for what becomes of it; undefined once that was told. */
     protected hear?: Hear<A> | undefined,
     /** Whether it may be in one command with others like it for its lock: the script serves these in their order. */
     readonly sharesLock = false,
   ) {
-    this.what = script.name;
-    this.redisKey = spot.lockKey;
+    super(script.name, spot.lockKey, askedAt);
   }
 
   get key(): string {
@@ -57,9 +47,8 @@ export abstract class ScriptRequest<A = never> implements Errand {
 
   /** What the script is told, as it stands at the moment of sending. */
   abstract text(): string;
-  /** Called with its reply, or its part of that. When it throws, {@link failed} is called with the error. */
-  abstract answered(reply: ScriptReply): void;
-  abstract failed(error: LockStoreError): void;
+  /** Called with its reply, or its part of that. */
+  abstract override answered(reply: ScriptReply): void;
 
   /** Tells who waits. What comes after that, as an answer that is too late, is told to nobody. */
   protected tell(reply: Reply<A>): void {
@@ -147,31 +136,22 @@ export class Bundles {
 }
 
 /** Requests that leave together. One that is alone then is a command of its own. */
-class Bundle implements Errand {
-  sentTo: ServerConnection | undefined = undefined;
-  sentAt = 0;
-  deadline = 0;
-  index = -1;
+class Bundle extends Errand {
   readonly script: LuaScript;
-  readonly what: string;
   readonly source: number;
-  readonly redisKey: string;
-  readonly timeoutMs: number | undefined;
-  readonly askedAt: number | undefined;
   /** An error of the whole command is about no single lock. */
   readonly key = undefined;
+  readonly redisKeys = undefined;
   readonly requests: ScriptRequest[];
 
   constructor(
     private readonly runner: ScriptRunner,
     first: ScriptRequest,
   ) {
+    super(first.what, first.redisKey, first.askedAt);
     this.script = first.script;
-    this.what = first.what;
     this.source = first.spot.source;
-    this.redisKey = first.redisKey;
     this.timeoutMs = first.timeoutMs;
-    this.askedAt = first.askedAt;
     this.requests = [first];
   }
 

@@ -89,7 +89,7 @@ export class ClusterConnection extends Connecting {
       node = this.nodes.get(masterOf(this.ranges, slotOf(tag)) ?? '');
       if (node !== undefined) this.byTag.set(tag, node);
     }
-    return node?.state.isOpen ? node : undefined;
+    return node?.isOpen ? node : undefined;
   }
 
   /** The node for a key that is not connected, for which a command waits for a short time. Rejects when it is not there then. */
@@ -98,8 +98,8 @@ export class ClusterConnection extends Connecting {
       const node = this.serving(redisKey);
       if (node !== undefined) return { to: node };
       // Who opens no store, as the command line, is served when it asks again.
-      if (!this.state.isOpen && !this.closed) this.start().catch(() => {});
-      if (left === 0 || !this.state.isOpen || this.closed) throw new Error(NOT_CONNECTED);
+      if (!this.isOpen && !this.closed) this.start().catch(() => {});
+      if (left === 0 || !this.isOpen || this.closed) throw new Error(NOT_CONNECTED);
       void this.refresh();
       await delay(this.needs.clock, NEXT_TRY_MS);
     }
@@ -115,8 +115,8 @@ export class ClusterConnection extends Connecting {
   }
 
   private async connected(node: ServerConnection, asking: boolean, redisKey?: string): Promise<Target> {
-    if (!node.state.isOpen) await node.start().catch(() => {});
-    return node.state.isOpen ? { to: node, asking } : this.soonServing(redisKey);
+    if (!node.isOpen) await node.start().catch(() => {});
+    return node.isOpen ? { to: node, asking } : this.soonServing(redisKey);
   }
 
   private masterNames(): Set<string> {
@@ -124,7 +124,7 @@ export class ClusterConnection extends Connecting {
   }
 
   private open(): ServerConnection[] {
-    return [...this.nodes.values()].filter(({ state }) => state.isOpen);
+    return [...this.nodes.values()].filter(({ isOpen }) => isOpen);
   }
 
   /** The connection to a node, which is made when there is none. */
@@ -146,11 +146,11 @@ export class ClusterConnection extends Connecting {
 
   /** `isConcerned`: for which keys another server may answer from now on: those of a node that came or went, and of slots with another master. */
   private changed(isConcerned?: (redisKey: string) => boolean): void {
-    const wasOpen = this.state.isOpen;
-    this.state.isOpen = this.ranges.length > 0 && this.serving() !== undefined && !this.closed;
-    if (wasOpen && !this.state.isOpen) this.events.emit('end');
+    const wasOpen = this.isOpen;
+    this.isOpen = this.ranges.length > 0 && this.serving() !== undefined && !this.closed;
+    if (wasOpen && !this.isOpen) this.events.emit('end');
     if (isConcerned) this.events.emit('change', isConcerned);
-    if (!wasOpen && this.state.isOpen) this.events.emit('open');
+    if (!wasOpen && this.isOpen) this.events.emit('open');
   }
 
   /** Reads the slots anew, and tries again until that succeeds. Then it connects to their masters, and leaves the nodes that have none. */
@@ -168,7 +168,7 @@ export class ClusterConnection extends Connecting {
       } catch (error) {
         this.events.emit('problem', error as Error);
         // While a node serves, nothing has ended: only the slots may be others by now.
-        if (!this.state.isOpen) this.events.emit('end');
+        if (!this.isOpen) this.events.emit('end');
         await delay(this.needs.clock, REFRESH_AGAIN_MS);
       }
     }

@@ -687,9 +687,11 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '326e7e78a655a62f32287be290429585c8efc7d9',
+  sha1: 'aea95cc7a6a6b71b332dc3bab54c73de160cfe7e',
   source: [`local keys = KEYS
-local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `local clock = time[1] .. string.sub('00000' .. time[2], -6)
+local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
+
+local clock = time[1] .. string.sub('00000' .. time[2], -6)
 local isUsual = #clock == 16
 local nowText = isUsual and string.sub(clock, 1, 13) or string.format('%013.0f', now)
 local replies, uncommon = {}, nil
@@ -724,27 +726,33 @@ if not uncommon then return count == 1 and replies[1] or replies end`, shared.se
   local mode, queue, needsListener, plain, takes, notAfter, floor, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, recoveryMs, replaces, told, mark = string.match(args[n], '^(.)(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', takes = takes, notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), recoveryMs = tonumber(recoveryMs), replaces = replaces, told = told, mark = mark }
 end
+local function granted(lock, request, holder)
+  return { 1, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, lock.memory ~= request.known and lock.memory or nil }
+end
+local function waiting(lock, id)
+  return { 2, now, askAgainIn(lock, id), holdsOf(lock) }
+end
 local function answer(lock, request)
   local id, mode, permits = request.id, request.mode, permitsOf(request)
   local own = holderOf(lock, id)
-  if own then return 1, own end
+  if own then return granted(lock, request, own) end
   local waits, entered = keepPlace(lock, id)
-  if waits then return 2 end
-  if entered then return 1, entered end
+  if waits then return waiting(lock, id) end
+  if entered then return granted(lock, request, entered) end
   local recovers, isFree = recoveryOf(lock) > 0, #lock.holders == 0
-  if recovers and not lock.standsIn then return 7 end
-  if not isFree and permits ~= lock.permits then return 8 end
+  if recovers and not lock.standsIn then return { 7, now, lock.recoversForMs } end
+  if not isFree and permits ~= lock.permits then return { 8, now, lock.permits } end
   if not recovers then
     local refusal, fence = besideOwner(lock, request)
-    if refusal and refusal > 0 then return refusal end
+    if refusal and refusal > 0 then return { refusal, now } end
     if isFree then lock.mode, lock.permits = mode, permits end
     if refusal or isFree or #lock.holders < permits or lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then
-      return 1, enter(lock, request, math.max(request.leaseMs, request.minHoldMs), fence)
+      return granted(lock, request, enter(lock, request, math.max(request.leaseMs, request.minHoldMs), fence))
     end
   end
-  if not request.queue then return 3 end
+  if not request.queue then return { 3, now, nextEnd(lock) - now + 1, holdsOf(lock) } end
   joinQueue(lock, request)
-  return 2
+  return waiting(lock, id)
 end
 local function takeOver(lock, request)
   local holder, position = holderOf(lock, request.replaces)
@@ -793,23 +801,17 @@ local function grantOrPlace(request)
   local lock = parseLock(redis.call('GET', request.lockKey) or '', request)
   local recoversForMs = recoveryOf(lock)
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
-  local more = (replaces == '-' or replaceLease(lock, request) or lock.hasForgotten) and 0 or 10
+  local isReplaced = replaces == '-' or replaceLease(lock, request) or lock.hasForgotten
   lock.asking[request.id], lock.saysWhatItWasTold, lock.standsIn = true, request.id, request.told ~= '-' and standIn(lock, request)
   settle(lock)
-  local code, holder = answer(lock, request)
-  if code > 2 and replaces == '-' and recoversForMs == 0 and not lock.standsIn and #lock.told == 0 then
+  local reply = answer(lock, request)
+  if reply[1] > 2 and replaces == '-' and recoversForMs == 0 and not lock.standsIn and #lock.told == 0 then
     lastText, lastHolders = lock.text, lock.holders
   else
     closeLock(lock)
   end
-  if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, lock.memory ~= request.known and lock.memory or nil }
-  end
-  if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id), holdsOf(lock) } end
-  if code == 3 then return { 3 + more, now, nextEnd(lock) - now + 1, holdsOf(lock) } end
-  if code == 7 then return { 7 + more, now, recoversForMs } end
-  if code == 8 then return { 8 + more, now, lock.permits } end
-  return { code + more, now }
+  if not isReplaced then reply[1] = reply[1] + 10 end
+  return reply
 end
 local answerTo = grantOrPlace
 local takes = string.sub(args[1], 5, 5)
@@ -1275,11 +1277,12 @@ export function eachBringBack(reply: ReplyItems, count = (reply.length - bringBa
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: '1a5132c206f4ebdeb93880d43765f47a2484172d',
+  sha1: '73f14c796e2e5f038f4cdd683c7fbec580693691',
   source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
-if not text then return 0 end`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, `local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, recoveryMs = recoveryMs })
+if not text then return 0 end`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, id = id, floor = floor, recoveryMs = recoveryMs }
+local lock = parseLock(text, request)
 settle(lock)
 local holder = holderOf(lock, id)
 if holder and lock.mode == 'w' and #lock.holders == 1 then
@@ -1357,11 +1360,12 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: '2f3900bfedce2eaa573a0098b4fcf975cccb82b5',
+  sha1: 'fdf6af8f74f92ac2e26a2b4f81de469c7f559803',
   source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])`, shared.time, shared.nowUs, shared.now, `if now > notAfter then return { 2, now } end
 local text = redis.call('GET', lockKey)
-if not text then return { 0, now } end`, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, `local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, recoveryMs = recoveryMs })
+if not text then return { 0, now } end`, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, fence = fence, notAfter = notAfter, floor = floor, recoveryMs = recoveryMs }
+local lock = parseLock(text, request)
 settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do

@@ -68,7 +68,7 @@ export class RedisKeys {
   /** `sourceOf`: the source of the locks of a slot group. @throws LockUsageError when the prefix is not valid */
   constructor(
     readonly prefix: string,
-    private readonly sourceOf: (group: number) => number = () => 0,
+    readonly sourceOf: (group: number) => number = () => 0,
   ) {
     checkPrefix(prefix);
     this.heads = Array.from({ length: SLOT_GROUPS }, (_, group) => `{${prefix}:${group}}:`);

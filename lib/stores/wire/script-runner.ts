@@ -17,28 +17,41 @@ import { type Attempt, isReply, NO_MASTER, type Outage, reasonOf, reasonWith, st
  * A command to send, and what is called with its reply or its failure. Until it is answered, the errand itself stands in the list of
  * awaited answers, so that no further object is made for it.
  */
-export interface Errand extends Omit<Attempt, 'node'> {
-  /** By default the one for all but what waits for replicas. */
-  readonly connection?: Connection | undefined;
-  /** In a Cluster it is sent where this Redis key is; without one to any node. */
-  readonly redisKey?: string | undefined;
-  /** A local instant not later than its sending; by default the moment of that. */
-  readonly askedAt?: number | undefined;
-  readonly timeoutMs?: number | undefined;
-  /** Whether it waits until its connection is open, and does not fail at once when it is not. */
-  readonly isPatient?: boolean;
+export abstract class Errand implements Omit<Attempt, 'node'> {
   /** Which server it was sent to and has not refused it, when, and until when its answer is awaited. Only the runner writes these. */
-  sentTo: ServerConnection | undefined;
-  sentAt: number;
-  deadline: number;
+  sentTo: ServerConnection | undefined = undefined;
+  sentAt = 0;
+  deadline = 0;
   /** Its position in the list of those that are awaited; -1 when it is not in it. Only the runner writes it. */
-  index: number;
+  index = -1;
+  /** By default the one for all but what waits for replicas. */
+  declare readonly connection?: Connection | undefined;
+  /** Whether it waits until its connection is open, and does not fail at once when it is not. */
+  declare readonly isPatient?: boolean;
+  declare readonly namesNobody?: boolean | undefined;
+  /** For how long the answer is waited for, in ms; undefined: for as long as that of any command. */
+  timeoutMs: number | undefined = undefined;
+  /** The lock that it is about, if it is about a single one. */
+  abstract readonly key: string | undefined;
+  abstract readonly redisKeys: readonly string[] | undefined;
+
+  constructor(
+    readonly what: string,
+    /** In a Cluster it is sent where this Redis key is; without one to any node. */
+    readonly redisKey: string | undefined,
+    /** A local instant not later than its sending; by default the moment of that. */
+    public askedAt: number | undefined,
+  ) {}
+
   /** `byHash`: to a server that has run it on this connection. Another one might not know the script, and get it again behind what follows. */
-  send(to: Sender, byHash: boolean): Promise<unknown>;
+  abstract send(to: Sender, byHash: boolean): Promise<unknown>;
   /** Called with the reply. When it throws, {@link failed} is called with the error. */
-  answered(reply: unknown): void;
-  failed(error: LockStoreError): void;
+  abstract answered(reply: unknown): void;
+  abstract failed(error: LockStoreError): void;
 }
+
+/** A command whose answer is a promise. */
+type Sending = Pick<Errand, 'what' | 'key' | 'redisKeys' | 'send'> & Partial<Pick<Errand, 'namesNobody' | 'timeoutMs' | 'connection' | 'isPatient'>>;
 
 export interface ScriptCall extends BuiltCall {
   /** The key of the lock for messages, if the call is about a single one. */
@@ -111,10 +124,10 @@ export class ScriptRunner {
     return this.replyTo({ what, key: undefined, redisKeys, connection, send }, decode ?? ((reply: R) => reply as R & T));
   }
 
-  private replyTo<R, T>(sending: Pick<Errand, 'what' | 'key' | 'redisKeys' | 'namesNobody' | 'timeoutMs' | 'connection' | 'isPatient' | 'send'>, decode: Decode<R, T>): Promise<T> {
+  private replyTo<R, T>(sending: Sending, decode: Decode<R, T>): Promise<T> {
     return new Promise((resolve, failed) => {
       const errand: Errand = {
-        ...sending, redisKey: sending.redisKeys?.[0], failed, index: -1, sentTo: undefined, sentAt: 0, deadline: 0,
+        timeoutMs: undefined, askedAt: undefined, ...sending, redisKey: sending.redisKeys?.[0], failed, index: -1, sentTo: undefined, sentAt: 0, deadline: 0,
         answered: (reply) => resolve(decode(reply as R, errand.sentAt, this.clock.now())),
       };
       this.perform(errand);

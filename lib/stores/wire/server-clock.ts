@@ -39,41 +39,46 @@ const FRESH_MS = 100;
  */
 export const LONG_AGO = 1;
 
+/** What is known of the clock of a source. */
+interface Known {
+  sample: Exchange;
+  /** When its last answer was observed. */
+  observedAt: number;
+  /** Until when no grant from a message is trusted, because its clock was seen to jump. */
+  jumpedUntil: number;
+}
+
 export class ServerClock {
-  private readonly samples = new Map<number, Exchange>();
-  /** When the last answer of each source was observed. */
-  private readonly observedAt = new Map<number, number>();
+  private readonly known = new Map<number, Known>();
   /** The last sample of any source. It serves sources without one, because the masters of a Cluster have nearly the same time. */
   private latest: Exchange | undefined;
-  /** For each source whose clock was seen to jump: until when no grant from a message is trusted. */
-  private readonly jumpedUntil = new Map<number, number>();
 
   observe(source: number, exchange: Exchange): void {
     const { sentAt, receivedAt, serverNow } = exchange;
-    const known = this.samples.get(source);
-    this.observedAt.set(source, receivedAt);
-    if (known !== undefined) {
-      const margin = marginOf(receivedAt - known.sentAt);
-      const ahead = serverNow - receivedAt > known.serverNow + 1 - known.sentAt + margin;
-      const behind = serverNow + 1 - sentAt < known.serverNow - known.receivedAt - margin;
-      if (ahead || behind) this.jumpedUntil.set(source, receivedAt + WAKES_COUNT_FROM_MS);
-      else if (receivedAt - known.receivedAt < KEEP_MS && sentAt - serverNow < known.sentAt - known.serverNow) return;
+    const known = this.known.get(source);
+    if (known === undefined) this.known.set(source, { sample: exchange, observedAt: receivedAt, jumpedUntil: -Infinity });
+    else {
+      const { sample } = known;
+      known.observedAt = receivedAt;
+      const margin = marginOf(receivedAt - sample.sentAt);
+      const ahead = serverNow - receivedAt > sample.serverNow + 1 - sample.sentAt + margin;
+      const behind = serverNow + 1 - sentAt < sample.serverNow - sample.receivedAt - margin;
+      if (ahead || behind) known.jumpedUntil = receivedAt + WAKES_COUNT_FROM_MS;
+      else if (receivedAt - sample.receivedAt < KEEP_MS && sentAt - serverNow < sample.sentAt - sample.serverNow) return;
+      known.sample = exchange;
     }
     this.latest = exchange;
-    this.samples.set(source, exchange);
   }
 
   /** Whether an answer of this source was observed so shortly before that another one would say nothing new. */
   isFresh(source: number, now: number): boolean {
-    return now - (this.observedAt.get(source) ?? -Infinity) < FRESH_MS;
+    return now - (this.known.get(source)?.observedAt ?? -Infinity) < FRESH_MS;
   }
 
   /** Forgets everything, because another server may answer next. */
   reset(): void {
-    this.samples.clear();
-    this.observedAt.clear();
+    this.known.clear();
     this.latest = undefined;
-    this.jumpedUntil.clear();
   }
 
   /**
@@ -81,9 +86,8 @@ export class ServerClock {
    * was `lengthMs` long. Undefined when the server's time is not known well enough.
    */
   trustedUntil(source: number, end: number, lengthMs: number, receivedAt: number): number | undefined {
-    const sample = this.samples.get(source);
-    if (sample === undefined || receivedAt - sample.receivedAt > WAKES_COUNT_FROM_MS) return undefined;
-    if ((this.jumpedUntil.get(source) ?? -Infinity) > receivedAt) return undefined;
+    const { sample, jumpedUntil = -Infinity } = this.known.get(source) ?? {};
+    if (sample === undefined || receivedAt - sample.receivedAt > WAKES_COUNT_FROM_MS || jumpedUntil > receivedAt) return undefined;
     const sinceSample = end - sample.serverNow;
     return Math.min(trustOf(sinceSample, sample.sentAt), trustOf(lengthMs, receivedAt));
   }
@@ -93,7 +97,7 @@ export class ServerClock {
    * source; 0 when there is no sample.
    */
   before(source: number, local: number, now: number): number {
-    const own = this.samples.get(source);
+    const own = this.known.get(source)?.sample;
     const sample = own !== undefined && now - own.receivedAt <= USABLE_MS ? own : this.latest;
     if (sample === undefined || now - sample.receivedAt > USABLE_MS) return 0;
     const sinceSample = local - sample.receivedAt;

@@ -142,8 +142,8 @@ interface ConnectionEvents {
 
 /** What the connection to one server and that to a Cluster have in common. */
 export abstract class Connecting {
-  /** Whether commands can be sent: a client is connected, and the server has answered on the connection. It is the same object for ever. */
-  readonly state = { isOpen: false };
+  /** Whether commands can be sent: a client is connected, and the server has answered on the connection. Only the connection writes it. */
+  isOpen = false;
   readonly events = new EventEmitter<ConnectionEvents>().setMaxListeners(0);
 
   /** Begins to connect, unless that has begun. Rejects when the first try fails; further tries follow. */
@@ -151,7 +151,7 @@ export abstract class Connecting {
 
   /** Resolves when it is open, now or later. */
   async opened(): Promise<void> {
-    if (this.state.isOpen) return;
+    if (this.isOpen) return;
     this.start().catch(() => {});
     await once(this.events, 'open');
   }
@@ -202,12 +202,12 @@ export class ServerConnection extends Connecting {
 
   /** Where a command is sent: here, while it is open. */
   serving(): ServerConnection | undefined {
-    return this.state.isOpen ? this : undefined;
+    return this.isOpen ? this : undefined;
   }
 
   /** Where a command is sent that finds it closed. Nothing is kept and sent later: the core asks again. */
   async soonServing(): Promise<Target> {
-    if (this.state.isOpen) return { to: this };
+    if (this.isOpen) return { to: this };
     this.start().catch(() => {});
     throw new Error(NOT_CONNECTED);
   }
@@ -217,7 +217,7 @@ export class ServerConnection extends Connecting {
 
   /** The server of the present connection, which a Sentinel might name differently by now. */
   async here(): Promise<Source> {
-    return this.state.isOpen ? this.source! : this.locate();
+    return this.isOpen ? this.source! : this.locate();
   }
 
   /** What is sent until {@link uncork} is one write: a write costs more than what is in it. */
@@ -231,7 +231,7 @@ export class ServerConnection extends Connecting {
 
   /** Ends an open connection, so that a new one is made. `silence`: the server was silent for too long, so the new one gives it more time. */
   drop(silence?: Error): void {
-    if (!this.state.isOpen) return;
+    if (!this.isOpen) return;
     if (silence === undefined) this.leave();
     else this.tooSlow(silence);
   }
@@ -243,7 +243,7 @@ export class ServerConnection extends Connecting {
     this.live = undefined;
     live.reason ??= reason;
     // The owner is told before the commands on the way fail, so that no command follows them into this connection.
-    if (this.state.isOpen) this.lost(reason, reconnectPause(true));
+    if (this.isOpen) this.lost(reason, reconnectPause(true));
     live.client?.destroy();
   }
 
@@ -295,7 +295,7 @@ export class ServerConnection extends Connecting {
         connected: () => this.live === live && beginStep(),
         // What a client says of a connection that was ended here hides why.
         failed: (error) => (live.reason = this.live === live ? error : live.reason),
-        ended: () => this.live === live && this.state.isOpen && this.leave(live.reason),
+        ended: () => this.live === live && this.isOpen && this.leave(live.reason),
       }));
       await client.connect();
       beginStep();
@@ -310,7 +310,7 @@ export class ServerConnection extends Connecting {
       if (live.reason !== undefined || this.live !== live) throw new Error('the connection was closed');
       this.endTimer();
       this.sender = client.sender;
-      this.state.isOpen = true;
+      this.isOpen = true;
       if (clock.now() - begunAt < this.stepMs) this.patience = 1;
       this.needsNoProcess();
       this.events.emit('open');
@@ -345,10 +345,10 @@ export class ServerConnection extends Connecting {
 
   private lost(error: Error, retryMs: number): void {
     const { clock } = this.needs;
-    const wasOpen = this.state.isOpen;
+    const wasOpen = this.isOpen;
     this.sender = UNCONNECTED;
     this.ran.clear();
-    this.state.isOpen = false;
+    this.isOpen = false;
     this.endTimer();
     if (!this.closed) {
       this.events.emit('problem', error);

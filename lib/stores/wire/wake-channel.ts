@@ -5,6 +5,7 @@
  *     connecting ──▶ listening ──(it ended, a message is overdue, or the commands have a new connection)──▶ connecting …
  */
 import type { Clock } from '../../core/port/clock.js';
+import type { Wake } from '../../core/port/lock-store.js';
 import type { ServerGrant } from './lock-reply.js';
 import { decodeKey } from './redis-keys.js';
 import type { Listening, ServerConnection } from './server-connection.js';
@@ -24,11 +25,8 @@ export function grantedAt({ end, lengthMs }: PushedGrant): number {
 
 export interface WakeListener {
   granted(grant: PushedGrant): void;
-  /** Another process began to wait for the lock that this id holds. */
-  contended(key: string, id: string): void;
-  /** A node of a Redlock keeps a free lock for this request. Other stores grant a free lock to the first waiter; to that one it becomes free sooner than it knows. */
-  turn(key: string, id: string): void;
-  lost(key: string, id: string): void;
+  /** What else concerns a holder or a waiter. */
+  wake(wake: Wake): void;
   /** A slot group has another memory than before: the server may have forgotten what it granted. */
   forgot(group: number, memory: string): void;
   /** The data of the server were emptied or replaced. A listener that need not know leaves it out, and the server is not asked to tell. */
@@ -36,6 +34,12 @@ export interface WakeListener {
   /** The subscription has begun. Messages before it may have been missed. */
   listening(): void;
 }
+
+/**
+ * The words of scripts for: another process began to wait for the lock that this id holds; its hold is lost; and its turn may have come. A node
+ * of a Redlock keeps a free lock for that request. Other stores grant a free lock to the first waiter; to that one it becomes free sooner than it knows.
+ */
+const KINDS: ReadonlyMap<string, 'contended' | 'lost' | 'ask'> = new Map([['c', 'contended'], ['l', 'lost'], ['t', 'ask']]);
 
 /** A message that is late by more than this, in ms, counts as lost, and a connection is kept at least this long. */
 const DEAF_AFTER_MS = 500;
@@ -50,15 +54,14 @@ export class WakeChannel {
     private readonly connect: (listening: Listening) => ServerConnection,
     private readonly channels: readonly string[],
     private readonly clock: Clock,
-    private readonly listener: WakeListener,
   ) {}
 
   /** Subscribes for the first time. Rejects with the error of the server; later it is subscribed again whenever the connection has ended. */
-  async open(): Promise<void> {
-    const { channels, clock, listener } = this;
+  async open(listener: WakeListener): Promise<void> {
+    const { channels, clock } = this;
     // An earlier try of this boot may have subscribed already.
     this.connection?.close();
-    const connection = (this.connection = this.connect({ channels, hear: (message) => this.hear(message), flushed: listener.flushed }));
+    const connection = (this.connection = this.connect({ channels, hear: (message) => this.hear(message, listener), flushed: listener.flushed }));
     connection.events.on('open', () => {
       this.openedAt = clock.now();
       this.overdue.clear();
@@ -95,31 +98,24 @@ export class WakeChannel {
     this.connection?.close();
   }
 
-  private hear(message: string): void {
+  private hear(message: string, listener: WakeListener): void {
     const [word = '', id = '', ...rest] = message.split(' ');
-    switch (word) {
-      case 'g': {
-        const [fence, fences, mode, end, lengthMs, contended, ...key] = rest;
-        this.overdue.delete(id);
-        return this.listener.granted({
-          key: decodeKey(key.join(' ')),
-          id,
-          fence: Number(fence),
-          fences: Number(fences),
-          mode: mode === 'w' ? 'write' : 'read',
-          end: Number(end),
-          lengthMs: Number(lengthMs),
-          contended: contended === '1',
-        });
-      }
-      case 'c':
-        return this.listener.contended(decodeKey(rest.join(' ')), id);
-      case 't':
-        return this.listener.turn(decodeKey(rest.join(' ')), id);
-      case 'f':
-        return this.listener.forgot(Number(rest[0]), id);
-      case 'l':
-        return this.listener.lost(decodeKey(rest.join(' ')), id);
+    const kind = KINDS.get(word);
+    if (kind !== undefined) listener.wake({ kind, key: decodeKey(rest.join(' ')), id });
+    else if (word === 'f') listener.forgot(Number(rest[0]), id);
+    else if (word === 'g') {
+      const [fence, fences, mode, end, lengthMs, contended, ...key] = rest;
+      this.overdue.delete(id);
+      listener.granted({
+        key: decodeKey(key.join(' ')),
+        id,
+        fence: Number(fence),
+        fences: Number(fences),
+        mode: mode === 'w' ? 'write' : 'read',
+        end: Number(end),
+        lengthMs: Number(lengthMs),
+        contended: contended === '1',
+      });
     }
   }
 }

@@ -2,10 +2,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireOutcome, ReleaseRequest, Reply } from '../../../lib/core/port/lock-store.js';
-import { Acquiring, type BundledAcquire } from '../../../lib/stores/redis/acquiring.js';
 import type { Recovery } from '../../../lib/stores/redis/recovery.js';
-import { BundledRelease, Releases } from '../../../lib/stores/redis/releases.js';
+import { BundledRelease } from '../../../lib/stores/redis/releases.js';
 import type { Renewals } from '../../../lib/stores/redis/renewals.js';
+import { type BundledAcquire, Requests } from '../../../lib/stores/redis/requests.js';
 import { type ServerView, Trust } from '../../../lib/stores/redis/server-view.js';
 import { release } from '../../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
@@ -18,12 +18,13 @@ const spot = keys.spotOf('k');
 
 function stage() {
   const sent: BundledRelease[] = [];
-  const [places, trust] = [new Map<string, BundledAcquire>(), new Trust(() => 9)] as const;
+  const trust = new Trust();
   const bundles = { add: (one: BundledRelease) => void sent.push(one) };
   const memories = { of: (group: number) => `memory ${group}` };
-  const releases = new Releases({ bundles, keys, places, trust, memories, recoveryMs: 400 } as unknown as ServerView);
-  const give = (more: Partial<ReleaseRequest> = {}) => releases.release({ key: 'k', id: 'p.1', ...more });
-  return { sent, places, trust, give, releases };
+  const server = { bundles, keys, trust, memories, recoveryMs: 400 } as unknown as ServerView;
+  const requests = new Requests(server, {} as Renewals, {} as Recovery);
+  const give = (more: Partial<ReleaseRequest> = {}) => requests.release({ key: 'k', id: 'p.1', ...more });
+  return { sent, trust, give, requests, server };
 }
 
 /** What this release says to the server, at the time at which it is sent. */
@@ -52,14 +53,14 @@ describe('A release', () => {
   });
 
   it('that leaves a mark is looked at closely, though its lease cannot have ended', () => {
-    const { releases } = stage();
-    expect(said(new BundledRelease(releases, { key: 'k', id: 'p.1', askedAt: 55, trustedUntil: 56, mark: 'w,0,50' }, spot))).toEqual([expect.anything(), `10 p.1 0 400 memory ${spot.group} w,0,50`]);
+    const { server } = stage();
+    expect(said(new BundledRelease(server, { key: 'k', id: 'p.1', askedAt: 55, trustedUntil: 56, mark: 'w,0,50' }, spot))).toEqual([expect.anything(), `10 p.1 0 400 memory ${spot.group} w,0,50`]);
   });
 
   it('is told once to whoever asked, and not again by an answer that comes after a failure', () => {
-    const { sent, releases } = stage();
+    const { sent, requests } = stage();
     const told: unknown[] = [];
-    void releases.release({ key: 'k', id: 'p.1' }, (reply) => told.push(reply));
+    void requests.release({ key: 'k', id: 'p.1' }, (reply) => told.push(reply));
     const failure = new LockStoreError('no answer');
     sent[0]!.failed(failure);
     sent[0]!.answered(1);
@@ -74,22 +75,23 @@ const WAITING = [2, 1, -1, '-'];
 /** A request that has a place since the fence 5, and asks again when 9 was seen. */
 function askedAgain() {
   const sent: BundledAcquire[] = [];
-  const [places, trust, told] = [new Map<string, BundledAcquire>(), new Trust(() => 9), [] as unknown[]] as const;
+  const [trust, told] = [new Trust(), [] as unknown[]] as const;
   const bundles = { add: (one: BundledAcquire) => void sent.push(one), underway: () => sent };
   const toldHolds = { of: () => undefined, note: () => {}, forget: () => {} };
   const memories = { of: () => 'memory', madeBy: () => 'memory' };
-  const server = { bundles, keys, places, trust, memories, toldHolds, clock: new FakeClock({ now: 0 }), recoveryMs: 400, process: 'p' } as unknown as ServerView;
-  const acquiring = new Acquiring(server, {} as Renewals, {} as Recovery, (wake) => told.push(wake.kind), () => {});
+  const server = { bundles, keys, trust, memories, toldHolds, clock: new FakeClock({ now: 0 }), recoveryMs: 400, process: 'p' } as unknown as ServerView;
+  const requests = new Requests(server, {} as Renewals, {} as Recovery);
+  requests.wake = (wake) => void told.push(wake.kind);
   const hear = (reply: Reply<AcquireOutcome>): unknown => told.push(reply instanceof LockStoreError ? reply : reply.kind);
   const ask = (): BundledAcquire => {
-    void acquiring.acquire(acquireRequest({ key: 'k', id: 'p.1' }), hear);
+    void requests.acquire(acquireRequest({ key: 'k', id: 'p.1' }), hear);
     sent.at(-1)!.text();
     return sent.at(-1)!;
   };
   trust.floors.saw(spot.group, 5);
   ask().answered(WAITING);
   trust.floors.saw(spot.group, 9);
-  return { again: ask(), ask, acquiring, told, places };
+  return { again: ask(), ask, requests, told };
 }
 
 describe('A place that is asked for again', () => {
@@ -98,11 +100,11 @@ describe('A place that is asked for again', () => {
   });
 
   it('forgets the message that came before: it was for the place of then, and would be believed again at every answer', () => {
-    const { acquiring, ask, told, places } = askedAgain();
-    acquiring.granted(message);
+    const { requests, ask, told } = askedAgain();
+    requests.granted(message);
     const last = ask();
     last.answered(WAITING);
     expect(told).toEqual(['waiting', 'waiting']);
-    expect(places.get('p.1')).toBe(last);
+    expect(requests.places.get('p.1')).toBe(last);
   });
 });

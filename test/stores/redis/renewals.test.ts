@@ -2,7 +2,6 @@ import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { HeldLease, RenewRequest } from '../../../lib/core/port/lock-store.js';
 import type { Recovery } from '../../../lib/stores/redis/recovery.js';
-import type { Releases } from '../../../lib/stores/redis/releases.js';
 import { Renewals } from '../../../lib/stores/redis/renewals.js';
 import { type ServerView, Trust } from '../../../lib/stores/redis/server-view.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
@@ -10,8 +9,8 @@ import { trustOf } from '../../../lib/stores/wire/server-clock.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { gate } from '../../support/locks.js';
 
-function renewalsOf(server: object, releases: object = {}, recovery: object = {}): Renewals {
-  return new Renewals(server as ServerView, recovery as Recovery, releases as Releases);
+function renewalsOf(server: object, recovery: object = {}): Renewals {
+  return new Renewals(server as ServerView, recovery as Recovery);
 }
 
 /** Renews one lease while the memory of the server is known or not, and tells what was sent, in order. */
@@ -23,8 +22,8 @@ async function sentFor(minReplicas: number, known: string | undefined): Promise<
     maxLeaseMs: 60_000,
     recoveryMs: 1_000,
     timeoutMs: 2_000,
-    keys: { groupOf: () => 0, spotOf: () => ({ group: 0 }), lock: () => 'l' },
-    trust: { sourceOf: () => 0, clock: { before: () => 1 } },
+    keys: { groupOf: () => 0, sourceOf: () => 0, spotOf: () => ({ group: 0 }), lock: () => 'l' },
+    trust: { clock: { before: () => 1 } },
     memories: { knownOf: () => known, isOutdated: () => false, connection: 0 },
     runner: {
       run: async ({ script: { name } }: Call) => { sent.push(name); throw new LockStoreError('no answer'); },
@@ -47,7 +46,6 @@ describe('A renewal while the memory of its server is not known', () => {
   });
 });
 
-const keys = new RedisKeys('lock');
 const SERVER = 1_795_236_000_000;
 const MEMORY = 'm'.repeat(30);
 
@@ -63,10 +61,10 @@ const BACK = [1, 2_500, 0, MEMORY];
 
 /** A server that does not know the leases by a renewal, or answers as told, and brings each back. */
 function stage({ answer = (_call: Call): readonly (number | string)[] => [], isTimeKnown = true, recoveryMs = 400, found = (): number => -1, isCluster = false, hold = undefined as Promise<void> | undefined } = {}) {
-  const [calls, renewals, released, compared]: [Call[], string[][], unknown[], unknown[]] = [[], [], [], []];
+  const [calls, renewals, compared]: [Call[], string[][], unknown[]] = [[], [], []];
   const clock = new FakeClock();
-  const trust = new Trust((group) => (isCluster ? group : 0));
-  if (isTimeKnown) trust.observe(0, { sentAt: 1_000, receivedAt: 1_000, serverNow: SERVER });
+  const trust = new Trust();
+  if (isTimeKnown) trust.clock.observe(0, { sentAt: 1_000, receivedAt: 1_000, serverNow: SERVER });
   const renewed = async (call: Call, replicas: number): Promise<unknown[]> => {
     const ids = call.args.filter((_, n) => n % 2 === 1).flatMap((run) => run.split(' '));
     renewals.push(ids.map((id) => `${id} ${replicas}`));
@@ -84,12 +82,11 @@ function stage({ answer = (_call: Call): readonly (number | string)[] => [], isT
   const runAcknowledged = async (call: Call, replicas: number, decode: (reply: unknown, acknowledged: number, sentAt: number) => unknown): Promise<unknown> =>
     decode(await renewed(call, replicas), replicas, 1_000);
   const server = {
-    runner: { run, runAcknowledged }, keys, trust, clock, node: 'a:6379', maxLeaseMs: 60_000, recoveryMs, timeoutMs: 2_000,
+    runner: { run, runAcknowledged }, keys: new RedisKeys('lock', (group) => (isCluster ? group : 0)), trust, clock, node: 'a:6379', maxLeaseMs: 60_000, recoveryMs, timeoutMs: 2_000,
     memories: { knownOf: () => MEMORY, isOutdated: (_group: number, memory: string) => memory !== MEMORY, connection: 5 },
   };
-  const releases = { release: async (holder: unknown) => void released.push(holder) };
   const recovery = { compare: (...given: unknown[]) => void compared.push(given) };
-  return { calls, renewals, released, compared, clock, trust, renew: (...requests: readonly RenewRequest[]) => renewalsOf(server, releases, recovery).renew(requests) };
+  return { calls, renewals, compared, clock, trust, renew: (...requests: readonly RenewRequest[]) => renewalsOf(server, recovery).renew(requests) };
 }
 
 function lease(key: string, how: Partial<HeldLease> = {}, more: Partial<RenewRequest> = {}): RenewRequest {

@@ -104,7 +104,7 @@ describe('a network that fails', () => {
     let idleMs = 0;
     const clock = { ...systemClock, now: () => systemClock.now() + idleMs };
     const idle = await openRedisStore(proxy.url, 'i', { commandTimeoutMs: 300, clock });
-    const hasAllAnswers = (): Promise<void> => eventually(() => expect(idle.parts.runner.underway).toHaveLength(0));
+    const hasAllAnswers = (): Promise<void> => eventually(() => expect(idle.view.runner.underway).toHaveLength(0));
     await hasAllAnswers();
     idleMs = 300_000;
     proxy.holdUp();
@@ -198,7 +198,7 @@ describe('a push connection that fails', () => {
 
 describe('A server that has become read-only', () => {
   /** How often the server was left. */
-  function countLeavings({ parts: { connections } }: RedisStore): () => number {
+  function countLeavings({ view: { connections } }: RedisStore): () => number {
     let ends = 0;
     connections.commands.events.on('end', () => ends++);
     return () => ends;

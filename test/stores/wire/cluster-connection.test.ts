@@ -140,7 +140,7 @@ describe('The connection to a Cluster', () => {
     Object.assign(node, { saysSlots: false, moves: true });
     expect(await get('k')).toBe('OK');
     await delay(clock, 1_000);
-    expect(connection.state.isOpen).toBe(true);
+    expect(connection.isOpen).toBe(true);
     expect(told).toContain('ERR it is not known who has the slots');
     expect(told).not.toContain('end');
   }));
@@ -157,11 +157,11 @@ describe('The connection to a Cluster', () => {
     await connection.start();
     node.saysSlots = false;
     node.breaks();
-    expect(connection.state.isOpen).toBe(false);
+    expect(connection.isOpen).toBe(false);
     expect(told.filter((news) => news !== 'change').slice(0, 3)).toEqual(['open', 'Socket closed unexpectedly', 'end']);
     node.saysSlots = true;
     await delay(clock, 1_000);
-    expect([told.at(-1), connection.state.isOpen]).toEqual(['open', true]);
+    expect([told.at(-1), connection.isOpen]).toEqual(['open', true]);
   }));
 
   it('leaves a node that owes an answer and says nothing', onStage(async ({ node, connection, told, clock, get }) => {

@@ -39,9 +39,9 @@ describe('A server that answers late', () => {
   it('is connected to as soon as it answers in that time, and may then be silent for longer', async () => {
     const { clock, problems, to } = connection(1_900);
     await clock.advance(STEP_MS + PAUSE_MS + 2_000);
-    expect([problems, to.state.isOpen, to.patience]).toEqual([[late(STEP_MS)], true, 2]);
+    expect([problems, to.isOpen, to.patience]).toEqual([[late(STEP_MS)], true, 2]);
     to.drop(new Error('no answer within 3000 ms'));
-    expect([to.state.isOpen, to.patience]).toEqual([false, 4]);
+    expect([to.isOpen, to.patience]).toEqual([false, 4]);
     to.close();
   });
 
@@ -51,7 +51,7 @@ describe('A server that answers late', () => {
     on.answersAfterMs = 10;
     on.to.drop();
     await on.clock.advance(PAUSE_MS + 20);
-    expect([on.to.state.isOpen, on.to.patience]).toEqual([true, 1]);
+    expect([on.to.isOpen, on.to.patience]).toEqual([true, 1]);
     on.to.close();
   });
 });

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../../lib/core/port/clock.js';
 import type { Listening, ServerConnection } from '../../../lib/stores/wire/server-connection.js';
-import { WakeChannel, type PushedGrant } from '../../../lib/stores/wire/wake-channel.js';
+import { WakeChannel, type PushedGrant, type WakeListener } from '../../../lib/stores/wire/wake-channel.js';
 import { eventually } from '../../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
 import { startRedis } from '../../support/redis-server.js';
@@ -14,6 +14,12 @@ let channel: WakeChannel;
 let heard: (PushedGrant | string)[];
 let connects: number;
 
+const listener: WakeListener = {
+  granted: (grant) => heard.push(grant),
+  wake: ({ kind, key, id }) => heard.push(`${kind} ${key} ${id}`),
+  forgot: () => 0,
+  listening: () => heard.push('listening'),
+};
 const server = forAll(startRedis);
 beforeEach(async () => {
   proxy = await startFlakyProxy(server.port);
@@ -27,15 +33,8 @@ beforeEach(async () => {
     connection.events.on('end', () => connects++);
     return connection;
   };
-  channel = new WakeChannel(connect, ['c'], systemClock, {
-    granted: (grant) => heard.push(grant),
-    contended: (key, id) => heard.push(`contended ${key} ${id}`),
-    forgot: () => 0,
-    turn: (key, id) => heard.push(`turn ${key} ${id}`),
-    lost: (key, id) => heard.push(`lost ${key} ${id}`),
-    listening: () => heard.push('listening'),
-  });
-  await channel.open();
+  channel = new WakeChannel(connect, ['c'], systemClock);
+  await channel.open(listener);
 });
 afterEach(async () => {
   channel.close();
@@ -46,15 +45,15 @@ const publish = (message: string) => server.command('PUBLISH', 'c', message);
 
 describe('the wake channel', () => {
   it('reads every message that scripts send, and passes over all others', async () => {
-    for (const message of ['', 'x p.1', 'c p.1 k 1', 't p.4 %7Bk%7D 1', 'l p.2 k 1', 'g p.3 1795236887128570 4 r 1795236888628 1500 1 k 1']) {
+    for (const message of ['', 'x p.1', 'constructor p.1 k', 'c p.1 k 1', 't p.4 %7Bk%7D 1', 'l p.2 k 1', 'g p.3 1795236887128570 4 r 1795236888628 1500 1 k 1']) {
       await publish(message);
     }
     const grant = { key: 'k 1', id: 'p.3', fence: 1795236887128570, fences: 4, mode: 'read', end: 1795236888628, lengthMs: 1500, contended: true };
-    await eventually(() => expect(heard).toEqual(['listening', 'contended k 1 p.1', 'turn {k} 1 p.4', 'lost k 1 p.2', grant]));
+    await eventually(() => expect(heard).toEqual(['listening', 'contended k 1 p.1', 'ask {k} 1 p.4', 'lost k 1 p.2', grant]));
   });
 
   it('leaves no connection of a first try behind when it is opened once more', async () => {
-    await channel.open();
+    await channel.open(listener);
     await publish('c p.1 k 1');
     await eventually(() => expect(heard).toEqual(['listening', 'listening', 'contended k 1 p.1']));
     await eventually(async () => expect(await server.command('PUBSUB', 'NUMSUB', 'c')).toEqual(['c', 1]));

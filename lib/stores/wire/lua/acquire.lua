@@ -50,6 +50,10 @@
 --- @include shared/server-time
 --- @include shared/limits
 
+-- The codes of RETURNS; UPGRADE and FULL stand beside what finds them (lock-record.lua).
+local GONE, GRANTED, WAITING, BUSY, LATE, RECOVERING, PERMITS, TAKEN = 0, 1, 2, 3, 5, 7, 8, 9
+local REPLACED_LOST = 10 -- is added to them
+
 -- The commonest case, before the functions for all others are made: a plain request for a free lock, and a clock, or the floor of
 -- a vote, that is ahead of all fences before. Numbers of as many digits are compared as text, which is exact and cheap, and Redis is
 -- given texts as they came, because it writes a number that a script computed digit by digit. Marks count only while their lock's
@@ -61,7 +65,7 @@ local replies, uncommon = {}, nil
 for n = 1, count do
   --- @bind lockKey, fenceKey, notAfter, plain of n
   if nowText > notAfter then
-    replies[n] = { 5, now }
+    replies[n] = { LATE, now }
   else
     --- @bind mode, takes, floor, known, keepMs, id, owner, label of n
     local isVote = takes == 'f'
@@ -95,30 +99,37 @@ if not uncommon then return count == 1 and replies[1] or replies end
 --- @include shared/refusal
 --- @request
 
--- Returns the code, and the holder when it is granted.
+local function granted(lock, request, holder)
+  return { GRANTED, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, lock.memory ~= request.known and lock.memory or nil }
+end
+
+local function waiting(lock, id)
+  return { WAITING, now, askAgainIn(lock, id), holdsOf(lock) }
+end
+
 local function answer(lock, request)
   local id, mode, permits = request.id, request.mode, permitsOf(request)
   local own = holderOf(lock, id)
-  if own then return 1, own end
+  if own then return granted(lock, request, own) end
   local waits, entered = keepPlace(lock, id)
-  if waits then return 2 end
-  if entered then return 1, entered end
+  if waits then return waiting(lock, id) end
+  if entered then return granted(lock, request, entered) end
   local recovers, isFree = recoveryOf(lock) > 0, #lock.holders == 0
   -- Behind the stand-ins of those who held the lock it may wait in the queue, in which it was before.
-  if recovers and not lock.standsIn then return 7 end
-  if not isFree and permits ~= lock.permits then return 8 end
+  if recovers and not lock.standsIn then return { RECOVERING, now, lock.recoversForMs } end
+  if not isFree and permits ~= lock.permits then return { PERMITS, now, lock.permits } end
   if not recovers then
     local refusal, fence = besideOwner(lock, request)
-    if refusal and refusal > 0 then return refusal end
+    if refusal and refusal > 0 then return { refusal, now } end
     if isFree then lock.mode, lock.permits = mode, permits end
     -- Who waited for a free permit has it already.
     if refusal or isFree or #lock.holders < permits or lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then
-      return 1, enter(lock, request, math.max(request.leaseMs, request.minHoldMs), fence)
+      return granted(lock, request, enter(lock, request, math.max(request.leaseMs, request.minHoldMs), fence))
     end
   end
-  if not request.queue then return 3 end
+  if not request.queue then return { BUSY, now, nextEnd(lock) - now + 1, holdsOf(lock) } end
   joinQueue(lock, request)
-  return 2
+  return waiting(lock, id)
 end
 
 -- Puts a request into the place of the holder from which it takes the hold; nothing where that is not there. A ticket has all that is known
@@ -150,10 +161,10 @@ local function takeHold(lock, request)
   local holder, recoversForMs = holderOf(lock, request.id), nil
   if not holder then holder, recoversForMs = takeOver(lock, request) end
   closeLock(lock)
-  if recoversForMs then return { 7, now, recoversForMs } end
-  if not holder then return { 0, now, lock.memory } end
+  if recoversForMs then return { RECOVERING, now, recoversForMs } end
+  if not holder then return { GONE, now, lock.memory } end
   return {
-    9, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, lock.memory,
+    TAKEN, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, lock.memory,
     lock.mode == 'p' and '-' or holder.owner, lock.permits, math.max(0, holder.minEnd - now),
   }
 end
@@ -176,24 +187,18 @@ local function grantOrPlace(request)
   local lock = parseLock(redis.call('GET', request.lockKey) or '', request)
   local recoversForMs = recoveryOf(lock)
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
-  local more = (replaces == '-' or replaceLease(lock, request) or lock.hasForgotten) and 0 or 10
+  local isReplaced = replaces == '-' or replaceLease(lock, request) or lock.hasForgotten
   lock.asking[request.id], lock.saysWhatItWasTold, lock.standsIn = true, request.id, request.told ~= '-' and standIn(lock, request)
   settle(lock)
-  local code, holder = answer(lock, request)
+  local reply = answer(lock, request)
   -- A refusal changes nothing, and requests of one command that are all refused a lock read its record once.
-  if code > 2 and replaces == '-' and recoversForMs == 0 and not lock.standsIn and #lock.told == 0 then
+  if reply[1] > WAITING and replaces == '-' and recoversForMs == 0 and not lock.standsIn and #lock.told == 0 then
     lastText, lastHolders = lock.text, lock.holders
   else
     closeLock(lock)
   end
-  if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, lock.memory ~= request.known and lock.memory or nil }
-  end
-  if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id), holdsOf(lock) } end
-  if code == 3 then return { 3 + more, now, nextEnd(lock) - now + 1, holdsOf(lock) } end
-  if code == 7 then return { 7 + more, now, recoversForMs } end
-  if code == 8 then return { 8 + more, now, lock.permits } end
-  return { code + more, now }
+  if not isReplaced then reply[1] = reply[1] + REPLACED_LOST end
+  return reply
 end
 
 -- A node of a Redlock is asked for votes, and for nothing else beside them.
@@ -215,21 +220,21 @@ local function refuse(lock, line, mark)
   -- A full server may refuse marks: who was refused asks again without one.
   pcall(closeLock, lock)
   writeLine(line)
-  return { 3, now, leftMs, '-' }
+  return { BUSY, now, leftMs, '-' }
 end
 
 local function vote(request)
   local id, mode, owner, proposal = request.id, request.mode, request.owner, request.floor
   request.floor = nil
   local lock = parseLock(redis.call('GET', request.lockKey) or '', request)
-  if recoveryOf(lock) > 0 then return { 7, now, lock.recoversForMs } end
+  if recoveryOf(lock) > 0 then return { RECOVERING, now, lock.recoversForMs } end
   -- The node's own clock stays out of the fence: then nodes that saw the same grants answer the same number.
   lock.floor, nowUs = proposal - 1, 0
   local own, kin = holderOf(lock, id), ownedBy(lock, owner)
   local shares = not own and kin
   if not own then
-    if kin and lock.mode == 'r' and mode == 'w' then return { 4, now } end
-    if kin and isFullFor(lock, owner) then return { 6, now } end
+    if kin and lock.mode == 'r' and mode == 'w' then return { UPGRADE, now } end
+    if kin and isFullFor(lock, owner) then return { FULL, now } end
     local line, mark, waiter = openLine(lock), markOf(request), string.match(id, '^(.*)/') or id
     dropMark(line, waiter)
     local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
@@ -240,7 +245,7 @@ local function vote(request)
     closeLock(lock)
     writeLine(line)
   end
-  return { 1, now, own.fence, shares and 0 or own.fences, lock.mode == 'r' and 0 or 1, leaseEnd(own), lock.marked and 1 or 0, lock.memory ~= request.known and lock.memory or nil }
+  return { GRANTED, now, own.fence, shares and 0 or own.fences, lock.mode == 'r' and 0 or 1, leaseEnd(own), lock.marked and 1 or 0, lock.memory ~= request.known and lock.memory or nil }
 end
 answerTo = vote
 end

@@ -18,8 +18,9 @@ if not text then return 0 end
 --- @include shared/memory
 --- @include shared/lock-record
 --- @include shared/queue
+--- @request
 
-local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, recoveryMs = recoveryMs })
+local lock = parseLock(text, request)
 settle(lock)
 local holder = holderOf(lock, id)
 if holder and lock.mode == 'w' and #lock.holders == 1 then

@@ -23,8 +23,9 @@ if not text then return { 0, now } end
 --- @include shared/lock-record
 --- @include shared/queue
 --- @include shared/stand-in
+--- @request
 
-local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, recoveryMs = recoveryMs })
+local lock = parseLock(text, request)
 settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do

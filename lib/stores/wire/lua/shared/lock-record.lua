@@ -179,11 +179,14 @@ local function isFullFor(lock, owner)
   return holds >= MAX_HOLDS_OF_OWNER
 end
 
--- What a request of an owner finds that has holds of the lock: why it is refused one more, or 0 and the fence to share, if there is one.
+-- What a request of an owner finds that has holds of the lock: why it is refused one more, by the codes of acquire.lua, or 0 and the fence to
+-- share, if there is one.
+local UPGRADE, FULL = 4, 6
+
 local function besideOwner(lock, who)
   if not ownedBy(lock, who.owner) then return nil end
-  if lock.mode == 'r' and who.mode == 'w' then return 4 end
-  if isFullFor(lock, who.owner) then return 6 end
+  if lock.mode == 'r' and who.mode == 'w' then return UPGRADE end
+  if isFullFor(lock, who.owner) then return FULL end
   return 0, fenceToShare(lock, who.owner)
 end
 

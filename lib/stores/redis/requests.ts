@@ -1,5 +1,6 @@
 /**
- * Asks one Redis for a lock, and asks again where one answer is not enough:
+ * What a process asks of one Redis for itself: locks, their releases, and that its waiters keep their places. A lock is asked for again where
+ * one answer is not enough:
  *
  *     ask ──▶ granted ──(minReplicas)──▶ confirmed by a renewal that replicas acknowledged
  *      │         └──(fence not above one seen before: the server lost its memory)──▶ replaced by another request of its id
@@ -29,6 +30,7 @@ import { failedLock, unexpected } from '../wire/store-failure.js';
 import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
 import { Batches } from './batches.js';
 import type { Recovery } from './recovery.js';
+import { BundledRelease, type MarkingRelease } from './releases.js';
 import type { Renewals } from './renewals.js';
 import { isToldBy, type ServerView } from './server-view.js';
 
@@ -51,23 +53,24 @@ export interface Vote {
 
 type Request = AcquireRequest & { readonly vote?: Vote | undefined };
 
-export class Acquiring {
+export class Requests {
+  /** Hears what the server says of who waits or holds. */
+  wake: (wake: Wake) => void = () => {};
   /** Whether waiters of this process are passed over while nobody listens on its channel. It is found out at boot. */
   needsListener = false;
+  /** The requests that wait, by id. */
+  readonly places = new Map<string, BundledAcquire>();
   private readonly heartbeats = new Batches<Waiter, HeartbeatOutcome>(MAX_HEARTBEATS_TOGETHER, MAX_HEARTBEATS_OUT, (waiters) => this.sendHeartbeats(waiters));
 
   constructor(
-    readonly server: ServerView,
+    readonly view: ServerView,
     readonly renewals: Renewals,
     readonly recovery: Recovery,
-    readonly tell: (wake: Wake) => void,
-    /** Called when a heartbeat brought a grant whose message has not come. */
-    private readonly missed: (id: string) => void,
   ) {}
 
-  /** Asks for a lock. Rejects with LockStoreError when the outcome is not known. The store has this function as its own, as that of Releases. */
+  /** Asks for a lock. Rejects with LockStoreError when the outcome is not known. The store has this function as its own, which spares each request a call. */
   readonly acquire = ((request: Request, told?: Hear<AcquireOutcome>) => {
-    const { bundles, keys, places } = this.server;
+    const { places, view: { bundles, keys } } = this;
     if (told === undefined) return promised((hear) => this.acquire(request, hear));
     const earlier = places.size > 0 ? places.get(request.id) : undefined;
     const asked = new BundledAcquire(this, request, keys.spotOf(request.key), told, earlier?.floor);
@@ -75,44 +78,53 @@ export class Acquiring {
     return bundles.add(asked);
   }) as Verb<Request, AcquireOutcome>;
 
+  /** Takes an id out of its lock, whether it holds or waits. Rejects with LockStoreError when the outcome is not known. */
+  readonly release = ((request: MarkingRelease, told?: Hear<'released' | 'lost'>) => {
+    const { places, view, view: { bundles, keys } } = this;
+    if (told === undefined) return promised((hear) => this.release(request, hear));
+    if (places.size > 0) places.delete(request.id);
+    return bundles.add(new BundledRelease(view, request, keys.spotOf(request.key), told));
+  }) as Verb<MarkingRelease, 'released' | 'lost'>;
+
+  /** Who waits asks again: in this slot group, or everywhere. */
+  askAgain(group?: number): void {
+    for (const { spot, request: { key, id } } of this.places.values()) if (group === undefined || group === spot.group) this.wake({ kind: 'ask', key, id });
+  }
+
   /** Hears the message of a grant. A grant to nobody is given back. */
   granted(push: PushedGrant): void {
-    const { places, process } = this.server;
     const { key, id } = push;
-    const place = places.get(id) ?? this.underway(id);
-    if (place === undefined) {
-      // Only an id of this process is released, whatever a message says.
-      if (id.startsWith(`${process}.`)) this.tell({ kind: 'stray', key, id });
-      return;
-    }
-    place.messageCame(push);
+    const place = this.places.get(id) ?? this.underway(id);
+    if (place !== undefined) place.messageCame(push);
+    // Only an id of this process is released, whatever a message says.
+    else if (id.startsWith(`${this.view.process}.`)) this.wake({ kind: 'stray', key, id });
   }
 
   /** The try of this id that is on its way. */
   private underway(id: string): BundledAcquire | undefined {
-    for (const one of this.server.bundles.underway()) if (one instanceof BundledAcquire && one.request.id === id) return one;
+    for (const one of this.view.bundles.underway()) if (one instanceof BundledAcquire && one.request.id === id) return one;
     return undefined;
   }
 
   /** Keeps the place of a waiter, and returns a grant whose message was lost. Never rejects. */
   heartbeat({ key, id }: HolderRef): Promise<HeartbeatOutcome> {
-    const spot = this.server.keys.spotOf(key);
+    const spot = this.view.keys.spotOf(key);
     return this.heartbeats.run(spot.source, { key, id, spot });
   }
 
   private sendHeartbeats(waiters: readonly Waiter[]): Promise<readonly HeartbeatOutcome[]> {
-    const { runner, trust, memories, recoveryMs } = this.server;
+    const { runner, trust, memories, recoveryMs } = this.view;
     const call = heartbeatCallOf(waiters.map(({ id, spot }) => ({ ...spot, id, floor: trust.floors.of(spot.group), recoveryMs, known: memories.of(spot.group) })));
     return runner.run({ ...call, key: waiters.length === 1 ? waiters[0]!.key : undefined }, (reply, sentAt, receivedAt) => {
       const told = listOf(reply);
       const exchange: Exchange = { sentAt, receivedAt, serverNow: readHeartbeatHead(told).now };
-      trust.observe(waiters[0]!.spot.group, exchange);
+      trust.clock.observe(waiters[0]!.spot.source, exchange);
       return eachHeartbeat(told, waiters.length).map((one, n) => this.heartbeatOutcome(waiters[n]!, one, exchange));
     });
   }
 
   private heartbeatOutcome({ id, spot }: Waiter, told: HeartbeatReply, exchange: Exchange): HeartbeatOutcome {
-    const { places, trust, memories, toldHolds, node } = this.server;
+    const { places, view: { trust, memories, toldHolds, node, channel } } = this;
     const place = places.get(id);
     switch (told.kind) {
       case 'refused':
@@ -124,7 +136,7 @@ export class Acquiring {
         places.delete(id);
         return { kind: 'gone' };
       case 'granted':
-        if (place !== undefined) this.missed(id);
+        if (place !== undefined) channel.missed(id);
         // The grant needs more than this answer: acknowledgements of replicas, or a higher fence. An acquire of the same id gets them.
         if (place !== undefined && (place.request.minReplicas > 0 || told.fence <= place.floor)) return { kind: 'waiting', askAgainInMs: 0 };
         places.delete(id);
@@ -168,14 +180,14 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   private connectionNumber = 0;
 
   constructor(
-    private readonly acquiring: Acquiring,
+    private readonly requests: Requests,
     readonly request: Request,
     spot: Spot,
     told: Hear<AcquireOutcome>,
     /** The floor of the place that its id has already, if it asks again. */
     placeFloor: number | undefined,
   ) {
-    const { clock, trust } = acquiring.server;
+    const { clock, trust } = requests.view;
     super(acquire, spot, request.askedAt ?? clock.now(), told, request.replaces !== undefined);
     this.timeoutMs = request.vote?.timeoutMs;
     this.hasPlace = placeFloor !== undefined;
@@ -184,8 +196,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   }
 
   text(): string {
-    const { needsListener, server } = this.acquiring;
-    const { trust, memories, toldHolds, recoveryMs } = server;
+    const { needsListener, view: { trust, memories, toldHolds, recoveryMs } } = this.requests;
     const { group } = this.spot;
     const { id, leaseMs, fences, queue, label, replaces, handsOn, takesOver, ticketUntil, graceMs = 0, vote } = this.request;
     // Most requests want no permit, and for them no object is made.
@@ -216,7 +227,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     }
     const { key, id } = push;
     const grant = this.believed(push);
-    this.acquiring.tell(grant === undefined ? { kind: 'ask', key, id } : { kind: 'granted', key, id, grant });
+    this.requests.wake(grant === undefined ? { kind: 'ask', key, id } : { kind: 'granted', key, id, grant });
   }
 
   answered(reply: ScriptReply): void {
@@ -224,7 +235,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     if (this.hear === undefined) return;
     if (typeof reply === 'string') return this.grantedAsAsked(reply);
     const { sentAt } = this;
-    const { clock, trust } = this.acquiring.server;
+    const { clock, trust } = this.requests.view;
     const receivedAt = clock.now();
     const list = listOf(reply);
     const code = Number(list[0]);
@@ -245,7 +256,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   /** Reads the commonest answer, which is only the server's time in µs: that is the fence, but of a vote, and the rest follows. */
   private grantedAsAsked(reply: string): void {
     const { request: { mode, leaseMs, vote }, spot: { source, group }, sentAt, memory } = this;
-    const { trust, clock } = this.acquiring.server;
+    const { trust, clock } = this.requests.view;
     const nowUs = Number(reply);
     if (!(nowUs > 0)) throw unexpected(reply);
     const fence = vote?.proposal ?? nowUs;
@@ -259,13 +270,13 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
 
   /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
   private outcomeOf(told: AcquireReply, exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
-    const { request, spot, acquiring } = this;
-    const { trust, clock, node, toldHolds } = acquiring.server;
+    const { request, spot, requests } = this;
+    const { trust, clock, node, toldHolds } = requests.view;
     switch (told.kind) {
       case 'granted':
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
         // The request takes the place of what its id was granted, in one step: a release before it might be held up in the network and come after it.
-        if (this.hasPlace && told.fence <= this.floor) return acquiring.acquire({ ...request, replaces: request.id, askedAt: clock.now() });
+        if (this.hasPlace && told.fence <= this.floor) return requests.acquire({ ...request, replaces: request.id, askedAt: clock.now() });
         return this.granted(trust.answered(spot.group, told, exchange, told.memory ?? this.memory));
       case 'taken': {
         const { owner, permits, minHoldMs, end } = told;
@@ -294,11 +305,11 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   }
 
   private granted(grant: Grant, taken?: TakenHold): AcquireOutcome | Promise<AcquireOutcome> {
-    const { request, spot, acquiring } = this;
-    const { memories, toldHolds } = acquiring.server;
+    const { request, spot, requests } = this;
+    const { memories, toldHolds } = requests.view;
     toldHolds.forget(spot.key);
     if (request.minReplicas > 0) return this.confirmed(grant, taken);
-    if (grant.memory !== memories.of(spot.group)) acquiring.recovery.compare(spot.group, grant.memory, this.connectionNumber);
+    if (grant.memory !== memories.of(spot.group)) requests.recovery.compare(spot.group, grant.memory, this.connectionNumber);
     return { kind: 'granted', grant, taken };
   }
 
@@ -308,7 +319,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
    * away what it gets then. A request that gives up releases it.
    */
   private async confirmed(grant: Grant, taken?: TakenHold): Promise<AcquireOutcome> {
-    const { request, request: { key, minReplicas }, acquiring: { renewals, recovery } } = this;
+    const { request, request: { key, minReplicas }, requests: { renewals, recovery } } = this;
     const [renewed] = await renewals.renew([request]);
     if (renewed?.kind === 'renewed') {
       recovery.compare(this.spot.group, grant.memory, this.connectionNumber);
@@ -321,7 +332,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
 
   /** The grant of its place from the message, which ends the place; undefined when the message is not enough to trust it. */
   private believed(push: PushedGrant): Grant | undefined {
-    const { places, trust, memories, toldHolds, clock } = this.acquiring.server;
+    const { places, view: { trust, memories, toldHolds, clock } } = this.requests;
     const grant = trust.pushed(this, push, clock.now(), memories.madeBy(this.spot.group, grantedAt(push)));
     if (grant === undefined) return undefined;
     places.delete(push.id);
@@ -331,15 +342,15 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
 
   /** The outcome for a place in the queue: `waiting`, or the grant if its message came first. */
   private waits(askAgainInMs: number | undefined): AcquireOutcome | Promise<AcquireOutcome> {
-    const { request, acquiring, early } = this;
-    const { places, clock } = acquiring.server;
+    const { request, requests, early } = this;
+    const { places, view: { clock } } = requests;
     // Since this try was sent, the id may have been released, or asked for by a later try, which keeps its own place.
     if (this.hasPlace && places.get(request.id) !== this) return { kind: 'waiting', askAgainInMs };
     this.hasPlace = this.isWaiting = true;
     places.set(request.id, this);
     if (early === undefined) return { kind: 'waiting', askAgainInMs };
     const grant = this.believed(early);
-    return grant === undefined ? acquiring.acquire({ ...request, replaces: undefined, askedAt: clock.now() }) : { kind: 'granted', grant };
+    return grant === undefined ? requests.acquire({ ...request, replaces: undefined, askedAt: clock.now() }) : { kind: 'granted', grant };
   }
 
   private settle(outcome: AcquireOutcome | Promise<AcquireOutcome>): void {
@@ -350,12 +361,12 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
 
   /** Gives up the place, unless a later try of its id has it. */
   private leavePlace(): void {
-    const { acquiring: { server: { places } }, request: { id } } = this;
+    const { requests: { places }, request: { id } } = this;
     if (this.hasPlace && places.get(id) === this) places.delete(id);
   }
 
   private askOnceMore(): void {
-    const { bundles, clock, trust } = this.acquiring.server;
+    const { bundles, clock, trust } = this.requests.view;
     this.askedAt = clock.now();
     this.limit = trust.clock.before(this.spot.source, this.request.notAfter, this.askedAt);
     bundles.add(this);
