@@ -54,12 +54,12 @@ export function delay(clock: Clock, delayMs: number): Promise<void> {
   return new Promise((resolve) => void clock.setTimer(resolve, delayMs));
 }
 
-/** A pause that can be ended early, by what it gives to `canEnd`. Resolves with whether all of it has passed. */
+/** A pause that can be ended early, by what it gives to `canEnd`; one of `Infinity` ends only so. Resolves with whether all of it has passed. */
 export function pause(clock: Clock, forMs: number, canEnd: (end: () => void) => void): Promise<boolean> {
   return new Promise((resolve) => {
-    const timer = clock.setTimer(() => resolve(true), forMs);
+    const timer = forMs === Infinity ? undefined : clock.setTimer(() => resolve(true), forMs);
     canEnd(() => {
-      clock.clearTimer(timer);
+      if (timer) clock.clearTimer(timer);
       resolve(false);
     });
   });
