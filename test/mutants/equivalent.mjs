@@ -101,7 +101,7 @@ const list = [
   ['lib/core/hold/hold.ts', 'if (options.maxHoldMs !== Infinity)', 'An appointment at Infinity is none.', undefined, 'true'],
   ['lib/core/hold/hold.ts', 'if (this.loss && !this.controller.signal.aborted)', 'To abort a signal again does nothing.', undefined, 'this.loss'],
   ['lib/core/hold/hold.ts', 'if (this.loss || this.outcome) return this.loss;', 'It saves looking again: what is lost stays lost, and a hold that has ended has left its leases.'],
-  ['lib/core/hold/hold.ts', "if (outcome === 'lost' && !this.loss)", 'It saves making an error: a hold is lost once.', undefined, "outcome === 'lost'"],
+  ['lib/core/hold/hold.ts', "if (outcome === 'lost' && !this.loss && !this.ranOutSince())", 'It saves making an error: a hold is lost once.', undefined, "outcome === 'lost'"],
   ['lib/core/hold/timeouts.ts', 'if (!holders.some(', 'It saves a copy that says the same.', undefined, 'false'],
   ['lib/core/hold/leading.ts', 'const names: NamesOf', 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false'],
   ['lib/core/hold/lock-calls.ts', 'const resolved = given === undefined ?', 'It saves a call: resolveOptions does the same.', undefined, 'false'],

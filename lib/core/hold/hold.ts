@@ -261,7 +261,7 @@ export class Hold implements Lease, LeaseUser {
   finish(outcome: ReleaseOutcome): void {
     if (this.overdue) this.host.watchdog.schedule.cancel(this.overdue);
     const act = this.isHandedOff ? 'handed off' : 'released';
-    if (outcome === 'lost' && !this.loss) this.leaseLost(lostError(this.key, 'gone', `the store no longer knew it when it was ${act}${this.options.awaitRelease ? '' : ', for which its call did not wait (awaitRelease: false)'}`));
+    if (outcome === 'lost' && !this.loss && !this.ranOutSince()) this.leaseLost(lostError(this.key, 'gone', `the store no longer knew it when it was ${act}${this.options.awaitRelease ? '' : ', for which its call did not wait (awaitRelease: false)'}`));
     this.outcome = this.loss ? 'lost' : outcome;
     const { announcer, shutdown } = this.host;
     if (!this.loss) shutdown.holdEnded();
@@ -270,6 +270,16 @@ export class Hold implements Lease, LeaseUser {
     // The callback is dropped, because its closure would keep the code around, and through that earlier holds, in memory.
     this.whenEnded = undefined;
     whenEnded?.(this.outcome);
+  }
+
+  /**
+   * Whether its leases ran out while the release was on its way. That the store does not know them any more says nothing about the work then,
+   * which had ended in time.
+   */
+  private ranOutSince(): boolean {
+    const { clock, watchdog } = this.host;
+    const now = clock.now();
+    return !this.isHandedOff && this.leases.every((lease) => now >= lease.trustedUntil && !watchdog.mayBeForgotten(lease));
   }
 
   private async downgrade(lease: StoreLease): Promise<void> {

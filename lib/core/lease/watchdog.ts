@@ -141,7 +141,7 @@ export class Watchdog {
     this.renewSoon(lease, now);
   }
 
-  private mayBeForgotten(lease: StoreLease): boolean {
+  mayBeForgotten(lease: StoreLease): boolean {
     return this.store.mayHaveForgotten?.(lease) === true;
   }
 
