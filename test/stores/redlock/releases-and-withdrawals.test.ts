@@ -104,11 +104,13 @@ describe('The mark of a request that waits', () => {
     await requests.granted(theirs, 'q.1', { leaseMs: 30_000 });
     const arrives = holdsUp(three, release);
     await requests.release(theirs, 'q.1');
+    // Its refusal comes after the grant.
+    Object.assign(mine.ways[2]!.faults, { shortestMs: 10, longestMs: 10 });
     await requests.granted(mine, 'p.1', { queue: true, leaseMs: 30_000 });
-    await redlock.pass(5);
+    await redlock.pass(15);
     expect(hasMarks()).toBe(true);
     arrives();
-    await redlock.pass(20);
+    await redlock.pass(50);
     expect(hasMarks()).toBe(false);
   });
 });
