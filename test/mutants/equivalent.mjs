@@ -168,7 +168,6 @@ const list = [
   ['lib/stores/redis/requests.ts', "if (renewed?.kind === ", 'A renewal answers every request; the question mark is for the compiler.', 'renewed?.kind'],
   ['lib/stores/redis/requests.ts', 'const replacedLost = code >= REPLACED_LOST;', 'No answer has the code 0.', undefined, 'code > REPLACED_LOST'],
   ['lib/stores/redis/requests.ts', 'if (outcome instanceof Promise ||', 'A promise has no kind; the rest is for the compiler.', undefined, "outcome.kind !== 'waiting'"],
-  ['lib/stores/redis/releases.ts', 'floor = 0;', 'It is set when the release is sent, which is before anybody reads it.'],
   ['lib/stores/redis/requests.ts', 'if (places.size > 0) places.delete', 'It saves a look among no places.', 'places.size > 0', 'true'],
   ['lib/stores/redis/requests.ts', 'if (places.size > 0) places.delete', 'It saves a look among no places.', undefined, 'places.size >= 0'],
   // lib/stores/redlock: the store and its nodes

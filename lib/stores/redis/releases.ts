@@ -1,11 +1,10 @@
 /** Releases on one Redis: of an id, which holds or waits; and by force, of a lock from its holders. */
-import type { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
 import type { Hear, ReleaseRequest } from '../../core/port/lock-store.js';
 import { ScriptRequest } from '../wire/bundles.js';
 import { listOf, releaseOutcome } from '../wire/lock-reply.js';
-import { forceReleaseCall, readForceRelease, release, type ReleaseArgs, releaseText } from '../wire/lua.generated.js';
-import { UNKNOWN_MEMORY, type Spot } from '../wire/redis-keys.js';
+import { forceReleaseCall, readForceRelease, release, releaseText } from '../wire/lua.generated.js';
+import type { Spot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO } from '../wire/server-clock.js';
 import type { ServerView } from './server-view.js';
@@ -14,43 +13,25 @@ import type { ServerView } from './server-view.js';
 export type MarkingRelease = ReleaseRequest & { readonly mark?: string | undefined };
 
 /** One release: its part of a call of release.lua, which takes an id out of the lock, whether it holds or waits, and its outcome. */
-export class BundledRelease extends ScriptRequest<'released' | 'lost'> implements ReleaseArgs {
-  readonly id: string;
-  readonly abandoned: boolean;
-  readonly mayBeOver: boolean;
-  readonly mark: string | undefined;
-  readonly recoveryMs: number;
-  /** The highest fence and the memory that are known when the release is sent: they must be those of the connection that carries it. */
-  floor = 0;
-  known = UNKNOWN_MEMORY;
-
+export class BundledRelease extends ScriptRequest<'released' | 'lost'> {
   constructor(
     private readonly view: ServerView,
-    { id, abandoned = false, askedAt, trustedUntil = -Infinity, mark }: MarkingRelease,
+    private readonly request: MarkingRelease,
     spot: Spot,
     told?: Hear<'released' | 'lost'>,
   ) {
-    super(release, spot, askedAt, told);
-    this.recoveryMs = view.recoveryMs;
-    this.id = id;
-    this.abandoned = abandoned;
-    this.mark = mark;
-    this.mayBeOver = askedAt === undefined || askedAt >= trustedUntil || mark !== undefined;
+    super(release, spot, request.askedAt, told);
   }
 
+  /** The highest fence and the memory are those that are known now: they must be those of the connection that carries the release. */
   text(): string {
-    const { spot, view: { trust, memories } } = this;
-    this.floor = trust.floors.of(spot.group);
-    this.known = memories.of(spot.group);
-    return releaseText(this);
+    const { request: { id, abandoned = false, askedAt, trustedUntil = -Infinity, mark }, spot: { group }, view: { trust, memories, recoveryMs } } = this;
+    const mayBeOver = askedAt === undefined || askedAt >= trustedUntil || mark !== undefined;
+    return releaseText({ id, abandoned, mayBeOver, mark, recoveryMs, floor: trust.floors.of(group), known: memories.of(group) });
   }
 
   answered(reply: ScriptReply): void {
     this.tell(reply === 1 ? 'released' : releaseOutcome(reply));
-  }
-
-  failed(error: LockStoreError): void {
-    this.tell(error);
   }
 }
 

@@ -248,9 +248,9 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     this.settle(outcome instanceof Promise ? outcome.then((later) => withReplaced(later, replacedLost)) : withReplaced(outcome, replacedLost));
   }
 
-  failed(error: LockStoreError): void {
+  override failed(error: LockStoreError): void {
     this.leavePlace();
-    this.tell(error);
+    super.failed(error);
   }
 
   /** Reads the commonest answer, which is only the server's time in µs: that is the fence, but of a vote, and the rest follows. */

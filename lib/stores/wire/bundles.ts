@@ -50,6 +50,10 @@ export abstract class ScriptRequest<A = never> extends Errand {
   /** Called with its reply, or its part of that. */
   abstract override answered(reply: ScriptReply): void;
 
+  failed(error: LockStoreError): void {
+    this.tell(error);
+  }
+
   /** Tells who waits. What comes after that, as an answer that is too late, is told to nobody. */
   protected tell(reply: Reply<A>): void {
     const { hear } = this;

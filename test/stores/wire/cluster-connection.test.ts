@@ -130,8 +130,6 @@ class OneKey extends ScriptRequest {
   }
 
   answered(): void {}
-
-  failed(): void {}
 }
 
 describe('The connection to a Cluster', () => {
