@@ -249,6 +249,14 @@ describe('bring-back.lua on a node of a Redlock', () => {
     expect((await node.vote('a', 'p.2/1'))[2]).toBe(503);
   });
 
+  it('gives a ballot the lower fence of a hold of its owner that it shares elsewhere, under which a forced release finds it', async () => {
+    await node.vote('a', 'p.1/1', { proposal: 500 });
+    expect((await node.bringBack('a', 'p.1/1', 300))[0]).toBe(1);
+    expect((await node.vote('a', 'p.1/1'))[2]).toBe(300);
+    await node.release('a', 'p.1/1');
+    expect((await node.vote('a', 'p.2/1'))[2]).toBe(501);
+  });
+
   it('raises the last fence also when the lock is somebody else’s, and never lowers it', async () => {
     await node.vote('a', 'q.1/1', { proposal: 100 });
     expect((await node.bringBack('a', 'p.1/1', 500))[0]).toBe(0);

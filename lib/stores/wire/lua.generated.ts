@@ -1099,7 +1099,7 @@ export function readAgree(reply: ReplyItems, at = 0, code = Number(reply[at])): 
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '23927ef7a20555dd4c0e5197aa81d9bc64b82661',
+  sha1: '4ba1f1d9843852753a2e5816b50fb3a265cbfb8b',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV / 3`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.keepLastReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, `local function requestOf(n)
   local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, recoveryMs, knownBy, ticketId = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
@@ -1140,7 +1140,7 @@ local function bringBack(lease)
   if holder then
     holder.longMs = math.max(holder.longMs, longMsOf(lease.leaseMs))
     holder.ending = math.max(holder.ending, now + lease.leaseMs + holder.graceMs, holder.minEnd + holder.graceMs)
-    holder.fence = math.max(holder.fence, lease.fence)
+    holder.fence = lease.fence
     if recoversForMs > 0 and lease.mode == 'r' and #lock.holders == 1 then lock.mode = 'r' end
   else
     settle(lock)

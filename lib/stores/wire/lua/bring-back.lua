@@ -82,8 +82,8 @@ local function bringBack(lease)
   if holder then
     holder.longMs = math.max(holder.longMs, longMsOf(lease.leaseMs))
     holder.ending = math.max(holder.ending, now + lease.leaseMs + holder.graceMs, holder.minEnd + holder.graceMs)
-    -- Nodes of a Redlock may vote with different fences, and agree on the highest.
-    holder.fence = math.max(holder.fence, lease.fence)
+    -- Nodes of a Redlock may vote with different fences, and agree on the highest, or on that of the owner's hold which is shared.
+    holder.fence = lease.fence
     -- The record may be from before the downgrade of its hold, and other readers come back as well.
     if recoversForMs > 0 and lease.mode == 'r' and #lock.holders == 1 then lock.mode = 'r' end
   else
