@@ -58,8 +58,8 @@ describe('the build of the scripts', () => {
     write('take.lua', ...MANY, BIND, 'return 1');
     const text = built();
     expect(text).toContain('addTake(keys: ScriptArgument[], args: ScriptArgument[], on: TakeKeys, request: TakeArgs): void {\n  keys.push(on.thingKey, on.shelfKey);');
-    const terms = "${request.mode === 'write' ? 'w' : 'r'} ${String(request.floor).padStart(4, '0')},${request.owner === undefined ? '-' : toField(request.owner)}";
-    expect(text).toContain(`args.push(request.id, \`${terms}\`);`);
+    const words = "request.mode === 'write' ? 'w' : 'r', `${String(request.floor).padStart(4, '0')},${request.owner === undefined ? '-' : toField(request.owner)}`";
+    expect(text).toContain(`args.push(request.id, [${words}].join(' '));`);
     expect(text).toContain('readonly owner?: string | undefined;');
   });
 
