@@ -35,8 +35,7 @@ interface BootOfInstance {
  */
 export function refuseTwins(modules: ModulesContainer, instance: string): void {
   // Not the token of LockService, which is another class in another copy of this package.
-  const token = interceptorToken(instance);
-  const twins = [...modules.values()].filter(({ providers }) => providers.has(token) && providers.get(INSTANCE_NAME)?.instance === instance);
+  const twins = [...modules.values()].filter(({ providers }) => providers.has(interceptorToken(instance)) && providers.get(INSTANCE_NAME)?.instance === instance);
   if (twins.length < 2) return;
   throw new LockUsageError(
     `LockModule '${instance}' is imported ${twins.length} times, and none of them knows what the others hold: a call inside a hold would wait for ` +
