@@ -86,12 +86,12 @@ export class Ballot {
     const asked = { ...request, id, queue: false, replaces: undefined, askedAt: now, notAfter: this.limit, vote: { proposal, mark, timeoutMs } };
     this.lasts(this.limit - now + Math.max(leaseMs, minHoldMs) + graceMs);
     // A silent node is not asked while the others are a quorum, so that nobody waits for it.
-    const isSpared = nodes.filter((node) => node.isListening).length >= quorum;
+    const isSpared = (node: RedlockNode): boolean => node.isSilent && nodes.filter(({ isListening }) => isListening).length >= quorum;
     this.outcome = poll<Standing, AcquireOutcome, AcquireOutcome>(
       standings,
       (standing, hear) => {
         const { node } = standing;
-        if (node.isUsable && !(isSpared && node.isSilent)) standing.ask(asked, hear);
+        if (node.isUsable && !isSpared(node)) standing.ask(asked, hear);
         else hear(node.refusal(this.key, node.isUsable ? 'silent' : undefined));
       },
       (replies, count) => {
@@ -314,8 +314,7 @@ class Standing {
   }
 
   private granted(vote: Grant): void {
-    const { ballot, ballot: { redlock, request } } = this;
-    redlock.floors.saw(ballot.group, vote.fence);
+    const { ballot, ballot: { request } } = this;
     ballot.isWanted ||= vote.contended;
     this.end = vote.trustedUntil;
     this.memory = vote.memory;
