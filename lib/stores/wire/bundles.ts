@@ -47,7 +47,7 @@ export abstract class ScriptRequest<A = never> extends Errand {
 
   /** What the script is told, as it stands at the moment of sending. */
   abstract text(): string;
-  /** Called with its reply, or its part of that. */
+  /** Hears its reply, or its part of the reply to a command that it shares. */
   abstract override answered(reply: ScriptReply): void;
 
   failed(error: LockStoreError): void {
