@@ -58,15 +58,17 @@ const WARM_UP_MS = 2_500;
 /** After so many cycles the compiler has done its work: a library needs ten times as many as the floor, because it has more to compile. */
 const WARM_UP_CYCLES = 80_000;
 const LONGEST_WARM_UP_MS = 15_000;
+/** Short, so that no process idles for long: some seconds after its last work V8 throws away what it has compiled, and the process is young again. */
+const WARM_UP_TURN_MS = 500;
 
 /**
- * Starts a process for each, warms them up, and measures one after another, each round in another order. `warmUpCycles`: fewer where a
+ * Starts a process for each, warms them up by turns, and measures one after another, each round in another order. `warmUpCycles`: fewer where a
  * cycle takes long.
  */
 export function sideBySide(server: Measured, entries: readonly string[], rounds: number, loop: Loop, warmUpCycles = WARM_UP_CYCLES): Promise<Rounds> {
   return withCrew(entries, server.ports, async (crew) => {
     const samples = new Map(crew.map(({ contender }) => [contender.name, [] as Sample[]]));
-    for (const member of crew) await warmUp(member, { ...loop, durationMs: Math.max(WARM_UP_MS, loop.durationMs) }, warmUpCycles);
+    await warmUp(crew, loop, warmUpCycles);
     for (let round = 0; round < rounds; round++) {
       for (const member of shuffled(crew)) samples.get(member.contender.name)!.push(await measure(server, member, loop));
     }
@@ -75,11 +77,12 @@ export function sideBySide(server: Measured, entries: readonly string[], rounds:
 }
 
 /** Time alone is no measure of it: a process that gets a tenth of a core does a tenth of its cycles. Those that wait for each other do few. */
-async function warmUp({ order }: Member, loop: Loop, least: number): Promise<void> {
-  const until = performance.now() + LONGEST_WARM_UP_MS;
-  let cycles = 0;
-  do cycles += (await order<LoopResult>({ kind: 'loop', loop })).cycles;
-  while (loop.keys === 'own' && cycles < least && performance.now() < until);
+async function warmUp(crew: readonly Member[], loop: Loop, least: number): Promise<void> {
+  const done = new Map(crew.map((member) => [member, 0]));
+  const enough = loop.keys === 'own' ? least : 0;
+  for (let ms = 0; ms < WARM_UP_MS || (ms < LONGEST_WARM_UP_MS && [...done.values()].some((cycles) => cycles < enough)); ms += WARM_UP_TURN_MS) {
+    for (const member of crew) done.set(member, done.get(member)! + (await member.order<LoopResult>({ kind: 'loop', loop: { ...loop, durationMs: WARM_UP_TURN_MS } })).cycles);
+  }
 }
 
 /** How many cycles are measured of a young process. Soon after that it is another one, because V8 compiles what it sees often. */
