@@ -36,7 +36,7 @@ const list = [
   ['lib/core/lease/watchdog.ts', 'replacements = 0;', 'The count is only compared with an earlier one, so that any number will do.'],
   ['lib/core/lease/watchdog.ts', 'this.replacements += 1;', 'The count is only compared with an earlier one, so that any other number will do.', '1', '2'],
   ['lib/core/lease/watchdog.ts', 'this.replacements += 1;', 'The count is only compared with an earlier one, so that any other number will do.', undefined, 'this.replacements -= 1'],
-  ['lib/core/lease/watchdog.ts', 'schedule.firstAt > now + next.lengthMs * MAX_EARLY_PART', 'A lease that is due at that very instant may be renewed now or then.', undefined, 'schedule.firstAt >= now + next.lengthMs * MAX_EARLY_PART'],
+  ['lib/core/lease/watchdog.ts', 'firstAt > now + first.lengthMs * MAX_EARLY_PART', 'A lease that is due at that very instant may be renewed now or then.', undefined, 'firstAt >= now + first.lengthMs * MAX_EARLY_PART'],
   // lib/core/queue
   ['lib/core/queue/call.ts', 'if (others.length === 0) return;', 'It saves a loop over nothing.', undefined, 'false'],
   ['lib/core/queue/call.ts', 'if (signal) offAbort(signal, call);', 'A signal that is not there has no listeners; the condition is for the compiler.', undefined, 'true'],

@@ -22,6 +22,8 @@ export class Wire extends StoreAround {
   slowMs = 0;
   /** Wakes of these kinds are lost. */
   readonly lostWakes = new Set<Wake['kind']>();
+  private readonly renewals: RenewRequest[] = [];
+  private renewed: Promise<readonly RenewOutcome[]> | undefined;
   private readonly doubters: ((doubt: Doubt) => void)[] = [];
 
   constructor(
@@ -79,7 +81,15 @@ export class Wire extends StoreAround {
     return this.send('adopt', () => this.store.acquire(request));
   }
 
-  override async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+  /** As every store does, it sends the renewals of one turn together. */
+  override renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    const from = this.renewals.length;
+    this.renewals.push(...requests);
+    if (from === 0) this.renewed = new Promise((resolve) => process.nextTick(() => resolve(this.renewTogether(this.renewals.splice(0)))));
+    return this.renewed!.then((outcomes) => outcomes.slice(from, from + requests.length));
+  }
+
+  async renewTogether(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     try {
       return await this.send('renew', () => this.store.renew(requests));
     } catch (cause) {

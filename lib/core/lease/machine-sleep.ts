@@ -10,11 +10,6 @@ const JUMP_MS = 1_000;
 /** The time since boot may have to be read from a file. It is read this often at most, in ms, unless the wall clock has jumped. */
 const LOOK_EVERY_MS = 250;
 
-interface SleepListener {
-  slept(forMs: number, now: number): void;
-  wallClockJumped(): void;
-}
-
 export class MachineSleep {
   private asleepMs: number;
   private wallOffsetMs: number;
@@ -23,33 +18,28 @@ export class MachineSleep {
 
   constructor(
     private readonly clock: Clock,
-    private readonly listener: SleepListener,
+    /** Is called when the machine has slept or the wall clock has jumped. `sleptMs`: for how long it slept; 0 when it did not. */
+    private readonly jumped: (sleptMs: number) => void,
   ) {
     const now = clock.now();
     this.asleepMs = clock.uptimeMs() - now;
     this.wallOffsetMs = clock.wallNow() - now;
   }
 
-  /**
-   * Compares the clocks, and calls the listener when the machine has slept or the wall clock has jumped. Returns when a sleep was noticed last:
-   * trust that is counted from an earlier instant would be too long.
-   */
+  /** Compares the clocks. Returns when a sleep was noticed last: trust that is counted from an earlier instant would be too long. */
   look(now: number): number {
     const wallOffsetMs = this.clock.wallNow() - now;
     const wallJumped = Math.abs(wallOffsetMs - this.wallOffsetMs) > JUMP_MS;
     if (!wallJumped && now - this.lookedAt < LOOK_EVERY_MS) return this.noticedAt;
     this.lookedAt = now;
-    const asleepMs = this.clock.uptimeMs() - now;
-    const sleptMs = asleepMs - this.asleepMs;
-    if (sleptMs > JUMP_MS) {
-      this.asleepMs = asleepMs;
+    const sleptMs = this.clock.uptimeMs() - now - this.asleepMs;
+    const slept = sleptMs > JUMP_MS;
+    if (slept) {
+      this.asleepMs += sleptMs;
       this.noticedAt = now;
-      this.listener.slept(sleptMs, now);
     }
-    if (wallJumped) {
-      this.wallOffsetMs = wallOffsetMs;
-      this.listener.wallClockJumped();
-    }
+    if (wallJumped) this.wallOffsetMs = wallOffsetMs;
+    if (slept || wallJumped) this.jumped(slept ? sleptMs : 0);
     return this.noticedAt;
   }
 }

@@ -233,11 +233,6 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
     return starts;
   }
 
-  /** Notes that the renewal is really sent. Doubts from before that moment are settled by its answer. */
-  renewalSent(): void {
-    this.renewing = 'yes';
-  }
-
   /**
    * When to look again at a lease whose trust reaches to `renewUntil` already: a caller that may hold the lock for longer can be put on
    * it meanwhile. Undefined for one that must be renewed now: each is renewed at least once, so that the store knows that its holder lives,

@@ -1,9 +1,10 @@
 /**
- * The watchdog renews leases in batches, and declares a lease lost when its trust has ended, whether or not the store answers. There
- * is one for each lock module, and it uses the single timer of its schedule.
+ * The watchdog renews leases, and declares a lease lost when its trust has ended, whether or not the store answers. There is one for each
+ * lock module, and it uses the single timer of its schedule. It asks for each lease alone; the store sends what is asked for in one turn of
+ * the event loop together.
  *
  * A lease is due for renewal after a third of its length; one from the queue, which is short at first, almost at once. A renewal
- * without an answer is tried again until trust ends; a batch that fails delays no other batch.
+ * without an answer is tried again until trust ends.
  *
  * Two grants are renewed before they are leases: one with too little trust left (core/queue/store-request.ts, `lengthen`), and one that
  * replicas have to acknowledge (stores/redis/requests.ts, `confirmed`). A caller renews its hold by `Hold.renew`, which asks the watchdog.
@@ -15,8 +16,10 @@ import { MachineSleep } from './machine-sleep.js';
 import { Schedule } from './schedule.js';
 import { StoreLease } from './store-lease.js';
 
-/** A lease that is due within this part of its length is renewed together with those that are due now, so that batches fill up. */
+/** A lease that is due within this part of its length is renewed together with one that is due now, so that commands fill up. */
 const MAX_EARLY_PART = 1 / 24;
+/** How many leases are renewed together so at most: as many as one command takes. */
+const MAX_TOGETHER = 250;
 /**
  * A lease that is shorter than was asked for, as one from the queue is at first, is renewed so soon after its grant, in ms. From then on
  * an outage may last as long as for any other lease; a hold that ends before that pays nothing for it.
@@ -37,8 +40,8 @@ export class Watchdog {
   readonly sleep: MachineSleep;
   /** How often the store went back to an earlier state of its data. An answer sent before that looks valid and is not, so the count is compared. */
   replacements = 0;
-  /** The leases that are due, by length: those of one batch wait for the same answer, so only leases that can wait about equally long for it share one. */
-  private readonly renewals: DueBatches;
+  /** The renewals that are not answered yet. */
+  private readonly renewals = new Set<Promise<unknown>>();
   /** Undefined where all leases can share a command, so that each is renewed at its own time. */
   private readonly times: RenewalTimes | undefined;
 
@@ -49,11 +52,7 @@ export class Watchdog {
   ) {
     const { groupOf } = store.capabilities;
     this.times = groupOf && new RenewalTimes(groupOf);
-    this.renewals = new DueBatches(clock, (due) => this.renewBatch(due), () => this.joinEarly());
-    this.sleep = new MachineSleep(clock, {
-      slept: (forMs, now) => this.machineSlept(forMs, now),
-      wallClockJumped: () => void this.eachLease((lease, now) => this.due(lease, now)),
-    });
+    this.sleep = new MachineSleep(clock, (sleptMs) => this.clockJumped(sleptMs));
     this.schedule = new Schedule(clock, (now) => void this.sleep.look(now));
     store.onDoubt?.((doubt) => this.reviewAll(doubt), () => this.leases());
   }
@@ -85,8 +84,11 @@ export class Watchdog {
     const sentAt = this.clock.now();
     const request = lease.renewal(sentAt, leaseMs);
     const [outcome] = await this.store.renew([request]);
+    const isInDoubt = lease.endRenewal();
     this.answered(lease, outcome!, request.leaseMs, sentAt);
-    if (replacements !== this.replacements) this.review(lease, this.clock.now(), true);
+    // The store may have forgotten it after the renewal and before the answer to it came.
+    const isReplaced = replacements !== this.replacements;
+    if (isReplaced || (isInDoubt && this.mayBeForgotten(lease))) this.review(lease, this.clock.now(), isReplaced);
     return outcome!;
   }
 
@@ -95,14 +97,29 @@ export class Watchdog {
     for (const lease of this.leases()) lease.lose('shutdown', why);
   }
 
-  /** Does what is due at the time of a lease's appointment: declares the lease lost if its trust has ended, else renews it. */
+  /**
+   * Does what is due at the time of a lease's appointment. With a lease that is renewed, others are that are due soon. In a Cluster that could
+   * cost commands, so it is not done there.
+   */
   due(lease: StoreLease, now: number): void {
+    this.look(lease, now);
+    if (this.times) return;
+    for (let n = 1, last = lease; n < MAX_TOGETHER && last.isRenewing; n++) {
+      const { first, firstAt } = this.schedule;
+      if (!(first instanceof StoreLease) || first.isRenewing || firstAt > now + first.lengthMs * MAX_EARLY_PART) return;
+      this.look(first, now);
+      last = first;
+    }
+  }
+
+  /** Declares the lease lost if its trust has ended, else renews it. */
+  private look(lease: StoreLease, now: number): void {
     // Whoever was just told of the loss of another lease may have released this one.
     if (!lease.isHeld) return;
     if (now >= lease.trustedUntil) return lease.endTrust();
     const lookAt = lease.looksAgain(now);
     this.schedule.set(lease, lookAt ?? lease.trustedUntil);
-    if (lookAt === undefined && lease.startRenewal()) this.renewSoon(lease, now);
+    if (lookAt === undefined && lease.startRenewal()) this.renew(lease);
   }
 
   /** All leases that are held: each of them has an appointment. */
@@ -114,7 +131,7 @@ export class Watchdog {
   private async reviewAll(doubt: Doubt): Promise<void> {
     if (doubt === 'replaced') this.replacements += 1;
     await this.eachLease((lease, now) => (doubt !== 'where it says so' || this.mayBeForgotten(lease)) && this.review(lease, now, doubt === 'replaced'));
-    await this.renewals.settled();
+    await Promise.all(this.renewals);
   }
 
   /** Looks at everything that is held, in as many turns of the event loop as it takes, and mostly first at what is due first; resolves after the last. */
@@ -138,50 +155,22 @@ export class Watchdog {
   private review(lease: StoreLease, now: number, isReplaced: boolean): void {
     if (!lease.isTrusted(now) || !lease.startReview(isReplaced)) return;
     this.schedule.set(lease, lease.trustedUntil);
-    this.renewSoon(lease, now);
+    this.renew(lease);
   }
 
   mayBeForgotten(lease: StoreLease): boolean {
     return this.store.mayHaveForgotten?.(lease) === true;
   }
 
-  private renewSoon(lease: StoreLease, now: number): void {
-    this.renewals.add(lease, likeLength(lease.renewal(now).leaseMs));
+  private renew(lease: StoreLease): void {
+    const answered = this.renewNow(lease).finally(() => this.renewals.delete(answered));
+    this.renewals.add(answered);
   }
 
-  private machineSlept(forMs: number, now: number): void {
-    const leases = this.leases();
-    for (const lease of leases) lease.slept(forMs);
-    for (const lease of leases) this.due(lease, now);
-  }
-
-  /** Adds leases that are due soon, until a batch is full. In a Cluster that could cost commands, so it is not done there. */
-  private joinEarly(): void {
-    if (this.times) return;
-    const now = this.clock.now();
-    const { schedule } = this;
-    for (let next = schedule.first; next instanceof StoreLease && !this.renewals.areFull; next = schedule.first) {
-      if (next.isRenewing || schedule.firstAt > now + next.lengthMs * MAX_EARLY_PART) return;
-      this.due(next, now);
-      if (!next.isRenewing) return;
-    }
-  }
-
-  private async renewBatch(due: readonly StoreLease[]): Promise<void> {
-    const batch = due.filter(({ isHeld }) => isHeld);
-    if (batch.length === 0) return;
-    for (const lease of batch) lease.renewalSent();
-    const { replacements } = this;
-    const sentAt = this.clock.now();
-    const requests = batch.map((lease) => lease.renewal(sentAt));
-    const outcomes = await this.store.renew(requests);
-    batch.forEach((lease, index) => {
-      const isInDoubt = lease.endRenewal();
-      this.answered(lease, outcomes[index]!, requests[index]!.leaseMs, sentAt);
-      // The store may have forgotten it after the renewal and before the answer to it came.
-      const isReplaced = replacements !== this.replacements;
-      if (isReplaced || (isInDoubt && this.mayBeForgotten(lease))) this.review(lease, this.clock.now(), isReplaced);
-    });
+  /** The machine slept, or its wall clock was set, which says nothing for certain: then the store is asked. */
+  private clockJumped(sleptMs: number): void {
+    for (const lease of this.leases()) lease.slept(sleptMs);
+    void this.eachLease((lease, now) => this.look(lease, now));
   }
 
   private answered(lease: StoreLease, outcome: RenewOutcome, leaseMs: number, sentAt: number): void {
@@ -191,7 +180,7 @@ export class Watchdog {
       case 'lost':
         return lease.loseFromStore(this.mayBeForgotten(lease) ? 'forgotten' : 'gone', 'the store no longer knows it (it ended, an operator took it away, or the store lost its memory)');
       case 'renewed':
-        if (this.sleep.look(now) > sentAt) return this.due(lease, now);
+        if (this.sleep.look(now) > sentAt) return this.look(lease, now);
         lease.renewed(outcome, now, leaseMs);
         return this.planRenewal(lease, now, (lease.trustedUntil - now) / 3);
       case 'unknown': {
@@ -216,14 +205,8 @@ function pauseBefore({ lengthMs, trustedUntil }: StoreLease, now: number): numbe
 /** Those that can share a command stand together. */
 function inGroups(leases: StoreLease[], groupOf: ((key: string) => number) | undefined): StoreLease[] {
   if (!groupOf) return leases;
-  const groups = new Map<number, StoreLease[]>();
-  for (const lease of leases) {
-    const group = groupOf(lease.key);
-    const others = groups.get(group);
-    if (others) others.push(lease);
-    else groups.set(group, [lease]);
-  }
-  return [...groups.values()].flat();
+  const numbered = leases.map((lease) => ({ lease, group: groupOf(lease.key) }));
+  return numbered.sort((one, other) => one.group - other.group).map(({ lease }) => lease);
 }
 
 /** A number above every result of likeLength, to make one number of a group and a length. */
@@ -246,63 +229,5 @@ class RenewalTimes {
     const at = known >= now + inMs / 2 && known <= now + inMs ? known : now + inMs;
     this.known.set(group, at);
     return at;
-  }
-}
-
-/** How many leases are handed to the store at a time. The store splits them into commands. */
-const LARGEST_BATCH = 250;
-
-/**
- * The batches in which leases are renewed. In a turn of the event loop each line of leases that may share a command sends one, so that a
- * hundred thousand leases do not block the loop.
- */
-class DueBatches {
-  /** What is due. Only leases of one line share a batch. */
-  private readonly lines = new Map<number, StoreLease[]>();
-  private isSending = false;
-  private readonly whenAllAreSent: (() => void)[] = [];
-  /** The batches that are not answered yet. */
-  private readonly unanswered = new Set<Promise<void>>();
-
-  constructor(
-    private readonly clock: Clock,
-    /** Sends a batch; resolves when it was answered. */
-    private readonly send: (leases: readonly StoreLease[]) => Promise<void>,
-    /** Adds more to the batches of a turn before they leave. */
-    private readonly fill: () => void,
-  ) {}
-
-  /** Whether there is a batch to which nothing can be added. */
-  get areFull(): boolean {
-    return [...this.lines.values()].some(({ length }) => length >= LARGEST_BATCH);
-  }
-
-  add(lease: StoreLease, line: number): void {
-    const others = this.lines.get(line);
-    if (others) others.push(lease);
-    else this.lines.set(line, [lease]);
-    this.sendSoon();
-  }
-
-  /** Resolves when all that was added is sent, and answered. */
-  async settled(): Promise<void> {
-    if (this.isSending) await new Promise<void>((resolve) => this.whenAllAreSent.push(resolve));
-    await Promise.all(this.unanswered);
-  }
-
-  private sendSoon(): void {
-    if (this.isSending) return;
-    this.isSending = true;
-    this.clock.nextTurn(() => {
-      this.fill();
-      this.isSending = false;
-      for (const [line, leases] of this.lines) {
-        if (leases.length <= LARGEST_BATCH) this.lines.delete(line);
-        const answered = this.send(leases.splice(0, LARGEST_BATCH)).finally(() => this.unanswered.delete(answered));
-        this.unanswered.add(answered);
-      }
-      if (this.lines.size > 0) this.sendSoon();
-      else for (const allAreSent of this.whenAllAreSent.splice(0)) allAreSent();
-    });
   }
 }
