@@ -46,7 +46,7 @@ export class Announcer {
     const { key, mode } = lease;
     if (this.events.observed) this.events.next({ type: 'renewFailed', key, mode, call: undefined, label: undefined, template: undefined, cause });
     const { trustedUntil } = lease;
-    const isStill = (): boolean => lease.isHeld && lease.trustedUntil === trustedUntil;
+    const isStill = (): boolean => lease.state === 'held' && lease.trustedUntil === trustedUntil;
     this.report({ kind: 'renewal failed', level: 'warning', message: renewFailedText(key, cause, trustedForMs), isStill });
   }
 

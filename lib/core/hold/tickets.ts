@@ -31,8 +31,8 @@ export interface HandedLease extends HolderRef {
 
 /** `stays`: whether other callers of this process stay on the lease. */
 export function handedLeaseOf(lease: StoreLease, now: number, stays: boolean): HandedLease {
-  const { key, id, mode, firstFence, fences, owner, permits, label, minHoldUntil, trustedUntil, memory, storeLengthMs, lateUntil } = lease;
-  const held: HeldLease = { isHeld: true, isReleased: false, mode, firstFence, fences, owner, permits, label, minHoldUntil, trustedUntil, memory };
+  const { key, id, mode, grant, options, minHoldUntil, trustedUntil, memory, storeLengthMs, lateUntil } = lease;
+  const held: HeldLease = { state: 'held', mode, grant, options, minHoldUntil, trustedUntil, memory };
   const renewal = { ...lease.renewal(now, Math.floor(trustedUntil - now)), held };
   return { key, id, renewal, trustedUntil, storeLengthMs, lateUntil, stays };
 }

@@ -125,7 +125,7 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
 
   constructor(
     { key, id, options, lateUntil, ticketId }: GrantedRequest,
-    private readonly grant: Grant,
+    readonly grant: Grant,
     /** When this process learned of the grant. */
     private readonly grantedAt: number,
     private readonly keeper: LeaseKeeper,
@@ -150,36 +150,8 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
     this.loss = this.askedAt = undefined;
   }
 
-  get firstFence(): number {
-    return this.grant.fence;
-  }
-
-  get fences(): number {
-    return this.grant.fences;
-  }
-
-  get owner(): string | undefined {
-    return this.options.owner;
-  }
-
-  get permits(): number | undefined {
-    return this.options.permits;
-  }
-
-  get label(): string | undefined {
-    return this.options.label;
-  }
-
   get minHoldUntil(): number {
     return this.options.minHoldMs > 0 ? this.grantedAt + this.options.minHoldMs : -Infinity;
-  }
-
-  get isHeld(): boolean {
-    return this.state === 'held';
-  }
-
-  get isReleased(): boolean {
-    return this.state === 'released';
   }
 
   /** True while a renewal has been started and not been answered yet. */
@@ -417,7 +389,7 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
 
   /** Keeps one of several locks that a caller wants: until {@link begin} the lease is renewed, whatever the options say. */
   gather(now: number): void {
-    if ((this.options.renew && this.renewUntil === Infinity) || !this.isHeld) return;
+    if ((this.options.renew && this.renewUntil === Infinity) || this.state !== 'held') return;
     // With other callers on it the lease is one that readers share, which is renewed anyhow.
     this.isGathered = this.users === 1;
     this.renewUntil = Infinity;

@@ -115,7 +115,7 @@ export class Watchdog {
   /** Declares the lease lost if its trust has ended, else renews it. */
   private look(lease: StoreLease, now: number): void {
     // Whoever was just told of the loss of another lease may have released this one.
-    if (!lease.isHeld) return;
+    if (lease.state !== 'held') return;
     if (now >= lease.trustedUntil) return lease.endTrust();
     const lookAt = lease.looksAgain(now);
     this.schedule.set(lease, lookAt ?? lease.trustedUntil);
@@ -174,7 +174,7 @@ export class Watchdog {
   }
 
   private answered(lease: StoreLease, outcome: RenewOutcome, leaseMs: number, sentAt: number): void {
-    if (!lease.isHeld) return;
+    if (lease.state !== 'held') return;
     const now = this.clock.now();
     switch (outcome.kind) {
       case 'lost':

@@ -189,18 +189,15 @@ export interface RenewRequest extends HolderRef {
 
 /** A lease as its holder knows it. Instants are local ones (clock.now()). */
 export interface HeldLease {
-  /** False from the moment at which it is released or lost: it must not come back then. */
-  readonly isHeld: boolean;
-  /** True from the moment at which its process gave it back: a request for it that the store served after that has to be undone. */
-  readonly isReleased: boolean;
+  /**
+   * Only while it is held it may come back. From the moment at which its process gave it back (`released`), a request for it that the store
+   * served after that has to be undone.
+   */
+  readonly state: 'held' | 'released' | 'lost';
   readonly mode: LockMode;
-  /** First of the reserved fences. */
-  readonly firstFence: number;
-  readonly fences: number;
-  readonly owner: string | undefined;
-  /** How many permits the lock has, of which this lease is one (P17). */
-  readonly permits: number | undefined;
-  readonly label: string | undefined;
+  /** The fences that were reserved for it. */
+  readonly grant: Pick<Grant, 'fence' | 'fences'>;
+  readonly options: Pick<AcquireRequest, 'owner' | 'permits' | 'label'>;
   /** Until when the lock stays taken also when it is released. */
   readonly minHoldUntil: number;
   readonly trustedUntil: number;

@@ -133,7 +133,7 @@ export class Renewals {
   private async bringBack(requests: readonly LeaseRequest[]): Promise<readonly RenewOutcome[]> {
     const { runner, trust, keys, memories } = this.view;
     // A lease that was released meanwhile must not be brought back, because nobody would release it again.
-    const held = requests.filter((request) => request.held.isHeld);
+    const held = requests.filter((request) => request.held.state === 'held');
     if (held.length === 0) return requests.map(() => ({ kind: 'lost' }));
     const { connection } = memories;
     const call = bringBackCallOf(held.map((request) => ({ ...keys.spotOf(request.key), ...this.argsOf(request) })));
@@ -162,13 +162,13 @@ export class Renewals {
     const { id, leaseMs, graceMs = 0, held } = request;
     const { clock, trust, recoveryMs, timeoutMs } = this.view;
     const now = clock.now();
-    const { trustedUntil, firstFence, fences, minHoldUntil, memory, label, ticketId } = held;
+    const { mode, grant: { fence, fences }, options, trustedUntil, minHoldUntil, memory, ticketId } = held;
     // The limit is not later than the timeout of the answer, so that a release, which waits until then, comes last (lateUntil).
     const notAfter = trust.clock.before(this.sourceOf(request), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
     const minHoldMs = Math.max(0, Math.ceil(minHoldUntil - now));
     return {
-      id, ...sharing(held), notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, graceMs,
-      recoveryMs, knownBy: memory, ticketId, label,
+      id, ...sharing({ ...options, mode }), notAfter, leaseMs: Math.floor(leaseMs), fence, fences, minHoldMs, graceMs,
+      recoveryMs, knownBy: memory, ticketId, label: options.label,
     };
   }
 
@@ -177,7 +177,7 @@ export class Renewals {
     switch (news.kind) {
       case 'held':
         // In a Cluster a request may be sent again, and reach the node behind the release of its lease. If this fails, the lease ends by itself.
-        if (held.isReleased) bundles.add(new BundledRelease(view, { key, id }, keys.spotOf(key)));
+        if (held.state === 'released') bundles.add(new BundledRelease(view, { key, id }, keys.spotOf(key)));
         if (news.memory !== held.memory) recovery.broughtBack += 1;
         recovery.compare(keys.groupOf(key), news.memory, connection);
         return { kind: 'renewed', trustedUntil: trustOf(news.leftMs, sentAt), contended: news.contended, memory: news.memory };

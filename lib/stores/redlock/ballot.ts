@@ -6,7 +6,7 @@
  *       └──(refused, failed, cancelled)────────────────────────▶ over   and taken back wherever it may stand
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type Hear, type ReleaseRequest, type RenewOutcome, type Reply } from '../../core/port/lock-store.js';
+import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type Hear, type HeldLease, type ReleaseRequest, type RenewOutcome, type Reply } from '../../core/port/lock-store.js';
 import type { LockMode } from '../../core/port/lock-options.js';
 import type { Vote } from '../redis/requests.js';
 import type { MarkingRelease } from '../redis/releases.js';
@@ -287,12 +287,12 @@ class Standing {
    * now. It does not get its minHoldMs then: the others, a quorum, keep the time.
    */
   private async renewal(leaseMs: number, memory: string | undefined): Promise<RenewOutcome> {
-    const { node, ballot, ballot: { key, id, mode, firstFence, fences, trustedUntil, request: { graceMs, owner, label } } } = this;
-    const held = {
-      get isHeld() {
-        return ballot.state !== 'over';
+    const { node, ballot, ballot: { key, id, mode, firstFence, fences, trustedUntil, request, request: { graceMs } } } = this;
+    const held: HeldLease = {
+      get state() {
+        return ballot.state === 'over' ? 'lost' : 'held';
       },
-      isReleased: false, mode, firstFence, fences, owner, label, trustedUntil, memory, permits: undefined, minHoldUntil: -Infinity,
+      mode, grant: { fence: firstFence, fences }, options: request, trustedUntil, memory, minHoldUntil: -Infinity,
     };
     this.mayHave ||= memory !== undefined;
     const [outcome] = (await node.store.renew([{ key, id, leaseMs, graceMs, minReplicas: 0, held: memory === undefined ? undefined : held }])) as [RenewOutcome];

@@ -38,7 +38,7 @@ describe('A hand-off of which the store says that it does not know the hold', ()
     const ticket = await lease.handOff();
     expect(asked.map(({ key }) => key)).toEqual(['a', 'a', 'b']);
     expect(broughtBack.map(({ key, leaseMs }) => [key, leaseMs])).toEqual([['a', 7_999], ['b', 7_999]]);
-    for (const { held } of broughtBack) expect(held).toMatchObject({ isHeld: true, isReleased: false, mode: 'write', trustedUntil: clock.now() + 7_999.5 });
+    for (const { held } of broughtBack) expect(held).toMatchObject({ state: 'held', mode: 'write', trustedUntil: clock.now() + 7_999.5 });
     await (await other.adopt(ticket)).release();
   });
 

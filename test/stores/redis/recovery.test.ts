@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import type { LockDefaults } from '../../../lib/core/port/lock-options.js';
-import type { Wake } from '../../../lib/core/port/lock-store.js';
+import type { HeldLease, Wake } from '../../../lib/core/port/lock-store.js';
 import { LockService } from '../../../lib/lock.service.js';
 import type { RedisStoreOptions } from '../../../lib/stores/redis/redis-store.js';
 import { recall, renew } from '../../../lib/stores/wire/lua.generated.js';
@@ -245,12 +245,11 @@ describe('A lease that is brought back behind its own release', () => {
     const { mode, fence, fences, trustedUntil, memory } = granted(await store.acquire(request));
     await flush();
     await eventually(() => expect(store.recovery.recoversForMs).toBeGreaterThan(0));
-    const none = { owner: undefined, permits: undefined, label: undefined, minHoldUntil: 0 };
-    const held = { isHeld: true, isReleased: false, mode, firstFence: fence, fences, trustedUntil, memory, ...none };
+    const held: HeldLease = { state: 'held', mode, grant: { fence, fences }, options: {}, trustedUntil, memory, minHoldUntil: 0 };
     const renewed = store.renew([{ ...request, held }]);
     await new Promise<void>((resolve) => process.nextTick(resolve)); // It has left.
     // In a Cluster a request is sent again after a lost node or a moved slot, and the release overtakes it.
-    Object.assign(held, { isHeld: false, isReleased: true });
+    Object.assign(held, { state: 'released' });
     expect(await renewed).toMatchObject([{ kind: 'renewed' }]);
     await eventually(async () => expect((await store.inspect('k')).holders).toEqual([]));
   });
@@ -499,9 +498,9 @@ describe('A message of a grant', () => {
     await server.command('PUBLISH', keys.channel('b'), `g b.1 ${fence} 1 w ${grantedAt + 1_500} 1500 0 k`);
     await eventually(() => expect(wakes).toContainEqual(expect.objectContaining({ kind: 'granted', id: 'b.1' })));
     const { grant } = wakes.find(({ kind }) => kind === 'granted') as Extract<Wake, { kind: 'granted' }>;
-    const lease = { isHeld: true, isReleased: false, mode: grant.mode, firstFence: fence, fences: 1, owner: undefined, permits: undefined, label: undefined, minHoldUntil: 0 };
-    const { trustedUntil, memory } = grant;
-    expect(await b.renew([{ ...waiting, held: { ...lease, trustedUntil, memory } }])).toMatchObject([{ kind: 'renewed' }]);
+    const { mode, trustedUntil, memory } = grant;
+    const lease: HeldLease = { state: 'held', mode, grant: { fence, fences: 1 }, options: {}, trustedUntil, memory, minHoldUntil: 0 };
+    expect(await b.renew([{ ...waiting, held: lease }])).toMatchObject([{ kind: 'renewed' }]);
     expect((await a.inspect('k')).holders).toMatchObject([{ id: 'b.1', fence }]);
   });
 });

@@ -30,7 +30,7 @@ async function sentFor(minReplicas: number, known: string | undefined): Promise<
       runAcknowledged: async ({ script: { name } }: Call, replicas: number) => { sent.push(`${name} ${replicas}`); throw new LockStoreError('no answer'); },
     },
   };
-  const held = { isHeld: true, memory: 'm1', mode: 'write', trustedUntil: 9_000, firstFence: 7, fences: 1, minHoldUntil: 0, label: '' } as unknown as HeldLease;
+  const held: HeldLease = { state: 'held', memory: 'm1', mode: 'write', trustedUntil: 9_000, grant: { fence: 7, fences: 1 }, minHoldUntil: 0, options: {} };
   await renewalsOf(server).renew([{ key: 'k', id: 'p.1', leaseMs: 8_000, graceMs: 0, minReplicas, held }]);
   return sent;
 }
@@ -91,7 +91,7 @@ function stage({ answer = (_call: Call): readonly (number | string)[] => [], isT
 
 function lease(key: string, how: Partial<HeldLease> = {}, more: Partial<RenewRequest> = {}): RenewRequest {
   const held: HeldLease = {
-    isHeld: true, isReleased: false, mode: 'write', firstFence: 7, fences: 2, owner: undefined, permits: undefined, label: undefined, minHoldUntil: 0, trustedUntil: 1_900, memory: MEMORY, ...how,
+    state: 'held', mode: 'write', grant: { fence: 7, fences: 2 }, options: {}, minHoldUntil: 0, trustedUntil: 1_900, memory: MEMORY, ...how,
   };
   return { key, id: `p.${key}`, leaseMs: 3_000.5, minReplicas: 0, held, ...more };
 }
