@@ -131,7 +131,7 @@ async function createStore(
   environment: string | undefined,
 ): Promise<LockStore> {
   const { maxLeaseMs, commandTimeoutMs, minReplicas } = resolveDefaults(options);
-  if (where.kind === 'embedded') return new MemoryStore({ clock: around.clock, maxLeaseMs });
+  if (where.kind === 'embedded') return new MemoryStore(around.clock);
   const { client, prefix = MODULE_DEFAULTS.prefix, bootTimeoutMs = MODULE_DEFAULTS.bootTimeoutMs, strictServer = MODULE_DEFAULTS.strictServer } = options;
   const server = { ...around, prefix, maxLeaseMs, commandTimeoutMs, bootTimeoutMs, strictServer };
   if (where.kind === 'redis') {

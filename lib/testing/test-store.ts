@@ -7,7 +7,6 @@
  * the test can end every wait, the clock stands still.
  */
 import { LockUsageError, type LockStoreError } from '../core/port/errors.js';
-import { LONGEST_MS } from '../core/port/options.js';
 import { checkKey, roleOf } from '../core/key/check-key.js';
 import { isTicketId, readTicket, ticketIdOf } from '../core/port/ticket.js';
 import type { LockMode } from '../core/port/lock-options.js';
@@ -32,7 +31,7 @@ interface Wait {
 
 export class TestStore {
   readonly clock = new TestClock();
-  readonly memory = new MemoryStore({ clock: this.clock, maxLeaseMs: LONGEST_MS });
+  readonly memory = new MemoryStore(this.clock);
   /** The error of every command while the store is down; undefined while it is up. */
   outage: LockStoreError | undefined;
   private readonly listeners = new Set<(wake: Wake) => void>();

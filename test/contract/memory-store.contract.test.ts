@@ -9,7 +9,7 @@ let store: MemoryStore;
 lockStoreContract({
   name: 'MemoryStore',
   // The first process opens the store, and the second one gets the same.
-  open: async (process) => (process === 'a' ? (store = new MemoryStore({ clock, maxLeaseMs: 60_000 })) : store),
+  open: async (process) => (process === 'a' ? (store = new MemoryStore(clock)) : store),
   leftovers: async () => store.size,
   clock,
   drive: (test) => clock.runUntil(test),

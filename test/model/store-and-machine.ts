@@ -32,7 +32,7 @@ export class StoreAndMachine {
     private readonly run: number,
   ) {
     // Without timers the machine does nothing that no command asked for, like Redis.
-    this.model = new MemoryStore({ clock: { ...clockOf(target.clock), setTimer: () => ({}), clearTimer: () => undefined }, maxLeaseMs: 60_000 });
+    this.model = new MemoryStore({ ...clockOf(target.clock), setTimer: () => ({}), clearTimer: () => undefined });
     this.model.onWake((wake) => this.owedWakes.push(wake));
   }
 

@@ -16,7 +16,7 @@ import { startAlone } from './application.js';
 
 afterEach(() => void jest.restoreAllMocks());
 
-const memoryStore = () => new MemoryStore({ clock: systemClock, maxLeaseMs: 60_000 });
+const memoryStore = () => new MemoryStore(systemClock);
 
 /** A module whose store is this one. */
 async function around(store: LockStore | null, options: LockModuleOptions = { embedded: true }) {

@@ -229,7 +229,7 @@ describe('A module with a route', () => {
 
   it('and a store is closed when that is', async () => {
     const [gate, told] = [new Gate(), [] as string[]];
-    const store = Object.assign(new MemoryStore({ clock: systemClock, maxLeaseMs: 60_000 }), { close: () => gate.opened });
+    const store = Object.assign(new MemoryStore(systemClock), { close: () => gate.opened });
     const built = Test.createTestingModule({ imports: [LockModule.forRoot({ embedded: true, route: () => 'default' })] });
     const app = await built.overrideProvider(storeToken('default')).useValue(store).compile();
     await app.init();

@@ -202,7 +202,7 @@ const completed = (options?: object, key?: unknown, describe = true) => callInMo
 describe('A lock decorator', () => {
   it('has options that nothing changes any more, so that each lock module completes and checks them once', async () => {
     expect(Object.isFrozen(completed({ leaseMs: 500 }).options)).toBe(true);
-    const locks = new LockService({ store: new MemoryStore({ clock: systemClock, maxLeaseMs: 60_000 }), process: 'a', clock: systemClock });
+    const locks = new LockService({ store: new MemoryStore(systemClock), process: 'a', clock: systemClock });
     let reads = 0;
     const counted = Object.freeze(Object.defineProperty({}, 'leaseMs', { enumerable: true, get: () => ((reads += 1), 500) }));
     for (let calls = 0; calls < 3; calls += 1) await locks.withLock('k', counted, () => undefined);

@@ -49,7 +49,7 @@ async function untilOver({ signal }: Lease): Promise<void> {
 /** Two processes on one store each; the embedded store is one process, which stands twice. */
 const stores: readonly (readonly [string, () => Promise<readonly [LockService, LockService]>])[] = [
   ['the embedded store', async () => {
-    const locks = await open(new MemoryStore({ clock: systemClock, maxLeaseMs: 60_000 }), 'a');
+    const locks = await open(new MemoryStore(systemClock), 'a');
     return [locks, locks];
   }],
   ['one Redis', () => both((name) => makeRedisStore(redis.url, name))],

@@ -118,7 +118,7 @@ export class Wire extends StoreAround {
 /** Several processes on one embedded store and one clock. */
 export class Fleet {
   readonly clock = new FakeClock();
-  readonly store = new MemoryStore({ clock: this.clock, maxLeaseMs: 60_000 });
+  readonly store = new MemoryStore(this.clock);
   private readonly wakes = new Set<(wake: Wake) => void>();
   private processes = 0;
 

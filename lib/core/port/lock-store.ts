@@ -54,8 +54,6 @@ export interface StoreCapabilities {
   readonly permits: boolean;
   /** Whether the store can count the replicas that acknowledged a grant (`minReplicas`). */
   readonly replicas: boolean;
-  /** The longest lease that the store grants, in ms. */
-  readonly maxLeaseMs: number;
   /** A number for each key: one command can only renew locks of the same number. Undefined when it can renew all locks together. */
   readonly groupOf?: ((key: string) => number) | undefined;
 }

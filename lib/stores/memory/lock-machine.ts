@@ -35,9 +35,6 @@ export interface Instant {
 /** A waiter that sends no heartbeat for longer than this, in ms, loses its place. */
 export const WAITER_LEASE_MS = 2_500;
 
-/** The answer to a request that came after its `notAfter`: nothing was done. */
-type Late = { readonly kind: 'late' };
-
 /** When asking again may make sense, in ms, as the port wants it said. Nobody goes by it: whoever waits has a place here. */
 const BUSY_RETRY_MS = 25;
 
@@ -78,15 +75,14 @@ interface LockRecord {
 type GrantOrPlace = Extract<HeartbeatOutcome, { kind: 'granted' | 'waiting' }>;
 
 export class LockMachine {
-  /** One record for each lock that is taken, removed with its last holder. */
-  private readonly locks = new Map<string, LockRecord>();
+  /** One record for each lock that is taken, or has ended and was not settled since. */
+  readonly locks = new Map<string, LockRecord>();
   /** The last fence, one for all keys. The scripts keep one for each slot group, which only a Cluster needs. */
   private lastFence = 0;
 
   constructor(private readonly wake: (wake: Wake) => void) {}
 
-  acquire(request: AcquireRequest, at: Instant): AcquireOutcome | Late {
-    if (at.ms > request.notAfter) return { kind: 'late' };
+  acquire(request: AcquireRequest, at: Instant): AcquireOutcome {
     const { key, id, replaces, handsOn } = request;
     if (request.takesOver !== undefined) return this.takeOver(request, at);
     if (replaces === undefined || this.leaveAndSettle({ key, id: replaces, abandoned: replaces === id }, at, handsOn ? request : undefined)) return this.answer(request, at);
@@ -197,16 +193,6 @@ export class LockMachine {
   inspect(key: string, at: Instant): LockState {
     const lock = this.locks.get(key);
     return lock === undefined ? { key, mode: null, holders: [], waiters: [] } : describe(lock, at.ms);
-  }
-
-  /** The keys of all locks that have a record: they are taken, or have ended and were not settled since. */
-  keys(): IterableIterator<string> {
-    return this.locks.keys();
-  }
-
-  /** How many locks have a record. */
-  get size(): number {
-    return this.locks.size;
   }
 
   /** Settles the locks whose last lease has ended, and returns when the first of the others will end; Infinity when there are none. */

@@ -25,30 +25,21 @@ import { LockMachine, type Instant } from './lock-machine.js';
 /** Locks whose leases ended without a release are looked for at most this often, in ms. */
 const COLLECT_EVERY_MS = 1_000;
 
-interface MemoryStoreOptions {
-  readonly clock: Clock;
-  readonly maxLeaseMs: number;
-}
-
 export class MemoryStore implements LockStore {
-  readonly capabilities: StoreCapabilities;
+  readonly capabilities: StoreCapabilities = { queue: true, replicas: false, permits: true };
   /** A ticket is of use in this process only, so its home has a name that no other process has. */
   readonly ticketHome = `embedded ${randomBytes(6).toString('base64url')}`;
-  private readonly clock: Clock;
   private readonly machine = new LockMachine((wake) => this.deliver(wake));
   private listener: ((wake: Wake) => void) | undefined;
   /** Set while any lock has a record, so that a lock whose holder never releases it does not stay in memory. */
   private collector: Timer | undefined;
   private closed = false;
 
-  constructor({ clock, maxLeaseMs }: MemoryStoreOptions) {
-    this.clock = clock;
-    this.capabilities = { queue: true, replicas: false, permits: true, maxLeaseMs };
-  }
+  constructor(private readonly clock: Clock) {}
 
   /** How many locks have a record: they are taken, or have ended and were not settled since. */
   get size(): number {
-    return this.machine.size;
+    return this.machine.locks.size;
   }
 
   async open(): Promise<void> {}
@@ -59,9 +50,7 @@ export class MemoryStore implements LockStore {
 
   async acquire(request: AcquireRequest): Promise<AcquireOutcome> {
     this.assertCanServe(request);
-    const outcome = this.command((at) => this.machine.acquire(request, at));
-    if (outcome.kind === 'late') throw lateError(request.key);
-    return outcome;
+    return this.command((at) => this.machine.acquire(request, at));
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
@@ -86,7 +75,7 @@ export class MemoryStore implements LockStore {
 
   async *list({ startsWith = '' }: ListOptions = {}): AsyncIterable<LockState> {
     // The keys are copied, because a reader that is slow would otherwise meet every lock that is taken meanwhile, without end.
-    for (const key of [...this.machine.keys()]) {
+    for (const key of [...this.machine.locks.keys()]) {
       if (!key.startsWith(startsWith)) continue;
       const state = this.machine.inspect(key, this.instant());
       if (state.holders.length + state.waiters.length > 0) yield state;
@@ -107,8 +96,9 @@ export class MemoryStore implements LockStore {
     this.stopCollecting();
   }
 
-  private assertCanServe({ key, minReplicas }: Pick<AcquireRequest, 'key' | 'minReplicas'>): void {
+  private assertCanServe({ key, minReplicas, notAfter }: AcquireRequest): void {
     if (this.closed) throw new LockStoreError(`Lock '${key}': the embedded store is closed.`, { key, retryable: false });
+    if (this.clock.now() > notAfter) throw lateError(key);
     if (minReplicas === 0) return;
     throw new LockStoreError(`Lock '${key}': minReplicas is ${minReplicas}, but the embedded store has no replicas.`, { key, retryable: false });
   }
@@ -125,7 +115,7 @@ export class MemoryStore implements LockStore {
   /** Gives a command the time. Whatever it did, leases that end without a release are looked for from now on, or no longer. */
   private command<Answer>(act: (at: Instant) => Answer): Answer {
     const answer = act(this.instant());
-    if (this.machine.size === 0) this.stopCollecting();
+    if (this.size === 0) this.stopCollecting();
     else if (!this.closed) this.collector ??= this.clock.setTimer(() => this.collect(), COLLECT_EVERY_MS);
     return answer;
   }

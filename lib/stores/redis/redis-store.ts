@@ -64,12 +64,12 @@ export class RedisStore implements LockStore {
   private readonly renewals: Renewals;
 
   constructor(private readonly options: RedisStoreOptions) {
-    const { prefix, process, maxLeaseMs, report } = options;
+    const { prefix, process, report } = options;
     checkProcess(process);
     const view = (this.view = serverView(options));
     const { keys, isCluster, node } = view;
     this.server = node;
-    this.capabilities = { queue: true, replicas: true, permits: true, maxLeaseMs, groupOf: isCluster ? (key) => keys.groupOf(key) : undefined };
+    this.capabilities = { queue: true, replicas: true, permits: true, groupOf: isCluster ? (key) => keys.groupOf(key) : undefined };
     this.recovery = new Recovery(view, report, (group) => this.serverForgot(group));
     this.renewals = new Renewals(view, this.recovery);
     this.requests = new Requests(view, this.renewals, this.recovery);

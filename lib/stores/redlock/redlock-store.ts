@@ -43,7 +43,7 @@ const NO_REPLICAS = 'minReplicas cannot be counted on a Redlock, whose nodes are
 const DOES_NOT_WAIT = -1;
 
 export class RedlockStore implements LockStore {
-  readonly capabilities: StoreCapabilities;
+  readonly capabilities: StoreCapabilities = { queue: false, replicas: false, permits: false };
   summary: StoreSummary | undefined;
   readonly nodes: readonly RedlockNode[];
   /** How many of the nodes must agree. */
@@ -68,12 +68,11 @@ export class RedlockStore implements LockStore {
 
   /** @throws LockUsageError */
   constructor(readonly options: RedlockStoreOptions) {
-    const { nodes, process, maxLeaseMs, clock, report } = options;
+    const { nodes, process, clock, report } = options;
     if (nodes.length < 3 || nodes.length % 2 === 0) {
       throw new LockUsageError(`Lock options: a Redlock needs an odd number of at least 3 independent masters, got ${nodes.length}.`);
     }
     checkProcess(process);
-    this.capabilities = { queue: false, replicas: false, permits: false, maxLeaseMs };
     this.quorum = quorumOf(nodes.length);
     this.clock = clock;
     this.schedule = new Schedule(clock);

@@ -16,7 +16,7 @@ class Releases extends StoreAround {
   doubt: (doubt: Doubt) => void = () => {};
 
   constructor(private readonly clock: FakeClock) {
-    super(new MemoryStore({ clock, maxLeaseMs: 60_000 }));
+    super(new MemoryStore(clock));
   }
 
   override onDoubt(listener: (doubt: Doubt) => void): void {

@@ -35,7 +35,7 @@ class ForgetfulStore extends StoreAround {
 /** A watchdog with so many leases, in so many groups, and nothing else of the library. */
 function watchdogOf(count: number, groups?: number) {
   const clock = new FakeClock({ now: 1_000 });
-  const store = new ForgetfulStore(new MemoryStore({ clock, maxLeaseMs: 60_000 }), { groupOf: groups === undefined ? undefined : (key) => Number(key) % groups });
+  const store = new ForgetfulStore(new MemoryStore(clock), { groupOf: groups === undefined ? undefined : (key) => Number(key) % groups });
   const watchdog = new Watchdog(store, clock, () => undefined);
   const leases = Array.from({ length: count }, (_, n): StoreLease => Object.assign(leaseWith({}, {}, { ...seen(), guard: watchdog }), { id: String(n), key: String(n) }));
   for (const lease of leases) watchdog.watch(lease, clock.now());

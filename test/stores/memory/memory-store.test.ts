@@ -14,7 +14,7 @@ describe('The embedded store', () => {
 
   beforeEach(() => {
     clock = new FakeClock();
-    store = new MemoryStore({ clock, maxLeaseMs: 60_000 });
+    store = new MemoryStore(clock);
     [wakes, count] = [[], 0];
     store.onWake((wake) => wakes.push(wake));
   });
@@ -95,7 +95,7 @@ describe('The embedded store', () => {
     const { fence } = await contender().acquires();
     expect(fence).toBe(clock.wallNow() * 1_000);
     await clock.advance(60_000);
-    const restarted = new MemoryStore({ clock, maxLeaseMs: 60_000 });
+    const restarted = new MemoryStore(clock);
     const next = new Contender(restarted, 'order:1', 'b.1', clock);
     expect((await next.acquires()).fence).toBeGreaterThan(fence);
     await restarted.close();
@@ -126,7 +126,7 @@ describe('The embedded store', () => {
     await store.close();
     await clock.settle();
     expect(wakes.map(({ kind }) => kind)).toEqual(['contended']);
-    const [unheard, mute] = [new MemoryStore({ clock, maxLeaseMs: 60_000 }), new MemoryStore({ clock, maxLeaseMs: 60_000 })];
+    const [unheard, mute] = [new MemoryStore(clock), new MemoryStore(clock)];
     mute.onWake((wake) => wakes.push(wake));
     for (const one of [unheard, mute]) {
       await new Contender(one, 'order:1', 'b.1', clock).acquires();
