@@ -23,7 +23,6 @@ const list = [
   ['lib/core/lease/schedule.ts', 'else if (next >= items.length ||', 'Of two that are due at the same instant either may be first.', undefined, 'times[next]! > at'],
   ['lib/core/lease/schedule.ts', 'this.timer = undefined;', 'Clearing a timer does nothing when it has fired or was cleared before.'],
   ['lib/core/lease/schedule.ts', 'if (this.timer) this.clock.clearTimer', 'Clearing no timer does nothing; the condition is for the compiler.', undefined, 'true'],
-  ['lib/core/lease/background-release.ts', 'private next = 0;', 'granted() sets both numbers before a fence is taken.'],
   ['lib/core/lease/store-lease.ts', 'this.admittedAt = grantedAt;', 'It is for the compiler: admit() sets it before anybody reads it.'],
   ['lib/core/lease/store-lease.ts', 'wanted !== this.options && !mayShareLease', 'It saves a comparison of options that are the same object.', undefined, '!mayShareLease(wanted, this.options)'],
   ['lib/core/lease/store-lease.ts', 'if (a === b) return true;', 'It saves a comparison of options that are the same object.', 'a === b', 'false'],

@@ -10,7 +10,7 @@ import { LockStoreError } from '../port/errors.js';
 import { asStoreError } from '../port/hold-errors.js';
 import type { HolderRef, LockStore, ReleaseRequest, Reply } from '../port/lock-store.js';
 import { Backoff } from './backoff.js';
-import { Alarm, type Schedule } from './schedule.js';
+import type { Schedule } from './schedule.js';
 import type { LeaseUser } from './store-lease.js';
 
 const FIRST_RETRY_MS = 50;
@@ -53,9 +53,8 @@ interface AnsweredRelease extends HolderRef {
 
 export class BackgroundRelease {
   private readonly pending = new Set<Promise<void>>();
-  /** The last releases that the store has answered: a ring, in which the next one takes the position of the oldest. */
+  /** The last releases that the store has answered, the oldest first. */
   private remembered: AnsweredRelease[] = [];
-  private next = 0;
   private closed = false;
 
   constructor(
@@ -93,8 +92,8 @@ export class BackgroundRelease {
   /** Notes that the store has answered the release of a lease. */
   released(lease: EndingLease): void {
     const { key, id, abandoned, memory, askedAt = this.clock.now(), storeLengthMs } = lease;
-    this.remembered[this.next] = { key, id, abandoned, memory, endsAt: askedAt + storeLengthMs };
-    this.next = (this.next + 1) % MAX_REMEMBERED;
+    this.remembered.push({ key, id, abandoned, memory, endsAt: askedAt + storeLengthMs });
+    if (this.remembered.length > MAX_REMEMBERED) this.remembered.shift();
     if (lease.lateUntil !== -Infinity) this.releaseLate(lease);
   }
 
@@ -123,10 +122,9 @@ export class BackgroundRelease {
    */
   private releaseForgotten(isReplaced: boolean): void {
     const now = this.clock.now();
-    const { remembered, next, store } = this;
+    const { remembered, store } = this;
     this.remembered = [];
-    // The oldest one comes first, so that the next release takes its position again.
-    for (const release of [...remembered.slice(next), ...remembered.slice(0, next)]) {
+    for (const release of remembered) {
       if (release.endsAt <= now) continue;
       const isForgotten = isReplaced || store.mayHaveForgotten?.(release) === true;
       // A store that forgets once more forgets this release as well.
@@ -134,7 +132,6 @@ export class BackgroundRelease {
       if (!isForgotten || memory !== undefined) this.remembered.push({ ...release, memory });
       if (isForgotten) this.release(release, release.endsAt - now);
     }
-    this.next = this.remembered.length % MAX_REMEMBERED;
   }
 
   private async repeat({ key, id, abandoned, lateUntil = -Infinity }: DoubtfulRelease, until: number): Promise<void> {
@@ -149,11 +146,7 @@ export class BackgroundRelease {
         // The outcome is still unknown. The reason is not reported here: the first failure was reported to the caller of the request.
         if (this.clock.now() + retryMs > until) return;
       }
-      await this.pause(retryMs);
+      await this.schedule.within(retryMs, undefined, () => {});
     }
-  }
-
-  private pause(forMs: number): Promise<void> {
-    return new Promise((resolve) => this.schedule.set(new Alarm(() => resolve()), this.clock.now() + forMs));
   }
 }
