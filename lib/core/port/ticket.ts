@@ -16,7 +16,7 @@
  *   T6  A store that forgot grants no adoption while it waits for those who hold; nobody brings a ticket back.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { LockUsageError } from './errors.js';
+import { LockUsageError, seen } from './errors.js';
 
 /** How every ticket begins; the digit is the version of what follows. */
 const START = 'hold1.';
@@ -78,27 +78,13 @@ export function ticketText({ home, instance, keys, process, secret, until, memor
 export function readTicket(text: unknown): Ticket {
   if (typeof text !== 'string') throw new LockUsageError(`A ticket is the text that lease.handOff() gave, got ${text === null ? 'null' : typeof text}. Put that text into the job's data.`);
   const [, body = '', check = ''] = text.startsWith(START) ? /^([\w-]+)\.([\w-]+)$/.exec(text.slice(START.length)) ?? [] : [];
-  if (hashOf(body).slice(0, CHECK_LENGTH) !== check) throw damagedError();
-  return factsOf(body);
-}
-
-function factsOf(body: string): Ticket {
-  let facts: unknown;
-  try {
-    facts = JSON.parse(Buffer.from(body, 'base64url').toString('utf8'));
-  } catch {
-    throw damagedError();
+  const facts: unknown = hashOf(body).slice(0, CHECK_LENGTH) === check ? seen(() => JSON.parse(Buffer.from(body, 'base64url').toString('utf8')), undefined) : undefined;
+  const [until, ...texts] = Array.isArray(facts) ? (facts as readonly unknown[]) : [];
+  if (typeof until !== 'number' || texts.length < 6 || !texts.every((one) => typeof one === 'string')) {
+    throw new LockUsageError('This text is not a ticket, or it was damaged; the store was not asked. Pass on the text that lease.handOff() gave, whole and unchanged.');
   }
-  if (!Array.isArray(facts)) throw damagedError();
-  const [until, ...texts] = facts as readonly unknown[];
-  if (typeof until !== 'number' || !texts.every((one) => typeof one === 'string')) throw damagedError();
   const [home = '', instance = '', process = '', secret = '', memory = '', ...keys] = texts;
-  if (keys.length === 0) throw damagedError();
   return { home, instance, process, secret, until, memory: memory === '' ? undefined : memory, keys };
-}
-
-function damagedError(): LockUsageError {
-  return new LockUsageError('This text is not a ticket, or it was damaged; the store was not asked. Pass on the text that lease.handOff() gave, whole and unchanged.');
 }
 
 function hashOf(text: string): string {
