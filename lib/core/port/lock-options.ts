@@ -193,34 +193,16 @@ export interface WithAdoptedOptions extends AdoptOptions, Pick<WithLockOptions, 
   withinMs?: number | undefined;
 }
 
+/** All that a call can say, but for its profile, which is taken up by the others. */
+type CallOptions = Omit<WithLockOptions & CallSite, 'profile'>;
+/** What it need not say, and what has no default then. */
+type Optional = 'owner' | 'permits' | 'signal' | 'label' | 'template' | 'expectsBusy';
+
 /** The options of one call, complete and valid. */
-export interface ResolvedOptions {
-  readonly mode: LockMode;
-  readonly leaseMs: number;
-  readonly waitMs: number;
-  readonly renew: boolean;
-  readonly maxHoldMs: number;
-  readonly minHoldMs: number;
-  readonly graceMs: number;
-  readonly owner: string | undefined;
-  readonly permits: number | undefined;
-  readonly signal: AbortSignalLike | undefined;
-  readonly minReplicas: number;
-  readonly onLost: 'throw' | 'ignore';
-  readonly awaitRelease: boolean;
-  readonly label: string | undefined;
-  readonly template: string | undefined;
-  readonly expectsBusy: boolean | undefined;
-}
+export interface ResolvedOptions extends Readonly<Required<Omit<CallOptions, Optional>>>, Readonly<{ [Name in Optional]: CallOptions[Name] }> {}
 
 /** The defaults and limits of a module, complete and valid. */
-export interface ResolvedDefaults extends ResolvedOptions {
-  readonly maxLeaseMs: number;
-  readonly handOn: number;
-  readonly commandTimeoutMs: number;
-  readonly shutdownGraceMs: number;
-  readonly profiles: LockProfiles;
-}
+export interface ResolvedDefaults extends ResolvedOptions, Readonly<Required<Omit<LockDefaults, keyof CallOptions>>> {}
 
 /** How a lock is held: `write` excludes every other holder, `read` is shared with other readers. */
 export type LockMode = 'read' | 'write';

@@ -24,15 +24,15 @@ export function expecting(what: string, isValid: (value: unknown) => boolean): C
   return (name, value) => (isValid(value) ? undefined : `expected ${name} to be ${what}, got ${show(value)}`);
 }
 
-export function whole(least: number, most: number, hint?: string): Check {
-  return (name, value) => integerProblem(name, value, least, most, hint);
-}
-
-function integerProblem(name: string, value: unknown, least: number, most: number, hint?: string): string | undefined {
-  if (Number.isInteger(value) && Number(value) >= least && Number(value) <= most) return undefined;
-  const range = most === Infinity ? `from ${least}` : `from ${least} to ${most}`;
-  const why = typeof value === 'string' ? 'a text; make a number of it, as Number() does' : hint;
-  return `expected ${name} to be a whole number ${range}, got ${show(value)}${why ? ` (${why})` : ''}`;
+/** The check of a whole number. `most`: by default maxLeaseMs. */
+export function whole(least: number, most?: number, hint?: string): Check {
+  return (name, value, maxLeaseMs) => {
+    const end = most ?? maxLeaseMs;
+    if (Number.isInteger(value) && Number(value) >= least && Number(value) <= end) return undefined;
+    const range = end === Infinity ? `from ${least}` : `from ${least} to ${end}`;
+    const why = typeof value === 'string' ? 'a text; make a number of it, as Number() does' : hint;
+    return `expected ${name} to be a whole number ${range}, got ${show(value)}${why ? ` (${why})` : ''}`;
+  };
 }
 
 export function oneOf(...allowed: readonly string[]): Check {
@@ -179,19 +179,18 @@ const DEFAULTS: ResolvedDefaults = {
 };
 
 export const isMode = oneOf('read', 'write');
-const LEASE_HINT = `${SHORTEST_LEASE_MS} ms is the shortest lease, and maxLeaseMs the longest; raise that`;
-const isLeaseMs: Check = (name, value, maxLeaseMs) => integerProblem(name, value, SHORTEST_LEASE_MS, maxLeaseMs, LEASE_HINT);
-const isWithinLease: Check = (name, value, maxLeaseMs) => integerProblem(name, value, 0, maxLeaseMs, 'maxLeaseMs bounds it; raise it');
-const isTime = (least: number): Check => (name, value) => (value === Infinity ? undefined : integerProblem(name, value, least, LONGEST_MS));
+const isLeaseMs = whole(SHORTEST_LEASE_MS, undefined, `${SHORTEST_LEASE_MS} ms is the shortest lease, and maxLeaseMs the longest; raise that`);
+const isWithinLease = whole(0, undefined, 'maxLeaseMs bounds it; raise it');
+const orForEver = (check: Check): Check => (name, value, maxLeaseMs) => (value === Infinity ? undefined : check(name, value, maxLeaseMs));
 const isOwner = (value: unknown): boolean => typeof value === 'string' && value !== '' && value.length <= LONGEST_OWNER && !LONE_SURROGATE.test(value);
 const isLabel = (value: unknown): boolean => typeof value === 'string' && value !== '' && Buffer.byteLength(value) <= LONGEST_LABEL_BYTES;
 
 const CHECKS: NamesOf<ResolvedOptions> = {
   mode: isMode,
   leaseMs: isLeaseMs,
-  waitMs: isTime(0),
+  waitMs: orForEver(whole(0, LONGEST_MS)),
   renew: flag,
-  maxHoldMs: isTime(SHORTEST_LEASE_MS),
+  maxHoldMs: orForEver(whole(SHORTEST_LEASE_MS, LONGEST_MS)),
   minHoldMs: isWithinLease,
   graceMs: isWithinLease,
   owner: expecting(`a string of 1 to ${LONGEST_OWNER} characters without half a surrogate pair`, isOwner),
