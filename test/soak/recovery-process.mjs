@@ -12,7 +12,8 @@ const { systemClock } = await load('core/port/clock.js');
 const TAKEN_AT_ONCE = 100;
 const now = () => Number(process.hrtime.bigint()) / 1e6;
 
-let store, locks, stop;
+let store, locks;
+let stop = new AbortController();
 /** By key: what this process was granted, with the time of the grant, of its loss or release, and of its coming back. */
 let holds = new Map();
 let waiting = [];
@@ -51,9 +52,6 @@ async function inParallel(keys, act) {
 
 const verbs = {
   async open({ name, redis, client, prefix, recoveryMs, leaseMs }) {
-    holds = new Map();
-    waiting = [];
-    stop = new AbortController();
     store = new RedisStore({
       connection: await connectTo(redis, client), prefix, process: name, maxLeaseMs: 60_000, recoveryMs,
       commandTimeoutMs: 2_000, bootTimeoutMs: 30_000, clock: systemClock, report: () => {},
@@ -88,12 +86,15 @@ const verbs = {
     return missing;
   },
   report: () => [...holds.values()].map(({ key, grantedAt, endedAt, isLost, backAt, reason }) => ({ key, grantedAt, endedAt, isLost, backAt, reason })),
-  async close() {
+  /** Waits no more, and gives back what it holds. */
+  async giveBack() {
     stop.abort();
     await Promise.all(waiting);
     for (const hold of holds.values()) hold.endedAt ??= now();
     await inParallel(holds.keys(), (key) => holds.get(key).lease.release());
-    await locks.close();
+    holds = new Map();
+    waiting = [];
+    stop = new AbortController();
   },
   now,
 };

@@ -80,6 +80,11 @@ export class SentinelGroup {
     return now;
   }
 
+  /** Waits until the Sentinels see every replica follow the master. */
+  async settled(): Promise<void> {
+    for (const sentinel of this.sentinels) await until('Sentinels know everybody', () => knows(sentinel, this.servers.length - 1, this.sentinels.length));
+  }
+
   async stop(): Promise<void> {
     for (const client of this.clients) client.disconnect();
     await Promise.all([...this.sentinels, ...this.servers].map((server) => server.stop()));
@@ -105,7 +110,7 @@ export async function startSentinel({ replicas = 1, sentinels = 1, quorum = 1, d
   const group = new SentinelGroup(servers, watchers);
   try {
     await until('replicas follow', async () => ((await master.command('ROLE')) as unknown[][])[2]?.length === replicas);
-    for (const watcher of watchers) await until('Sentinels know everybody', () => knows(watcher, replicas, sentinels));
+    await group.settled();
     return group;
   } catch (error) {
     await group.stop();
