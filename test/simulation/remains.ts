@@ -8,7 +8,7 @@ const AFTERMATH_MS = 20_000;
 interface Inside {
   readonly core: {
     readonly store: { readonly store: InsideStore };
-    readonly queue: Counted;
+    readonly queues: Counted;
     readonly watchdog: { readonly schedule: Counted };
     readonly timeouts: { readonly looks: Counted };
   };
@@ -53,12 +53,12 @@ export class Remains {
   }
 
   private inProcess({ process, locks }: Member): void {
-    const { store, queue, watchdog, timeouts } = (locks as unknown as Inside).core;
+    const { store, queues, watchdog, timeouts } = (locks as unknown as Inside).core;
     const counts: Record<string, number> = {
       ...inStore(store.store),
       timers: process.timers.size,
       appointments: watchdog.schedule.size,
-      keys: queue.size,
+      keys: queues.size,
       'questions for a holder': timeouts.looks.size,
     };
     for (const [what, count] of Object.entries(counts)) if (count !== 0) this.world.violations.push(`left in ${process.name}: ${count} ${what}`);

@@ -13,7 +13,7 @@ import type { Report } from '../port/lock-events.js';
 import type { Ticket } from '../port/ticket.js';
 import { endedBy, hasAborted, reasonOf, throwIfAborted } from '../queue/abort-signals.js';
 import { Call, type CallHost } from '../queue/call.js';
-import { LocalQueue } from '../queue/local-queue.js';
+import { Queues } from '../queue/queues.js';
 import { Tickets } from './tickets.js';
 import { Announcer, type EventSink } from './announcer.js';
 import { Election } from './leading.js';
@@ -50,7 +50,7 @@ export class LockCalls implements CallHost {
   readonly here: HoldersHere;
   readonly election: Election;
   private readonly resolved = new WeakMap<WithLockOptions & CallSite, ResolvedOptions>();
-  readonly queue: LocalQueue;
+  readonly queues: Queues;
   readonly tickets: Tickets;
   private readonly timeouts: Timeouts;
 
@@ -61,10 +61,10 @@ export class LockCalls implements CallHost {
     this.defaults = defaults;
     this.watchdog = new Watchdog(store, clock, (lease, cause) => announcer.renewFailed(lease, cause, lease.trustedUntil - clock.now()));
     this.schedule = this.watchdog.schedule;
-    this.queue = new LocalQueue(store, clock, this.watchdog, process, defaults);
+    this.queues = new Queues(store, clock, this.watchdog, process, defaults);
     this.shutdown = new ShutdownGate(this);
     this.tickets = new Tickets(this, process, instance);
-    this.here = new HoldersHere(this.queue);
+    this.here = new HoldersHere(this.queues);
     this.timeouts = new Timeouts(this);
     this.election = new Election(this);
   }
@@ -136,7 +136,7 @@ export class LockCalls implements CallHost {
     if (call.keys.length > 1) return takeAll(call, this);
     if (call.insideHold && !call.ticket && this.context.find(call.key)) return this.reenter(call);
     const refusal = this.shutdown.refusal(call.key, call.insideHold);
-    return refusal ? Promise.reject(refusal) : call.waitIn(this.queue.queueFor(call), now);
+    return refusal ? Promise.reject(refusal) : call.waitIn(this.queues.queueFor(call), now);
   }
 
   /** A lock was lost after the call got it, and no work has begun under it: the call gives everything back and asks anew. */

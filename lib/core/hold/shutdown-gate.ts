@@ -59,7 +59,7 @@ export class ShutdownGate {
     if (this.closing) return;
     this.closing = true;
     this.announce();
-    this.host.queue.rejectWaiting((key, insideHold) => this.refusal(key, insideHold));
+    this.host.queues.rejectWaiting((key, insideHold) => this.refusal(key, insideHold));
   }
 
   /** Resolves when all holds have ended or the grace is over; undefined when there are none. */
@@ -76,9 +76,9 @@ export class ShutdownGate {
     this.host.watchdog.schedule.cancel(this.graceOver);
     this.endTheRest();
     const allEnded = new Promise<void>((resolve) => (this.holds > 0 ? this.whenAllEnded.push(resolve) : resolve()));
-    const answered = Promise.all([this.host.queue.background.settled(), allEnded]);
+    const answered = Promise.all([this.host.queues.background.settled(), allEnded]);
     await this.host.watchdog.schedule.within<void>(this.host.defaults.commandTimeoutMs, undefined, (done) => void answered.then(() => done()));
-    this.host.queue.background.close();
+    this.host.queues.background.close();
     this.host.watchdog.schedule.close();
   }
 
@@ -86,7 +86,7 @@ export class ShutdownGate {
     this.letProcessEnd();
     // Before the shutdown begins, calls that come later are served: other parts of the application still need them to end.
     this.closed = this.closing;
-    this.host.queue.rejectWaiting(closedError);
+    this.host.queues.rejectWaiting(closedError);
     const { shutdownGraceMs } = this.host.defaults;
     const overstaying: Hold[] = (this.overstaying = []);
     this.host.watchdog.loseAll(`the module was shut down and the work went on for longer than shutdownGraceMs (${shutdownGraceMs} ms)`);

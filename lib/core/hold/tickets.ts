@@ -59,7 +59,7 @@ export class Tickets {
 
   /** Ends the hold and resolves with the ticket: a new one, or that from which the hold was adopted. @throws LockUsageError, LockLostError, LockStoreError */
   async handOff(hold: Hold, given: HandOffOptions | undefined, from?: Ticket): Promise<string> {
-    const { host: { store, clock, defaults, queue: { background } }, instance } = this;
+    const { host: { store, clock, defaults, queues: { background } }, instance } = this;
     const { key, keys, options } = hold;
     const { ticketHome: home } = store;
     if (home === undefined) throw noTicketsError(key);
@@ -105,7 +105,7 @@ export class Tickets {
 
   /** Releases the locks of a ticket that is of no use any more. */
   giveBack({ id, keys }: BroughtTicket, { leaseMs, graceMs }: ResolvedOptions): void {
-    const { defaults, queue: { background } } = this.host;
+    const { defaults, queues: { background } } = this.host;
     for (const key of keys) background.release({ key, id }, leaseMs + graceMs + defaults.commandTimeoutMs);
   }
 
@@ -151,7 +151,7 @@ export class Tickets {
 
   /** Frees the locks: nobody knows the ticket, and the hold has ended. What there is of them is nobody's, nor is what an unanswered request brings back. */
   private giveBackHanded({ ticketId, withinMs, leases }: HandOff): void {
-    const { clock, defaults, queue: { background } } = this.host;
+    const { clock, defaults, queues: { background } } = this.host;
     const lateUntil = clock.now() + defaults.commandTimeoutMs;
     for (const { key, id, stays, storeLengthMs } of leases) {
       if (!stays) background.release({ key, id, lateUntil }, storeLengthMs + defaults.commandTimeoutMs);

@@ -8,7 +8,7 @@
 import { type BusyHolder, LockTimeoutError, type WaitFacts } from '../port/errors.js';
 import { type HolderState, type LockState, sinceOf, whereaboutsOf } from '../port/lock-state.js';
 import type { Call } from '../queue/call.js';
-import type { LocalQueue } from '../queue/local-queue.js';
+import type { Queues } from '../queue/queues.js';
 import { Hold } from './hold.js';
 import type { LockCalls } from './lock-calls.js';
 
@@ -45,11 +45,11 @@ export class Timeouts {
 
   private described(key: string, holder: HolderState): BusyHolder {
     const { id, fence, owner, handedOff } = holder;
-    const { clock, here, queue } = this.host;
+    const { clock, here, queues } = this.host;
     const [hold] = here.of(key, id);
     const sinceMs = hold ? clock.wallNow() - hold.heldMs : sinceOf(fence);
     const since = sinceMs === undefined ? undefined : new Date(sinceMs);
-    return { ...whereaboutsOf(id), label: here.labelOf(key, holder), owner, fence, since, handedOff, isHere: queue.leaseOf(key, id) !== undefined };
+    return { ...whereaboutsOf(id), label: here.labelOf(key, holder), owner, fence, since, handedOff, isHere: queues.leaseOf(key, id) !== undefined };
   }
 
   private look(key: string): Promise<readonly HolderState[]> {
@@ -105,11 +105,11 @@ function holderText({ label, owner, process, host, pid, since, isHere, handedOff
  * lease; a lease that was handed on since, inside the process, is that of another call.
  */
 export class HoldersHere {
-  constructor(private readonly queue: LocalQueue) {}
+  constructor(private readonly queues: Queues) {}
 
   /** The holds of this process on the lease with this id, without nested ones. */
   of(key: string, id: string): Hold[] {
-    const followers = this.queue.leaseOf(key, id)?.followers ?? [];
+    const followers = this.queues.leaseOf(key, id)?.followers ?? [];
     return followers.filter((one): one is Hold => one instanceof Hold).filter(({ isNested }) => !isNested);
   }
 

@@ -18,7 +18,7 @@ import { askTheSame, HAND_ON_WINDOW_MS, StoreLease, type LeaseKeeper, type Lease
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import type { Grant } from '../port/lock-store.js';
 import { type Call, CallLine } from './call.js';
-import type { LocalQueue } from './local-queue.js';
+import type { Queues } from './queues.js';
 import { refusalError, refusedAtOnce, StoreRequest, waitedInVain, type Refusal } from './store-request.js';
 
 /** How many calls are admitted in a row before the event loop gets a turn, so that timers and sockets are served too. */
@@ -53,14 +53,15 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   private usedUpFences = 0;
   /** How many may hold the lock at a time; undefined for one writer, or readers. */
   private readonly permits: number | undefined;
-  /** Which chain of the table it is in, by the low bits of this number, and the next queue of that chain. Only the table writes them. */
-  hash = 0;
+  /** The next queue of its chain. Only {@link Queues} writes it. */
   chained: KeyQueue | undefined;
 
   constructor(
     readonly key: string,
-    private readonly host: LocalQueue,
-    /** The options that its calls share, for a queue aside from the main queue of its key (see LocalQueue); else undefined. */
+    /** Its low bits say in which chain of {@link Queues} it is. */
+    readonly hash: number,
+    private readonly queues: Queues,
+    /** The options that its calls share, for a queue aside from the main queue of its key; else undefined. */
     readonly sharedOptions?: ResolvedOptions,
   ) {
     super();
@@ -124,7 +125,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
 
   userLeft(lease: StoreLease, user: LeaseUser): void {
     if (lease.state === 'lost') {
-      if (lease.users === 0) this.host.background.releaseLost(lease);
+      if (lease.users === 0) this.queues.background.releaseLost(lease);
       return user.left('lost');
     }
     if (lease.users > 0) {
@@ -138,8 +139,8 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     if (!follows || lease.owesNothing) return this.giveBack(lease, user);
     // The lease is handed on in the next turn of the event loop. A permit is not, and goes back at once.
     if (this.isResting && this.permits === undefined) return user.left('released');
-    const now = this.host.clock.now();
-    if (!lease.admits(first.options, now, this.host.handOn, first.arrival)) return this.yield(lease, now, user);
+    const now = this.queues.clock.now();
+    if (!lease.admits(first.options, now, this.queues.handOn, first.arrival)) return this.yield(lease, now, user);
     this.admit(first, lease, now);
     this.pump(now);
     user.left('released');
@@ -153,10 +154,10 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
     // to wait the phase begins with the grant; for one granted at once, when it was made.
     const phase = wasDelayed ? this.arrivals : this.arrivalsWhenAsked;
-    const lease = new StoreLease(request, grant, now, this, this.host.watchdog, phase);
+    const lease = new StoreLease(request, grant, now, this, this.queues.watchdog, phase);
     if (this.lease) this.earlier = [...this.earlier, this.lease];
     this.lease = lease;
-    this.host.watchdog.watch(lease, now);
+    this.queues.watchdog.watch(lease, now);
     if (options.mode === 'read') this.bringForward((call) => call.arrival <= phase && askTheSame(call.options, options));
     // A loss calls pump(), which must find the new lease in its place, and not ask the store for one.
     for (const one of ended) one.lose('gone', 'the store granted the lock to a later request');
@@ -187,7 +188,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     const writerWaits = request.mode === 'write' && this.first === request.asker;
     for (const call of this.calls()) {
       if (call.options.waitMs === 0) call.giveUp(refusedAtOnce(request, call));
-      else if (writerWaits && call.options.mode === 'read') this.host.queueFor(call).takeOver(call, this);
+      else if (writerWaits && call.options.mode === 'read') this.queues.queueFor(call).takeOver(call, this);
     }
     request.asker.tellWaiting();
   }
@@ -199,28 +200,28 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   private pump(now?: number): void {
     if (this.isResting) return;
     if (this.first) {
-      now ??= this.host.clock.now();
+      now ??= this.queues.clock.now();
       // A machine that has just woken up may get here before its timers fire. What is found then can change the line and the lease.
-      if (this.lease && this.lease.turns > 0) this.host.watchdog.sleep.look(now);
+      if (this.lease && this.lease.turns > 0) this.queues.watchdog.sleep.look(now);
       for (let { first } = this; first && !this.isResting; first = this.first) {
         const lease = this.permits === undefined ? this.lease : this.unusedPermit;
-        if (!lease?.admits(first.options, now, this.host.handOn, first.arrival)) return this.ask(first, lease, now);
+        if (!lease?.admits(first.options, now, this.queues.handOn, first.arrival)) return this.ask(first, lease, now);
         this.admit(first, lease, now);
       }
     }
     if (this.first) return;
     while (this.requests.length > 0) this.drop(this.requests[0]!);
-    if (this.later) this.host.watchdog.schedule.cancel(this.later);
+    if (this.later) this.queues.watchdog.schedule.cancel(this.later);
     const lease = this.permits === undefined ? this.lease : this.unusedPermit;
     if (lease?.users === 0) this.giveBack(lease, NOBODY);
-    else if (!this.lease && this.earlier === NONE) this.host.forget(this);
+    else if (!this.lease && this.earlier === NONE) this.queues.forget(this);
   }
 
   private mayServeAtOnce(options: ResolvedOptions, now: number): boolean {
-    const { host, lease } = this;
+    const { queues, lease } = this;
     const request = this.requests[0];
     if (this.permits !== undefined) return this.hasRoom && !this.requests.some(({ wasDelayed }) => wasDelayed);
-    if (this.size === 0 && !request && (!lease || lease.admits(options, now, host.handOn))) return true;
+    if (this.size === 0 && !request && (!lease || lease.admits(options, now, queues.handOn))) return true;
     // Readers share: the answer to an open request serves this call too, and the store may grant a lease beside a read lease at hand.
     if (options.mode === 'write' || lease?.mode === 'write' || request?.wasDelayed) return false;
     return !this.find((call) => call.options.mode === 'write');
@@ -238,7 +239,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   /** Admits no call before the next turn of the event loop. */
   private rest(): void {
     this.isResting = true;
-    this.host.clock.nextTurn(() => {
+    this.queues.clock.nextTurn(() => {
       this.isResting = false;
       this.pump();
     });
@@ -246,7 +247,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
 
   private giveBack(lease: StoreLease, user: Pick<LeaseUser, 'left'>): void {
     this.letGo(lease);
-    this.host.background.releaseAndTell(lease, user);
+    this.queues.background.releaseAndTell(lease, user);
     this.pump();
   }
 
@@ -266,7 +267,6 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
    * given back in that step.
    */
   private ask(first: Call, lease: StoreLease | undefined, now: number): void {
-    const { host } = this;
     const request = this.requests[0];
     if (this.permits !== undefined) {
       if (!this.hasRoom || this.requests.length >= this.size) return;
@@ -274,7 +274,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
       // By asking, a call takes its place in the store's queue before others that come later. Behind a writer of this process it asks
       // when that has held the lock for so long that the lease is not handed on any more while others wait; before that it costs nothing.
       if (lease && lease.users > 0 && lease.mode === 'write') {
-        if (!host.store.capabilities.queue) return;
+        if (!this.queues.store.capabilities.queue) return;
         const asksFrom = lease.admittedAt + HAND_ON_WINDOW_MS;
         if (now < asksFrom) return this.lookAgain(asksFrom);
       }
@@ -296,7 +296,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   /** A permit came from another process. Those that come while one goes on here stay no longer than that. */
   private stayOn(now: number): void {
     if (!this.isStaying(now)) this.stay = { since: now, turnsLeft: 0 };
-    this.stay.turnsLeft += this.host.handOn - 1;
+    this.stay.turnsLeft += this.queues.handOn - 1;
   }
 
   private isStaying(now: number): boolean {
@@ -308,7 +308,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     this.arrivalsWhenAsked = this.arrivals;
     const asker = requests.length === 0 ? this.first! : this.firstUnasked();
     const fences = this.size === 1 ? 1 : this.fencesFor(asker.options);
-    const request = new StoreRequest(this.host, asker, fences, this, unused, user, handsOn);
+    const request = new StoreRequest(this.queues, asker, fences, this, unused, user, handsOn);
     this.requests = requests === NO_REQUESTS ? [request] : [...requests, request];
     request.ask(now);
   }
@@ -320,7 +320,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   }
 
   private lookAgain(at: number): void {
-    const { schedule } = this.host.watchdog;
+    const { schedule } = this.queues.watchdog;
     this.later ??= new Alarm((now) => this.pump(now));
     if (this.later.index < 0) schedule.set(this.later, at);
   }
@@ -331,7 +331,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
    * before used up its own: each of its fences was a turn, and a turn takes more than a microsecond.
    */
   private fencesFor({ mode, minHoldMs, permits }: ResolvedOptions): number {
-    const { size, host: { handOn } } = this;
+    const { size, queues: { handOn } } = this;
     if (mode === 'read' || minHoldMs > 0 || permits !== undefined || handOn === 1) return 1;
     if (this.wasContended) return Math.min(SMALL_BLOCK, Math.max(size, handOn));
     return Math.min(LARGEST_BLOCK, Math.max(SMALL_BLOCK, 4 * this.usedUpFences));

@@ -10,7 +10,7 @@
  *
  * A grant is judged before it counts: with enough trust left of it work may begin; with too little it is renewed first; one whose trust
  * has ended is asked for again under the same id, or given back if the call does not wait. One that comes when its request was cancelled is
- * released. So is one that a message tells of to a process that no longer has a request of that id (a `stray` wake, local-queue.ts).
+ * released. So is one that a message tells of to a process that no longer has a request of that id (a `stray` wake, queues.ts).
  */
 import type { EndingLease } from '../lease/background-release.js';
 import { type Backoff, requestPauses } from '../lease/backoff.js';
@@ -24,7 +24,7 @@ import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type Reply, type TakenHold } from '../port/lock-store.js';
 import type { Call } from './call.js';
 import type { KeyQueue } from './key-queue.js';
-import type { LocalQueue } from './local-queue.js';
+import type { Queues } from './queues.js';
 
 /** With less trust left than this, in ms, a grant would be lost if its first renewal were slow. */
 const NEARLY_OVER_MS = 500;
@@ -91,7 +91,7 @@ export class StoreRequest implements AcquireRequest {
   private alarm: Alarm | undefined;
 
   constructor(
-    private readonly host: LocalQueue,
+    private readonly queues: Queues,
     /** The call whose options the request carries. */
     readonly asker: Call,
     readonly fences: number,
@@ -105,9 +105,9 @@ export class StoreRequest implements AcquireRequest {
     readonly handsOn = false,
   ) {
     const { options } = asker;
-    this.id = host.nextId();
+    this.id = queues.nextId();
     this.key = asker.key;
-    this.traffic = host.groupOf ? host.trafficOf(host.groupOf(asker.key)) : host.traffic;
+    this.traffic = queues.groupOf ? queues.trafficOf(queues.groupOf(asker.key)) : queues.traffic;
     this.options = options;
     this.mode = options.mode;
     this.leaseMs = Math.min(options.leaseMs, options.maxHoldMs);
@@ -137,7 +137,7 @@ export class StoreRequest implements AcquireRequest {
 
   /** What is asked, as messages name it. */
   get server(): string | undefined {
-    return this.host.store.server;
+    return this.queues.store.server;
   }
 
   /** Whether it also gives a lock back: it is sent at once, because others wait for that lock. */
@@ -146,7 +146,7 @@ export class StoreRequest implements AcquireRequest {
   }
 
   /** Asks the store; while an answer is awaited, asks once more after that. */
-  ask(now = this.host.clock.now()): void {
+  ask(now = this.queues.clock.now()): void {
     if (this.state !== 'open' || this.isLengthening) return;
     this.askAgain = this.asking;
     if (this.asking) return;
@@ -164,19 +164,19 @@ export class StoreRequest implements AcquireRequest {
 
   /** How long the store has been silent, in ms, if it has not answered this request at all; else 0. */
   get silentForMs(): number {
-    return this.asking && !this.wasDelayed ? this.host.clock.now() - this.askingSince : 0;
+    return this.asking && !this.wasDelayed ? this.queues.clock.now() - this.askingSince : 0;
   }
 
   /** Follows a wake: the lock was granted, or the request should ask again. A grant for a request that the store has not made wait is not its. */
   wake(grant?: Grant): void {
     if (this.state !== 'open') return;
     if (!grant) return this.ask();
-    if (this.isKnownToWait) this.judge(grant, this.host.clock.now() - WAKES_COUNT_FROM_MS);
+    if (this.isKnownToWait) this.judge(grant, this.queues.clock.now() - WAKES_COUNT_FROM_MS);
   }
 
   /** Sends the request to the store. False when no call wants the lock any more. */
-  send(now = this.host.clock.now()): boolean {
-    const { store, watchdog, commandTimeoutMs } = this.host;
+  send(now = this.queues.clock.now()): boolean {
+    const { store, watchdog, commandTimeoutMs } = this.queues;
     if (this.state !== 'open') return false;
     this.sent = true;
     this.askedAt = now;
@@ -206,7 +206,7 @@ export class StoreRequest implements AcquireRequest {
     this.lastError = undefined;
     this.backoff = undefined;
     if (this.replaced) {
-      this.host.background.released(this.replaced);
+      this.queues.background.released(this.replaced);
       this.replaced = this.replaces = undefined;
     }
     switch (outcome.kind) {
@@ -222,7 +222,7 @@ export class StoreRequest implements AcquireRequest {
         this.lastError = outcome.cause;
         return this.queue ? this.wait(outcome.retryInMs) : this.refuse({ kind: 'failed', error: outcome.cause });
       case 'waiting': {
-        const now = this.host.clock.now();
+        const now = this.queues.clock.now();
         this.answeredInMs = now - this.askedAt;
         this.beatAt = now + HEARTBEAT_MS;
         return this.wait(outcome.askAgainInMs);
@@ -257,7 +257,7 @@ export class StoreRequest implements AcquireRequest {
 
   /** Takes the grant if enough trust is left of it, else renews it or asks again. Its trust counts from `countedFrom` or later. */
   private judge(grant: Grant, countedFrom: number): void {
-    const { clock, watchdog } = this.host;
+    const { clock, watchdog } = this.queues;
     const now = clock.now();
     if (watchdog.isOutdated(countedFrom, this.replacements, now)) return this.ask();
     const isFixed = !this.options.renew && this.wasDelayed;
@@ -280,7 +280,7 @@ export class StoreRequest implements AcquireRequest {
   private async lengthen(grant: Grant): Promise<void> {
     if (this.isLengthening) return;
     this.isLengthening = true;
-    const { host: { store, clock, watchdog }, key, id, leaseMs, graceMs, minReplicas } = this;
+    const { queues: { store, clock, watchdog }, key, id, leaseMs, graceMs, minReplicas } = this;
     const { replacements } = watchdog;
     const sentAt = clock.now();
     const [renewed] = await store.renew([{ key, id, leaseMs, graceMs, minReplicas }]);
@@ -304,12 +304,12 @@ export class StoreRequest implements AcquireRequest {
   }
 
   private askIn(delayMs: number | undefined): void {
-    this.askAt = delayMs === undefined ? Infinity : this.host.clock.now() + delayMs;
+    this.askAt = delayMs === undefined ? Infinity : this.queues.clock.now() + delayMs;
     this.plan();
   }
 
   private plan(): void {
-    this.host.watchdog.schedule.set((this.alarm ??= new Alarm((now) => this.due(now))), Math.min(this.askAt, this.beatAt));
+    this.queues.watchdog.schedule.set((this.alarm ??= new Alarm((now) => this.due(now))), Math.min(this.askAt, this.beatAt));
   }
 
   private due(now: number): void {
@@ -325,7 +325,7 @@ export class StoreRequest implements AcquireRequest {
 
   /** Keeps its place in the store's queue. The answer also brings a grant whose wake was lost; it does not count once the place is gone. */
   private async beat(): Promise<void> {
-    const { host: { store }, key, id } = this;
+    const { queues: { store }, key, id } = this;
     const outcome = await store.heartbeat({ key, id });
     if (this.beatAt === Infinity) return;
     // While a try is open or has failed, its release may be giving this grant back. So the store is asked what is left of it.
@@ -353,7 +353,7 @@ export class StoreRequest implements AcquireRequest {
   /** Releases in the background whatever this request may have been granted, and the lease that it was to replace. */
   private giveBack(): void {
     const { key, id, leaseMs, minHoldMs, graceMs, unansweredUntil: lateUntil, replaced } = this;
-    const { background, commandTimeoutMs } = this.host;
+    const { background, commandTimeoutMs } = this.queues;
     // Under a hold that was adopted work has begun, in the process that handed it off.
     if (this.sent) background.release({ key, id, abandoned: !this.takesOver, lateUntil }, Math.max(leaseMs, minHoldMs) + graceMs + commandTimeoutMs);
     // The request that should release it as well is not sent again.
@@ -363,7 +363,7 @@ export class StoreRequest implements AcquireRequest {
   /** The request is settled without a grant: only what a try that got no answer may still do is undone. */
   private releaseLate(): void {
     const { key, id, takesOver, unansweredUntil: lateUntil } = this;
-    this.host.background.releaseLate({ key, id, abandoned: !takesOver, lateUntil });
+    this.queues.background.releaseLate({ key, id, abandoned: !takesOver, lateUntil });
   }
 }
 

@@ -200,7 +200,7 @@ describe('The callers of one process', () => {
     await fleet.clock.runUntil(Promise.all(Array.from({ length: 5_000 }, (_, n) => locks.withLock(`k:${n}`, async () => {}))));
     await fleet.clock.advance(20);
     expect(fleet.clock.pendingTimers).toBe(0);
-    expect(locks.core!.queue.size).toBe(0);
+    expect(locks.core!.queues.size).toBe(0);
     for await (const state of locks.list()) throw new Error(`${state.key} was left`);
   });
 });
