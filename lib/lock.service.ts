@@ -79,7 +79,7 @@ export class LockService {
     return new Promise<T>((resolve, reject) => {
       const fn = workOf(second, third);
       const call = this.begin(key, typeof second === 'function' ? undefined : second);
-      call.host.run(call, fn, resolve, reject);
+      call.core.run(call, fn, resolve, reject);
     });
   }
 
@@ -90,7 +90,7 @@ export class LockService {
    */
   async acquire(key: LockKey, options?: LockOptions): Promise<Lease> {
     const call = this.begin(key, options, ACQUIRE_OPTIONS);
-    return call.host.acquire(call);
+    return call.core.acquire(call);
   }
 
   /**
@@ -100,7 +100,7 @@ export class LockService {
   async tryAcquire(key: LockKey, options?: LockOptions): Promise<Lease | null> {
     try {
       const call = this.begin(key, options, ACQUIRE_OPTIONS, 0);
-      return await call.host.acquire(call);
+      return await call.core.acquire(call);
     } catch (error) {
       if (!endedBy(options?.signal, error) && error instanceof LockTimeoutError) return null;
       throw error;

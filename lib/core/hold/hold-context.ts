@@ -25,11 +25,11 @@ function innermost(): Frame | undefined {
 
 /** The holds of one lock module that surround the running code. */
 export class HoldContext {
-  /** Runs `fn` inside the hold, and gives it the hold: a function that closes over it would be one more for every call. */
-  run<T>(hold: Hold, fn: (hold: Hold) => T): T {
+  /** Runs `begin` inside the hold, with `fn` and the hold: a function that closes over them would be one more for every call. */
+  run<F, T>(hold: Hold, begin: (fn: F, hold: Hold) => T, fn: F): T {
     hold.hasRun = true;
     // Holds that have ended are left out: work that starts its next run from inside its last one would keep all of them in memory.
-    return storage.run({ hold, beyond: storage.getStore() && innermost() }, fn, hold);
+    return storage.run({ hold, beyond: storage.getStore() && innermost() }, begin, fn, hold);
   }
 
   /** Whether a hold that has not ended surrounds the running code, of whichever lock module. */
@@ -40,7 +40,7 @@ export class HoldContext {
   /** The holds of this lock module around the running code, the innermost first. Some may have ended. */
   around(): Hold[] {
     const holds: Hold[] = [];
-    for (let frame = storage.getStore(); frame; frame = frame.beyond) if (frame.hold.host.context === this) holds.push(frame.hold);
+    for (let frame = storage.getStore(); frame; frame = frame.beyond) if (frame.hold.core.context === this) holds.push(frame.hold);
     return holds;
   }
 

@@ -30,6 +30,8 @@ export class Hold implements Lease, LeaseUser {
   private readonly fencesTaken: number[];
   /** The nested calls, by the lease of the lock that they re-enter; undefined for most holds, which have none. */
   private nested: Map<StoreLease, NestedCalls> | undefined;
+  /** How many nested calls are inside it. Only {@link NestedCalls} writes it. */
+  nestedCalls = 0;
   /** Whether its locks went to a ticket. */
   isHandedOff = false;
   /** Whether any code ran inside it. If not, `acquire` gave it out and its caller never used `run`. */
@@ -43,7 +45,7 @@ export class Hold implements Lease, LeaseUser {
   private overdue: Alarm | undefined;
 
   constructor(
-    readonly host: LockCalls,
+    readonly core: LockCalls,
     /** The leases of its locks, in their order. */
     readonly leases: readonly StoreLease[],
     readonly options: ResolvedOptions,
@@ -52,13 +54,13 @@ export class Hold implements Lease, LeaseUser {
     /** What the call re-entered of the holds around it: of these locks the lease is another hold's. */
     private readonly reentered: ReadonlyMap<StoreLease, Reentry> | undefined,
   ) {
-    this.startedAt = reentered?.has(leases[0]!) ? host.clock.now() : leases[0]!.admittedAt;
+    this.startedAt = reentered?.has(leases[0]!) ? core.clock.now() : leases[0]!.admittedAt;
     this.locksLeft = leases.length;
     this.loss = this.outcome = this.nested = this.controller = this.whenEnded = this.overdue = undefined;
     if (reentered) for (const place of reentered.values()) place.began(this);
     if (options.maxHoldMs !== Infinity) {
       this.overdue = new Alarm(() => this.expire());
-      host.watchdog.schedule.set(this.overdue, this.startedAt + options.maxHoldMs);
+      core.watchdog.schedule.set(this.overdue, this.startedAt + options.maxHoldMs);
     }
     this.fencesTaken = new Array<number>(leases.length);
     // Only a complete hold can be told of a loss.
@@ -104,12 +106,12 @@ export class Hold implements Lease, LeaseUser {
   }
 
   get heldMs(): number {
-    return this.host.clock.now() - this.startedAt;
+    return this.core.clock.now() - this.startedAt;
   }
 
   get remainingMs(): number {
-    const now = this.host.clock.now();
-    this.host.watchdog.sleep.look(now);
+    const now = this.core.clock.now();
+    this.core.watchdog.sleep.look(now);
     if (this.loss || this.isOver) return 0;
     return Math.max(0, Math.min(this.startedAt + this.options.maxHoldMs, ...this.leases.map(({ trustedUntil }) => trustedUntil)) - now);
   }
@@ -146,9 +148,9 @@ export class Hold implements Lease, LeaseUser {
    * Compares the clock with maxHoldMs and the trust of its leases now, and returns the loss, if there is one. As everywhere on the way of a
    * plain call, the leases are counted through: while code is cold, an iterator makes four objects for a hold of one lock.
    */
-  lossNow(now = this.host.clock.now()): LockLostError | undefined {
+  lossNow(now = this.core.clock.now()): LockLostError | undefined {
     if (this.loss || this.outcome) return this.loss;
-    this.host.watchdog.sleep.look(now);
+    this.core.watchdog.sleep.look(now);
     if (now >= this.startedAt + this.options.maxHoldMs) this.expire();
     for (let n = 0; n < this.leases.length; n++) if (now >= this.leases[n]!.trustedUntil) this.leases[n]!.endTrust();
     return this.loss;
@@ -168,18 +170,18 @@ export class Hold implements Lease, LeaseUser {
   /** Asks the store whether it still knows all leases of the hold. @throws LockStoreError */
   async verify(): Promise<boolean> {
     if (this.lossNow() || this.isOver) return false;
-    const states = await Promise.all(this.keys.map((key) => this.host.store.inspect(key)));
+    const states = await Promise.all(this.keys.map((key) => this.core.store.inspect(key)));
     return this.leases.every((lease, index) => states[index]!.holders.some(({ id }) => id === lease.id));
   }
 
   run<T>(fn: () => T): T {
     this.assertHeld();
-    return this.host.context.run(this, () => fn());
+    return this.core.context.run(this, (given) => given(), fn);
   }
 
   /** Renews all leases of the hold now. @throws LockLostError, LockStoreError, LockUsageError for a length that cannot be */
   async renew(leaseMs?: number): Promise<void> {
-    const { host: { watchdog, defaults }, options } = this;
+    const { core: { watchdog, defaults }, options } = this;
     if (leaseMs !== undefined) checkRenewal(leaseMs, options.graceMs, defaults, this.key);
     this.assertHeld();
     for (const lease of this.leases) {
@@ -190,17 +192,17 @@ export class Hold implements Lease, LeaseUser {
   }
 
   handOff(options?: HandOffOptions): Promise<string> {
-    return this.host.tickets.handOff(this, options);
+    return this.core.tickets.handOff(this, options);
   }
 
   /** Ends the hold. It waits for nested calls that are still inside, but no longer than commandTimeoutMs. */
   release(): Promise<ReleaseOutcome> {
-    const { clock, watchdog, defaults } = this.host;
+    const { clock, watchdog, defaults } = this.core;
     const now = clock.now();
     // The lease may be handed on now. If it was lost without notice, while the machine slept, it must not be.
     this.lossNow(now);
     const end = (done: ReleaseEnded): void => this.end(now, done);
-    return this.hasNestedCalls || this.isHandedOff ? watchdog.schedule.within(defaults.commandTimeoutMs, 'unknown', end) : new Promise(end);
+    return this.nestedCalls > 0 || this.isHandedOff ? watchdog.schedule.within(defaults.commandTimeoutMs, 'unknown', end) : new Promise(end);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -237,7 +239,7 @@ export class Hold implements Lease, LeaseUser {
       const nested = this.nested?.get(lease);
       if (!nested || nested.isEmpty) this.leave(lease, now);
       else {
-        nested.close(() => this.leave(lease, this.host.clock.now()));
+        nested.close(() => this.leave(lease, this.core.clock.now()));
         if (nested.onlyReaders && lease.mode === 'write' && !this.reentered?.has(lease)) void this.downgrade(lease);
       }
     }
@@ -251,19 +253,16 @@ export class Hold implements Lease, LeaseUser {
     this.left(lease.state === 'lost' ? 'lost' : 'released');
   }
 
+  /** One of its locks was given up. With the last one it ends. */
   left(outcome: ReleaseOutcome): void {
     if (outcome === 'lost' || this.worst === 'released') this.worst = outcome;
     this.locksLeft -= 1;
-    if (this.locksLeft === 0) this.finish(this.worst);
-  }
-
-  /** Ends it, once, when all of its locks were given up. */
-  finish(outcome: ReleaseOutcome): void {
-    if (this.overdue) this.host.watchdog.schedule.cancel(this.overdue);
+    if (this.locksLeft > 0) return;
+    if (this.overdue) this.core.watchdog.schedule.cancel(this.overdue);
     const act = this.isHandedOff ? 'handed off' : 'released';
-    if (outcome === 'lost' && !this.loss && !this.ranOutSince()) this.leaseLost(lostError(this.key, 'gone', `the store no longer knew it when it was ${act}${this.options.awaitRelease ? '' : ', for which its call did not wait (awaitRelease: false)'}`));
-    this.outcome = this.loss ? 'lost' : outcome;
-    const { announcer, shutdown } = this.host;
+    if (this.worst === 'lost' && !this.loss && !this.ranOutSince()) this.leaseLost(lostError(this.key, 'gone', `the store no longer knew it when it was ${act}${this.options.awaitRelease ? '' : ', for which its call did not wait (awaitRelease: false)'}`));
+    this.outcome = this.loss ? 'lost' : this.worst;
+    const { announcer, shutdown } = this.core;
     if (!this.loss) shutdown.holdEnded();
     if (announcer.events.observed) announcer.released(this, this.outcome);
     const { whenEnded } = this;
@@ -277,7 +276,7 @@ export class Hold implements Lease, LeaseUser {
    * which had ended in time.
    */
   private ranOutSince(): boolean {
-    const { clock, watchdog } = this.host;
+    const { clock, watchdog } = this.core;
     const now = clock.now();
     return !this.isHandedOff && this.leases.every((lease) => now >= lease.trustedUntil && !watchdog.mayBeForgotten(lease));
   }
@@ -285,13 +284,13 @@ export class Hold implements Lease, LeaseUser {
   private async downgrade(lease: StoreLease): Promise<void> {
     lease.spend();
     try {
-      if ((await this.host.store.downgrade(lease)) === 'downgraded') lease.downgraded();
+      if ((await this.core.store.downgrade(lease)) === 'downgraded') lease.downgraded();
     } catch {
       // After a failure the lease stays one for writing, which excludes more callers than it must, and is released as such.
     }
   }
 
-  /** Ends it here, because its locks go to a ticket: from now on no lease is this hold's. How that ended is told to {@link finish}. */
+  /** Ends it here, because its locks go to a ticket: from now on no lease is this hold's. How that ended is told to {@link left} for each. */
   giveToTicket(now: number): HandedLease[] {
     this.isHandedOff = true;
     this.isOpen = false;
@@ -299,11 +298,6 @@ export class Hold implements Lease, LeaseUser {
       const stays = lease.handOff(this);
       return handedLeaseOf(lease, now, stays);
     });
-  }
-
-  /** Whether nested calls are still inside. */
-  get hasNestedCalls(): boolean {
-    return this.nested !== undefined && [...this.nested.values()].some(({ isEmpty }) => !isEmpty);
   }
 
   /** @throws LockUsageError when a call for this lock with these options, which this hold surrounds, could never have what it wants */
@@ -338,7 +332,7 @@ export class Hold implements Lease, LeaseUser {
     this.nested ??= new Map();
     const lease = this.leases.find((one) => one.key === key)!;
     let nested = this.nested.get(lease);
-    if (!nested) this.nested.set(lease, (nested = new NestedCalls(lease)));
+    if (!nested) this.nested.set(lease, (nested = new NestedCalls(this, lease)));
     return nested;
   }
 
@@ -348,7 +342,7 @@ export class Hold implements Lease, LeaseUser {
     this.controller?.abort(error);
     // The nested calls that wait would wait for nothing.
     this.nested?.forEach((nested) => nested.refuse(error));
-    const { announcer, shutdown } = this.host;
+    const { announcer, shutdown } = this.core;
     announcer.lost(this, error, !shutdown.holdLost(this));
   }
 
@@ -359,7 +353,7 @@ export class Hold implements Lease, LeaseUser {
 
   /** Whether it was released or is just being released, so that the next holder may be at work. */
   get isOver(): boolean {
-    return !this.isOpen && !this.hasNestedCalls;
+    return !this.isOpen && this.nestedCalls === 0;
   }
 
   isOverdueOn(lease: StoreLease): boolean {
@@ -391,7 +385,7 @@ class NestedCalls extends CallLine implements Reentry {
   /** Is called when the last call inside has ended, once the hold waits for that. */
   private whenEmpty: (() => void) | undefined;
 
-  constructor(readonly lease: StoreLease) {
+  constructor(private readonly hold: Hold, readonly lease: StoreLease) {
     super();
   }
 
@@ -420,6 +414,7 @@ class NestedCalls extends CallLine implements Reentry {
 
   leave(mode: LockMode, hold?: Hold): void {
     if (hold) this.holds.delete(hold);
+    this.hold.nestedCalls -= 1;
     if (mode === 'write') this.writers -= 1;
     else this.readers -= 1;
     this.admitNext();
@@ -450,9 +445,10 @@ class NestedCalls extends CallLine implements Reentry {
   private admitNext(): void {
     for (let call = this.first; call && this.admits(call.options.mode); call = this.first) {
       this.remove(call);
+      this.hold.nestedCalls += 1;
       if (call.options.mode === 'write') this.writers += 1;
       else this.readers += 1;
-      call.serve(this.lease);
+      call.serve([this.lease]);
     }
   }
 

@@ -97,7 +97,7 @@ class Candidacy implements Leadership {
     private readonly key: string,
     private readonly work: Term,
     private readonly options: TermOptions,
-    private readonly host: LockCalls,
+    private readonly core: LockCalls,
     /** The functions of leaders that run in this process, by the key of their role. */
     private readonly atWork: Map<string, Promise<unknown>>,
   ) {
@@ -114,7 +114,7 @@ class Candidacy implements Leadership {
 
   stop(): Promise<void> {
     this.leave('it was stopped');
-    return this.hold && this.host.context.isInside(this.hold) ? Promise.resolve() : this.ended;
+    return this.hold && this.core.context.isInside(this.hold) ? Promise.resolve() : this.ended;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -145,10 +145,10 @@ class Candidacy implements Leadership {
 
   /** Stands until it is elected, and leads. Resolves to how long it rests then, in ms. */
   private async oneTerm(): Promise<number> {
-    const { atWork, key, host, options: { request } } = this;
+    const { atWork, key, core, options: { request } } = this;
     let hold: Hold;
     try {
-      hold = await host.acquire(host.begin([key], { ...request, signal: this.leaving.signal }));
+      hold = await core.acquire(core.begin([key], { ...request, signal: this.leaving.signal }));
     } catch (error) {
       return this.refused(error);
     }
@@ -177,7 +177,7 @@ class Candidacy implements Leadership {
   }
 
   private async lead(hold: Hold): Promise<number> {
-    const { clock, watchdog: { schedule } } = this.host;
+    const { clock, watchdog: { schedule } } = this.core;
     const [lease] = hold.leases;
     const since = clock.now();
     const overstayed = new Alarm(() => this.tell('warning', 'overstayed', overstayedText(this.role)));
@@ -200,7 +200,7 @@ class Candidacy implements Leadership {
 
   private failed(hold: Hold, cause: unknown, ranMs: number): number {
     const restMs = this.isLeaving ? 0 : this.restAfterFailure(ranMs);
-    this.host.announcer.termFailed(hold, cause, restMs);
+    this.core.announcer.termFailed(hold, cause, restMs);
     this.tell('error', 'failed', failureText(this.role, cause, this.isLeaving ? undefined : restMs));
     return restMs;
   }
@@ -213,12 +213,12 @@ class Candidacy implements Leadership {
 
   private async rest(restMs: number): Promise<void> {
     if (restMs === 0 || this.isLeaving) return;
-    await this.host.watchdog.schedule.within<void>(restMs, undefined, (done) => (this.interrupt = done));
+    await this.core.watchdog.schedule.within<void>(restMs, undefined, (done) => (this.interrupt = done));
   }
 
   /** Each role has findings of its own: what one has to say does not keep the others quiet. */
   private tell(level: 'error' | 'warning', what: string, message: string): void {
-    this.host.announcer.report({ kind: `role ${this.role} ${what}`, level, message });
+    this.core.announcer.report({ kind: `role ${this.role} ${what}`, level, message });
   }
 }
 
@@ -237,16 +237,16 @@ export class Election {
   /** The functions of leaders that run in this process, by the key of their role. */
   private readonly atWork = new Map<string, Promise<unknown>>();
 
-  constructor(private readonly host: LockCalls) {}
+  constructor(private readonly core: LockCalls) {}
 
   /** Makes a candidate, which has its entry here until it has stopped and its function has ended. @throws LockUsageError */
   stand(role: string, key: string, work: Term, given: LeadOptions & CallSite = {}): Leadership {
-    const { context, defaults } = this.host;
+    const { context, defaults } = this.core;
     if (typeof work !== 'function') throw new LockUsageError(`lead('${role}', fn, options?): fn must be a function.`, { key });
     const options = termOptions(given, key, defaults.profiles);
     resolveOptions(options.request, defaults, key);
     // A hold that surrounds this call says nothing about the terms, which outlive it.
-    const candidate = context.outside(() => new Candidacy(role, key, work, options, this.host, this.atWork));
+    const candidate = context.outside(() => new Candidacy(role, key, work, options, this.core, this.atWork));
     this.candidates.add(candidate);
     void candidate.ended.then(() => this.candidates.delete(candidate));
     return candidate;

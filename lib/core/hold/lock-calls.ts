@@ -12,7 +12,7 @@ import { checkPermitsOf, type OptionList, resolveOptions, withinMsOf } from '../
 import type { Report } from '../port/lock-events.js';
 import type { Ticket } from '../port/ticket.js';
 import { endedBy, hasAborted, reasonOf, throwIfAborted } from '../queue/abort-signals.js';
-import { Call, type CallHost } from '../queue/call.js';
+import { Call, type Core } from '../queue/call.js';
 import { Queues } from '../queue/queues.js';
 import { Tickets } from './tickets.js';
 import { Announcer, type EventSink } from './announcer.js';
@@ -36,7 +36,7 @@ interface LockModuleParts {
   readonly report: Report | undefined;
 }
 
-export class LockCalls implements CallHost {
+export class LockCalls implements Core {
   readonly store: LockStore;
   readonly clock: Clock;
   readonly defaults: ResolvedDefaults;

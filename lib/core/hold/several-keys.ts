@@ -14,28 +14,28 @@ const TOGETHER_WITHIN_MS = 500;
 const ANSWERED_WITHIN_MS = 950;
 
 /** Takes the locks in the order of the keys, which are sorted and without duplicates. Rejects with why one of them could not be had. */
-export async function takeAll(call: Call, host: LockCalls): Promise<readonly StoreLease[]> {
+export async function takeAll(call: Call, core: LockCalls): Promise<readonly StoreLease[]> {
   const taken: StoreLease[] = [];
   call.taken = taken;
   const stop = new AbortController();
   const { keys, options, insideHold } = call;
   const { signal } = options;
-  const { clock, watchdog, shutdown } = host;
+  const { clock, watchdog, shutdown } = core;
   const lost = { leaseLost: (error: LockLostError) => stop.abort(error) };
   // What a hold around the call rules out is refused before the call waits for another of its locks.
-  if (!call.ticket) for (const key of keys) host.context.find(key)?.assertCovers(key, options);
+  if (!call.ticket) for (const key of keys) core.context.find(key)?.assertCovers(key, options);
   const stopListening = signal && abortWith(signal, stop);
   // The call counts as a hold from now on, so that a shutdown waits until its locks are given back.
   shutdown.holdBegan();
   try {
     for (const key of keys) {
-      const [lease] = await host.take(call.forKey(key, { ...options, signal: stop.signal }), clock.now());
+      const [lease] = await core.take(call.forKey(key, { ...options, signal: stop.signal }), clock.now());
       taken.push(lease!);
       lease!.onLoss(lost);
       if (!call.reentered?.has(lease!)) lease!.gather(clock.now());
     }
     stop.signal.throwIfAborted();
-    await together(host, taken, call.until, (lease, done) => {
+    await together(core, taken, call.until, (lease, done) => {
       if (call.reentered?.has(lease)) return done();
       lease.begin(options, clock.now());
       if (options.renew) done();
@@ -47,8 +47,8 @@ export async function takeAll(call: Call, host: LockCalls): Promise<readonly Sto
     return taken;
   } catch (error) {
     // The ticket has no more what was taken of it: nobody can adopt the others.
-    if (call.ticket && taken.length > 0 && error instanceof LockLostError) host.tickets.giveBack(call.ticket, options);
-    await together(host, taken, call.until, (lease, done) => abandon(call, lease, clock.now(), done));
+    if (call.ticket && taken.length > 0 && error instanceof LockLostError) core.tickets.giveBack(call.ticket, options);
+    await together(core, taken, call.until, (lease, done) => abandon(call, lease, clock.now(), done));
     throw shutdown.refusal(keys[0]!, insideHold) ?? error;
   } finally {
     shutdown.holdEnded();

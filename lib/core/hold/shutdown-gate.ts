@@ -19,7 +19,7 @@ export class ShutdownGate {
   /** The holds that are just being declared lost because the grace is over; undefined at all other times. */
   private overstaying: Hold[] | undefined;
 
-  constructor(private readonly host: LockCalls) {}
+  constructor(private readonly core: LockCalls) {}
 
   /** The error of a call that is refused; undefined when it is served. A call inside a hold is, because the hold may need it to end. */
   refusal(key: string, insideHold: boolean): LockClosedError | undefined {
@@ -49,9 +49,9 @@ export class ShutdownGate {
    */
   announce(): void {
     if (this.graceEndsAt !== undefined) return;
-    this.graceEndsAt = this.host.clock.now() + this.host.defaults.shutdownGraceMs;
-    this.host.watchdog.schedule.set(this.graceOver, this.graceEndsAt);
-    this.letProcessEnd = this.host.clock.keepAlive();
+    this.graceEndsAt = this.core.clock.now() + this.core.defaults.shutdownGraceMs;
+    this.core.watchdog.schedule.set(this.graceOver, this.graceEndsAt);
+    this.letProcessEnd = this.core.clock.keepAlive();
   }
 
   /** Begins the shutdown: calls that wait and new calls are rejected, except those inside a hold. */
@@ -59,39 +59,39 @@ export class ShutdownGate {
     if (this.closing) return;
     this.closing = true;
     this.announce();
-    this.host.queues.rejectWaiting((key, insideHold) => this.refusal(key, insideHold));
+    this.core.queues.rejectWaiting((key, insideHold) => this.refusal(key, insideHold));
   }
 
   /** Resolves when all holds have ended or the grace is over; undefined when there are none. */
   holdsEnded(): Promise<void> | undefined {
     this.begin();
-    const graceMs = this.graceEndsAt! - this.host.clock.now();
-    return this.holds > 0 ? this.host.watchdog.schedule.within<void>(graceMs, undefined, (done) => this.whenAllEnded.push(done)) : undefined;
+    const graceMs = this.graceEndsAt! - this.core.clock.now();
+    return this.holds > 0 ? this.core.watchdog.schedule.within<void>(graceMs, undefined, (done) => this.whenAllEnded.push(done)) : undefined;
   }
 
   /** Resolves when all holds have ended or the grace is over. Releases that are on their way then get commandTimeoutMs more to be answered. */
   async finish(): Promise<void> {
     const ended = this.holdsEnded();
     if (ended) await ended;
-    this.host.watchdog.schedule.cancel(this.graceOver);
+    this.core.watchdog.schedule.cancel(this.graceOver);
     this.endTheRest();
     const allEnded = new Promise<void>((resolve) => (this.holds > 0 ? this.whenAllEnded.push(resolve) : resolve()));
-    const answered = Promise.all([this.host.queues.background.settled(), allEnded]);
-    await this.host.watchdog.schedule.within<void>(this.host.defaults.commandTimeoutMs, undefined, (done) => void answered.then(() => done()));
-    this.host.queues.background.close();
-    this.host.watchdog.schedule.close();
+    const answered = Promise.all([this.core.queues.background.settled(), allEnded]);
+    await this.core.watchdog.schedule.within<void>(this.core.defaults.commandTimeoutMs, undefined, (done) => void answered.then(() => done()));
+    this.core.queues.background.close();
+    this.core.watchdog.schedule.close();
   }
 
   private endTheRest(): void {
     this.letProcessEnd();
     // Before the shutdown begins, calls that come later are served: other parts of the application still need them to end.
     this.closed = this.closing;
-    this.host.queues.rejectWaiting(closedError);
-    const { shutdownGraceMs } = this.host.defaults;
+    this.core.queues.rejectWaiting(closedError);
+    const { shutdownGraceMs } = this.core.defaults;
     const overstaying: Hold[] = (this.overstaying = []);
-    this.host.watchdog.loseAll(`the module was shut down and the work went on for longer than shutdownGraceMs (${shutdownGraceMs} ms)`);
+    this.core.watchdog.loseAll(`the module was shut down and the work went on for longer than shutdownGraceMs (${shutdownGraceMs} ms)`);
     this.overstaying = undefined;
-    if (overstaying.length > 0) this.host.announcer.overstayed(overstaying.sort((a, b) => b.heldMs - a.heldMs), shutdownGraceMs);
+    if (overstaying.length > 0) this.core.announcer.overstayed(overstaying.sort((a, b) => b.heldMs - a.heldMs), shutdownGraceMs);
   }
 }
 

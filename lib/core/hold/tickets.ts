@@ -51,7 +51,7 @@ type HandedOff = { readonly until: number; readonly memory: string | undefined }
 
 export class Tickets {
   constructor(
-    private readonly host: LockCalls,
+    private readonly core: LockCalls,
     /** The name of this process in holder ids, and that of the lock module. */
     private readonly process: string,
     private readonly instance: string,
@@ -59,13 +59,13 @@ export class Tickets {
 
   /** Ends the hold and resolves with the ticket: a new one, or that from which the hold was adopted. @throws LockUsageError, LockLostError, LockStoreError */
   async handOff(hold: Hold, given: HandOffOptions | undefined, from?: Ticket): Promise<string> {
-    const { host: { store, clock, defaults, queues: { background } }, instance } = this;
+    const { core: { store, clock, defaults, queues: { background } }, instance } = this;
     const { key, keys, options } = hold;
     const { ticketHome: home } = store;
     if (home === undefined) throw noTicketsError(key);
     const withinMs = withinMsOf(given, options.leaseMs, defaults, key);
     if (hold.reentersOthers) throw nestedHandOffError(key);
-    if (hold.hasNestedCalls) throw entangledHandOffError(key);
+    if (hold.nestedCalls > 0) throw entangledHandOffError(key);
     hold.assertHeld();
     const { process, secret } = from ?? { process: this.process, secret: newSecret() };
     const now = clock.now();
@@ -75,17 +75,19 @@ export class Tickets {
     const outcome = await keptAlive(clock, () => this.untilAnswered(handOff, key));
     if (outcome === undefined || outcome instanceof LockStoreError) {
       this.giveBackHanded(handOff);
-      hold.finish(outcome ? 'unknown' : 'lost');
+      for (const _ of leases) hold.left(outcome ? 'unknown' : 'lost');
       throw outcome ? handOffError(key, outcome) : hold.lossNow()!;
     }
-    for (const { key: lock, id, stays, lateUntil } of leases) if (!stays) background.releaseLate({ key: lock, id, abandoned: true, lateUntil, askedAt: now });
-    hold.finish('released');
+    for (const { key: lock, id, stays, lateUntil } of leases) {
+      if (!stays) background.releaseLate({ key: lock, id, abandoned: true, lateUntil, askedAt: now });
+      hold.left('released');
+    }
     return ticketText({ home, instance, keys, process, secret, ...outcome });
   }
 
   /** Gives an adopted hold back to its ticket, which can be adopted once more. @throws as {@link handOff} does */
   async handBack(hold: Hold, ticket: Ticket, withinMs: number | undefined): Promise<void> {
-    const { clock } = this.host;
+    const { clock } = this.core;
     // A copy of the adoption that got no answer would adopt the ticket for this hold, which has ended then.
     const lateMs = Math.max(...hold.leases.map(({ lateUntil }) => lateUntil)) - clock.now();
     if (lateMs >= 0) await delay(clock, lateMs + 1);
@@ -94,7 +96,7 @@ export class Tickets {
 
   /** What a call brings that is to adopt the ticket here. @throws LockUsageError when its locks are not in this store */
   broughtHere(ticket: Ticket, handsBack: boolean): BroughtTicket {
-    const { host: { store }, instance } = this;
+    const { core: { store }, instance } = this;
     const { keys, until } = ticket;
     const { ticketHome: home, capabilities: { groupOf } } = store;
     if (home === undefined) throw noTicketsError(keys[0]!);
@@ -105,12 +107,12 @@ export class Tickets {
 
   /** Releases the locks of a ticket that is of no use any more. */
   giveBack({ id, keys }: BroughtTicket, { leaseMs, graceMs }: ResolvedOptions): void {
-    const { defaults, queues: { background } } = this.host;
+    const { defaults, queues: { background } } = this.core;
     for (const key of keys) background.release({ key, id }, leaseMs + graceMs + defaults.commandTimeoutMs);
   }
 
   private async untilAnswered(handOff: HandOff, key: string): Promise<HandedOff | LockStoreError> {
-    const { clock, defaults } = this.host;
+    const { clock, defaults } = this.core;
     const backoff = requestPauses();
     for (let wasBroughtBack = false; ; ) {
       const notAfter = clock.now() + defaults.commandTimeoutMs;
@@ -133,7 +135,7 @@ export class Tickets {
     for (const { key, id, stays } of leases) {
       const takesOver = stays ? 'beside' : 'hold';
       const terms = { mode: 'write', queue: false, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
-      const outcome = await this.host.store.acquire({ ...terms, key, id: ticketId, leaseMs: withinMs, replaces: id, takesOver, notAfter });
+      const outcome = await this.core.store.acquire({ ...terms, key, id: ticketId, leaseMs: withinMs, replaces: id, takesOver, notAfter });
       if (outcome.kind !== 'granted') return undefined;
       const { end } = outcome.taken!;
       handedOff = handedOff ? { ...handedOff, until: Math.min(handedOff.until, end) } : { until: end, memory: outcome.grant.memory };
@@ -143,7 +145,7 @@ export class Tickets {
 
   /** A store that does not know a hold may have forgotten it. Whether it has all of them again: so they can be handed off after all. */
   private async bringBack({ leases, until }: HandOff): Promise<boolean> {
-    const { store, clock } = this.host;
+    const { store, clock } = this.core;
     if (!store.onDoubt || clock.now() >= until) return false;
     const outcomes = await store.renew(leases.map(({ renewal }) => renewal));
     return outcomes.every(({ kind }) => kind === 'renewed');
@@ -151,7 +153,7 @@ export class Tickets {
 
   /** Frees the locks: nobody knows the ticket, and the hold has ended. What there is of them is nobody's, nor is what an unanswered request brings back. */
   private giveBackHanded({ ticketId, withinMs, leases }: HandOff): void {
-    const { clock, defaults, queues: { background } } = this.host;
+    const { clock, defaults, queues: { background } } = this.core;
     const lateUntil = clock.now() + defaults.commandTimeoutMs;
     for (const { key, id, stays, storeLengthMs } of leases) {
       if (!stays) background.release({ key, id, lateUntil }, storeLengthMs + defaults.commandTimeoutMs);

@@ -21,31 +21,31 @@ export class Timeouts {
   /** The open questions by key. Callers that time out on the same lock share one. */
   private readonly looks = new Map<string, Promise<readonly HolderState[]>>();
 
-  constructor(private readonly host: LockCalls) {}
+  constructor(private readonly core: LockCalls) {}
 
   /** Rejects with the reason why the call got no lock; a LockTimeoutError is explained before. It must be called in the async context of the call. */
   async reject(call: Call, reason: unknown): Promise<never> {
     if (!(reason instanceof LockTimeoutError)) throw reason;
     const { key, waitMs, message } = reason;
     // When the call is inside a hold of this lock, a sibling call was in its way, so naming the holder would explain nothing.
-    const holders = this.host.context.find(key) ? [] : await this.look(key);
+    const holders = this.core.context.find(key) ? [] : await this.look(key);
     throw this.explained(message, { key, waitMs, held: this.heldBy(call), holders: holders.map((holder) => this.described(key, holder)) }, holders);
   }
 
   private explained(message: string, facts: WaitFacts & { key: string; waitMs: number }, holders: readonly HolderState[]): LockTimeoutError {
-    const idle = holders.some(({ id }) => this.host.here.of(facts.key, id).some((hold) => !hold.hasRun));
+    const idle = holders.some(({ id }) => this.core.here.of(facts.key, id).some((hold) => !hold.hasRun));
     return new LockTimeoutError(`${message}${waitedStory(facts, idle)}`, facts);
   }
 
   /** The keys of the locks that the call holds: of the holds around it, the outermost first, and what it has of several locks. */
   private heldBy({ taken }: Call): string[] {
-    const around = this.host.context.around().reverse();
+    const around = this.core.context.around().reverse();
     return [...new Set([...around.flatMap((hold) => (hold.isOver ? [] : hold.keys)), ...taken.map(({ key }) => key)])];
   }
 
   private described(key: string, holder: HolderState): BusyHolder {
     const { id, fence, owner, handedOff } = holder;
-    const { clock, here, queues } = this.host;
+    const { clock, here, queues } = this.core;
     const [hold] = here.of(key, id);
     const sinceMs = hold ? clock.wallNow() - hold.heldMs : sinceOf(fence);
     const since = sinceMs === undefined ? undefined : new Date(sinceMs);
@@ -62,7 +62,7 @@ export class Timeouts {
   }
 
   private ask(key: string): Promise<readonly HolderState[]> {
-    const { store, watchdog } = this.host;
+    const { store, watchdog } = this.core;
     return watchdog.schedule.within<readonly HolderState[]>(TELLS_WITHIN_MS, [], (answer) => {
       store.inspect(key).then(({ holders }) => answer(holders), () => answer([]));
     });

@@ -41,7 +41,7 @@ export function runInHold<T>(
   resolve: (value: T) => void,
   reject: (reason: unknown) => void,
 ): void {
-  const { host, options } = hold;
+  const { core, options } = hold;
   let result: unknown;
   let failure: { readonly reason: unknown } | undefined;
   const settle = (): void => {
@@ -53,13 +53,13 @@ export function runInHold<T>(
   };
   const ended = (value: unknown): void => {
     result = value;
-    const now = host.clock.now();
+    const now = core.clock.now();
     hold.lossNow(now);
     // Nested calls that outlive the work keep the lease, and the caller does not wait for them.
-    if (hold.hasNestedCalls) {
+    if (hold.nestedCalls > 0) {
       hold.end(now, () => {});
       settle();
-    } else if (options.awaitRelease || host.unansweredReleases >= MAX_UNANSWERED_RELEASES) hold.end(now, settle);
+    } else if (options.awaitRelease || core.unansweredReleases >= MAX_UNANSWERED_RELEASES) hold.end(now, settle);
     else endWhenSent(hold, now, settle);
   };
   const failed = (reason: unknown): void => {
@@ -67,11 +67,7 @@ export function runInHold<T>(
     ended(undefined);
   };
   try {
-    const { context } = host;
-    const given: unknown = context.run(hold, fn);
-    // What is no promise of Node's may begin its work only when it is awaited (a query of Mongoose does): so that happens inside.
-    const work = isPlainPromise(given) ? given : context.run(hold, () => Promise.resolve(given));
-    work.then(ended, failed);
+    core.context.run(hold, promised, fn).then(ended, failed);
   } catch (reason) {
     failed(reason);
   }
@@ -82,29 +78,25 @@ export function runInHold<T>(
  * told as an event, and a loss in the log.
  */
 function endWhenSent(hold: Hold, now: number, settle: () => void): void {
-  const { host } = hold;
+  const { core } = hold;
   let isSettled = false;
   const settleOnce = (): void => {
     if (!isSettled) settle();
     isSettled = true;
   };
-  host.unansweredReleases += 1;
+  core.unansweredReleases += 1;
   hold.end(now, () => {
-    host.unansweredReleases -= 1;
+    core.unansweredReleases -= 1;
     settleOnce();
   });
   if (isSettled) return;
-  if (host.store.whenSent) host.store.whenSent(settleOnce);
+  if (core.store.whenSent) core.store.whenSent(settleOnce);
   else settleOnce();
 }
 
-function isPlainPromise(given: unknown): given is Promise<unknown> {
-  try {
-    return given instanceof Promise && given.constructor === Promise;
-  } catch {
-    // A Proxy that lets nobody look at it.
-    return false;
-  }
+/** What is no promise of Node's may begin its work only when it is awaited (a query of Mongoose does): so that happens inside the hold. */
+function promised(fn: Work<unknown>, hold: Hold): Promise<unknown> {
+  return Promise.resolve(fn(hold));
 }
 
 function withOutcome(loss: LockLostError, outcome: WorkOutcome): LockLostError {

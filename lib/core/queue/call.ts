@@ -22,7 +22,7 @@ export interface Reentry {
 }
 
 /** What all calls of a lock module share: its core. */
-export interface CallHost {
+export interface Core {
   readonly schedule: Schedule;
   /** Resolves with the hold of the call's locks, or rejects with the reason why one of them could not be had. */
   acquire(call: Call): Promise<Lease>;
@@ -56,15 +56,15 @@ export class Call implements Appointment, AbortListener {
   reentered: Map<StoreLease, Reentry> | undefined;
   /** The ticket that the call brings, when it adopts a hold. */
   ticket: BroughtTicket | undefined;
-  /** Its number among all calls that ever came to its line, and its neighbours there. Only the line writes these fields. */
+  /** The line in which it waits, its number among all calls that ever came there, and its neighbours. Only the line writes these fields. */
+  line: CallLine | undefined;
   arrival = 0;
   before: Call | undefined;
   after: Call | undefined;
-  /** Whether it waits, and nobody was told so. */
-  private waitsUntold = false;
-  private keeper: CallLine | undefined;
-  private onServed: ((leases: readonly [StoreLease]) => void) | undefined;
-  private onRejected: ((reason: unknown) => void) | undefined;
+  private isToldToWait = false;
+  /** Settle it, when it has left its line. */
+  serve!: (leases: readonly [StoreLease]) => void;
+  reject!: (reason: unknown) => void;
 
   constructor(
     /** The keys, which were checked. */
@@ -74,19 +74,19 @@ export class Call implements Appointment, AbortListener {
     readonly since: number,
     /** Whether a hold of any lock module surrounds the call. Then it is still served during a shutdown, because that hold may need it. */
     public insideHold: boolean,
-    readonly host: CallHost,
+    readonly core: Core,
     number?: number,
   ) {
     this.number = number ?? (lastNumber += 1);
     this.key = keys[0]!;
     this.until = since + options.waitMs;
     // Every field is set here, in one order, so that V8 gives all calls one shape. Queues, requests, leases and holds do the same.
-    this.reentered = this.ticket = this.before = this.after = this.keeper = this.onServed = this.onRejected = undefined;
+    this.reentered = this.ticket = this.line = this.before = this.after = undefined;
   }
 
   /** The call for one of several locks. */
   forKey(key: string, options: ResolvedOptions): Call {
-    const one = new Call([key], options, this.since, this.insideHold, this.host, this.number);
+    const one = new Call([key], options, this.since, this.insideHold, this.core, this.number);
     one.ticket = this.ticket;
     one.reentered = this.reentered ??= new Map();
     return one;
@@ -97,52 +97,28 @@ export class Call implements Appointment, AbortListener {
    * call that was settled may wait anew.
    */
   waitIn(queue: CallLine, now: number): Promise<readonly [StoreLease]> {
-    this.waitsUntold = true;
-    this.arrival = 0;
-    this.keeper = queue;
     return new Promise((resolve, reject) => {
-      this.onServed = resolve;
-      this.onRejected = reject;
+      this.serve = resolve;
+      this.reject = reject;
       queue.join(this, now);
     });
   }
 
-  /** From now on it waits in another queue of its lock. */
-  moveTo(queue: CallLine): void {
-    this.keeper = queue;
-    this.arrival = 0;
-  }
-
   /** The time to wait is over. */
   due(): void {
-    this.giveUp(undefined);
+    this.line?.giveUp(this, undefined);
   }
 
   /** The signal of the call has aborted. */
   aborted(): void {
-    this.giveUp(reasonOf(this.options.signal!));
+    this.line?.giveUp(this, reasonOf(this.options.signal!));
   }
 
-  /** Leaves the line in which it waits, and is rejected with this reason; without one because its waitMs is over. */
-  giveUp(reason: unknown): void {
-    this.keeper!.giveUp(this, reason);
-  }
-
-  /** Reports, once, that this call was not served at once. */
+  /** Reports, once, that this call waits. */
   tellWaiting(): void {
-    if (!this.waitsUntold) return;
-    this.waitsUntold = false;
-    this.host.waitBegan(this);
-  }
-
-  serve(lease: StoreLease): void {
-    this.waitsUntold = false;
-    this.onServed!([lease]);
-  }
-
-  reject(reason: unknown): void {
-    this.waitsUntold = false;
-    this.onRejected!(reason);
+    if (!this.line || this.isToldToWait) return;
+    this.isToldToWait = true;
+    this.core.waitBegan(this);
   }
 }
 
@@ -166,28 +142,29 @@ export abstract class CallLine {
    */
   abstract giveUp(call: Call, reason: unknown): void;
 
-  /** Puts the call at the end. A call that stood in the line before keeps its arrival. */
-  protected add(call: Call): void {
-    if (call.arrival === 0) call.arrival = this.arrivals += 1;
+  /** Puts the call at the end. */
+  protected add(call: Call, arrival = (this.arrivals += 1)): void {
+    call.line = this;
+    call.arrival = arrival;
     this.size += 1;
     call.before = this.last;
     if (this.last) this.last.after = call;
     else this.first = call;
     this.last = call;
-    const { host: { schedule }, since, until, ticket, options: { waitMs, signal } } = call;
+    const { core: { schedule }, since, until, ticket, options: { waitMs, signal } } = call;
     schedule.set(call, waitMs === 0 || ticket ? Math.max(until, since + ANSWER_WITHIN_MS) : until);
     if (signal) onAbort(signal, call);
   }
 
   /** Removes the call. False when it was not in the line. */
   protected remove(call: Call): boolean {
-    const { before, after, host: { schedule }, options: { signal } } = call;
-    if (!before && this.first !== call) return false;
+    const { line, before, after, core: { schedule }, options: { signal } } = call;
+    if (line !== this) return false;
     if (before) before.after = after;
     else this.first = after;
     if (after) after.before = before;
     else this.last = before;
-    call.before = call.after = undefined;
+    call.line = call.before = call.after = undefined;
     this.size -= 1;
     schedule.cancel(call);
     if (signal) offAbort(signal, call);
@@ -216,7 +193,7 @@ export abstract class CallLine {
     if (others.length === 0) return;
     for (const call of others) {
       this.remove(call);
-      this.add(call);
+      this.add(call, call.arrival);
     }
   }
 

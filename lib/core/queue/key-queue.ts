@@ -27,8 +27,8 @@ const LONGEST_BURST = 64;
 const SMALL_BLOCK = 256;
 const LARGEST_BLOCK = 4096;
 
-const NONE: readonly StoreLease[] = [];
 const NO_STAY = { since: -Infinity, turnsLeft: 0 };
+const NO_LEASES: readonly StoreLease[] = [];
 const NO_REQUESTS: readonly StoreRequest[] = [];
 /** The last user of a lease that nobody used: nobody waits to hear how its release ends. */
 const NOBODY: Pick<LeaseUser, 'left'> = { left: () => {} };
@@ -36,9 +36,9 @@ const NOBODY: Pick<LeaseUser, 'left'> = { left: () => {} };
 export class KeyQueue extends CallLine implements LeaseKeeper {
   /** The lease to which calls are admitted, and the earlier ones of readers and of those who have a permit. */
   private lease: StoreLease | undefined;
-  private earlier = NONE;
+  private earlier: readonly StoreLease[] = NO_LEASES;
   /** The open requests, the oldest first: one, or with permits one for each call in the line that could have a permit. */
-  private requests = NO_REQUESTS;
+  private requests: readonly StoreRequest[] = NO_REQUESTS;
   /** How many calls had come to the line when the request was made. */
   private arrivalsWhenAsked = 0;
   private isResting = false;
@@ -80,117 +80,22 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   }
 
   join(call: Call, now: number): void {
-    if (call.options.waitMs === 0 && !this.mayServeAtOnce(call.options, now)) return call.reject(refusedAtOnce(this.requests[0], call, this.permits === undefined && (this.lease?.users ?? 0) > 0));
+    if (call.options.waitMs === 0 && !this.mayServeAtOnce(call.options, now)) {
+      const isHeldHere = this.permits === undefined && this.lease !== undefined && this.lease.users > 0;
+      return call.reject(refusedAtOnce(this.requests[0], call, isHeldHere));
+    }
     this.add(call);
     this.pump(now);
     if (this.requests.at(-1)?.asker !== call) call.tellWaiting();
   }
 
-  /** Takes over a call that waits in the line of another queue of its lock. */
-  private takeOver(call: Call, from: KeyQueue): void {
-    from.remove(call);
-    call.moveTo(this);
-    this.add(call);
-    this.pump();
-  }
-
-  leaseOf(id: string): StoreLease | undefined {
-    return this.lease?.id === id ? this.lease : this.earlier.find((lease) => lease.id === id);
-  }
-
-  requestOf(id: string): StoreRequest | undefined {
-    return this.requests.find((request) => request.id === id);
-  }
-
-  giveUp(call: Call, reason: unknown): void {
-    if (!this.remove(call)) return;
-    const request = this.requestFor(call);
-    call.reject(reason === undefined ? waitedInVain(request, call) : reason);
-    // A request keeps its place in the store's queue for the next call, unless that one would ask for something else; then nothing is sent. One
-    // that no call needs any more is dropped, that which has waited for the shortest time: its id is released in the background.
-    const { first } = this;
-    if (request?.asker === call && !(first && askTheSame(first.options, call.options))) this.drop(request);
-    if (this.requests.length > this.size) this.drop(this.requests.at(-1)!);
-    this.pump();
-  }
-
-  leaseEnded(lease: StoreLease): void {
-    this.forgetLease(lease);
-    this.pump();
-  }
-
-  leaseChanged(): void {
-    this.pump();
-  }
-
-  userLeft(lease: StoreLease, user: LeaseUser): void {
-    if (lease.state === 'lost') {
-      if (lease.users === 0) this.queues.background.releaseLost(lease);
-      return user.left('lost');
-    }
-    if (lease.users > 0) {
-      user.left('released');
-      // The order matters: the user that leaves has released in time, and only those that stay may lose the lease.
-      return lease.loseIfOverdue();
-    }
-    const { first } = this;
-    // A call follows when it waits and no request is open for it. Readers follow each other on the current lease only.
-    const follows = first && this.requests.length < Math.min(this.size, this.permits ?? 1) && (lease === this.lease || this.permits !== undefined);
-    if (!follows || lease.owesNothing) return this.giveBack(lease, user);
-    // The lease is handed on in the next turn of the event loop. A permit is not, and goes back at once.
-    if (this.isResting && this.permits === undefined) return user.left('released');
-    const now = this.queues.clock.now();
-    if (!lease.admits(first.options, now, this.queues.handOn, first.arrival)) return this.yield(lease, now, user);
-    this.admit(first, lease, now);
-    this.pump(now);
-    user.left('released');
-  }
-
-  /** `now`: when this process learned of the grant. */
-  requestGranted(request: StoreRequest, grant: Grant, now: number): void {
-    const { options, wasDelayed } = request;
-    this.forgetRequest(request);
-    const ended = this.lease ? this.takeEndedBy(grant.mode) : NONE;
-    // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
-    // to wait the phase begins with the grant; for one granted at once, when it was made.
-    const phase = wasDelayed ? this.arrivals : this.arrivalsWhenAsked;
-    const lease = new StoreLease(request, grant, now, this, this.queues.watchdog, phase);
-    if (this.lease) this.earlier = [...this.earlier, this.lease];
-    this.lease = lease;
-    this.queues.watchdog.watch(lease, now);
-    if (options.mode === 'read') this.bringForward((call) => call.arrival <= phase && askTheSame(call.options, options));
-    // A loss calls pump(), which must find the new lease in its place, and not ask the store for one.
-    for (const one of ended) one.lose('gone', 'the store granted the lock to a later request');
-    if (this.permits !== undefined && (wasDelayed || !request.handsOn)) this.stayOn(now);
-    // A call that is alone needs no second look at what was judged just now.
-    const { first } = this;
-    if (this.size === 1 && first === request.asker && this.lease === lease && !this.isResting) this.admit(first, lease, now);
-    else {
-      this.pump(now);
-      // Its permit may have served another call.
-      request.asker.tellWaiting();
-    }
-  }
-
-  /** `refusal`: undefined when the store no longer has the request's place in its queue. */
-  requestRefused(request: StoreRequest, refusal: Refusal | undefined): void {
-    const { asker } = request;
-    this.forgetRequest(request);
-    if (refusal && this.remove(asker)) asker.reject(refusalError(refusal, asker));
-    this.pump();
-  }
-
-  /**
-   * The store refused the request, gave it a place in its queue, or failed. Calls with waitMs 0 are rejected, the others begin to wait. Readers behind a writer that waits get
-   * places of their own in the store's queue, so that they enter with the readers of other processes that wait as long as they do.
-   */
-  requestDelayed(request: StoreRequest): void {
-    const writerWaits = request.mode === 'write' && this.first === request.asker;
-    for (const call of this.calls()) {
-      if (call.options.waitMs === 0) call.giveUp(refusedAtOnce(request, call));
-      else if (writerWaits && call.options.mode === 'read') this.queues.queueFor(call).takeOver(call, this);
-    }
-    request.asker.tellWaiting();
+  private mayServeAtOnce(options: ResolvedOptions, now: number): boolean {
+    const { lease, requests: [request] } = this;
+    if (this.permits !== undefined) return this.hasRoom && !this.requests.some(({ wasDelayed }) => wasDelayed);
+    if (this.size === 0 && !request && (!lease || lease.admits(options, now, this.queues.handOn))) return true;
+    // Readers share: the answer to an open request serves this call too, and the store may grant a lease beside a read lease at hand.
+    if (options.mode === 'write' || lease?.mode === 'write' || request?.wasDelayed) return false;
+    return !this.find((call) => call.options.mode === 'write');
   }
 
   /**
@@ -214,52 +119,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     if (this.later) this.queues.watchdog.schedule.cancel(this.later);
     const lease = this.permits === undefined ? this.lease : this.unusedPermit;
     if (lease?.users === 0) this.giveBack(lease, NOBODY);
-    else if (!this.lease && this.earlier === NONE) this.queues.forget(this);
-  }
-
-  private mayServeAtOnce(options: ResolvedOptions, now: number): boolean {
-    const { queues, lease } = this;
-    const request = this.requests[0];
-    if (this.permits !== undefined) return this.hasRoom && !this.requests.some(({ wasDelayed }) => wasDelayed);
-    if (this.size === 0 && !request && (!lease || lease.admits(options, now, queues.handOn))) return true;
-    // Readers share: the answer to an open request serves this call too, and the store may grant a lease beside a read lease at hand.
-    if (options.mode === 'write' || lease?.mode === 'write' || request?.wasDelayed) return false;
-    return !this.find((call) => call.options.mode === 'write');
-  }
-
-  private admit(call: Call, lease: StoreLease, now: number): void {
-    this.remove(call);
-    lease.admit(call.options, now);
-    call.serve(lease);
-    // A permit is a lease for each call.
-    const turn = this.permits === undefined ? lease.turns : (this.served += 1);
-    if (turn % LONGEST_BURST === 0 && this.size > 0) this.rest();
-  }
-
-  /** Admits no call before the next turn of the event loop. */
-  private rest(): void {
-    this.isResting = true;
-    this.queues.clock.nextTurn(() => {
-      this.isResting = false;
-      this.pump();
-    });
-  }
-
-  private giveBack(lease: StoreLease, user: Pick<LeaseUser, 'left'>): void {
-    this.letGo(lease);
-    this.queues.background.releaseAndTell(lease, user);
-    this.pump();
-  }
-
-  private letGo(lease: StoreLease): void {
-    lease.letGo();
-    // Without a call in the line nobody will ask for more fences.
-    if (this.first) {
-      this.wasContended = lease.contended;
-      this.usedUpFences = lease.usedUpFences;
-    }
-    if (this.lease === lease) this.lease = undefined;
-    else this.forgetLease(lease);
+    else if (!this.lease && this.earlier.length === 0) this.queues.forget(this);
   }
 
   /**
@@ -267,7 +127,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
    * given back in that step.
    */
   private ask(first: Call, lease: StoreLease | undefined, now: number): void {
-    const request = this.requests[0];
+    const [request] = this.requests;
     if (this.permits !== undefined) {
       if (!this.hasRoom || this.requests.length >= this.size) return;
     } else {
@@ -276,53 +136,27 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
       if (lease && lease.users > 0 && lease.mode === 'write') {
         if (!this.queues.store.capabilities.queue) return;
         const asksFrom = lease.admittedAt + HAND_ON_WINDOW_MS;
-        if (now < asksFrom) return this.lookAgain(asksFrom);
+        if (now < asksFrom) return this.queues.watchdog.schedule.set((this.later ??= new Alarm((then) => this.pump(then))), asksFrom);
       }
       if (request && askTheSame(request.options, first.options)) return;
       if (request) this.drop(request);
     }
-    if (lease?.users === 0) this.yield(lease, now, NOBODY);
+    if (lease?.users === 0) this.giveBack(lease, NOBODY, now);
     else this.send(now);
   }
 
-  /** Gives a lease back, and asks for the next call in the same step. */
-  private yield(lease: StoreLease, now: number, user: Pick<LeaseUser, 'left'>): void {
-    this.letGo(lease);
-    const handsOn = this.isStaying(now);
-    if (handsOn) this.stay.turnsLeft -= 1;
-    this.send(now, lease, user, handsOn);
-  }
-
-  /** A permit came from another process. Those that come while one goes on here stay no longer than that. */
-  private stayOn(now: number): void {
-    if (!this.isStaying(now)) this.stay = { since: now, turnsLeft: 0 };
-    this.stay.turnsLeft += this.queues.handOn - 1;
-  }
-
-  private isStaying(now: number): boolean {
-    return this.stay.turnsLeft > 0 && now - this.stay.since < HAND_ON_WINDOW_MS;
-  }
-
-  private send(now: number, unused?: StoreLease, user?: Pick<LeaseUser, 'left'>, handsOn = false): void {
+  /** Asks for the first call for which no request was made; there is one, because requests are fewer than calls. `unused`: a lease that the request replaces. */
+  private send(now: number, unused?: StoreLease, user?: Pick<LeaseUser, 'left'>): void {
     const { requests } = this;
     this.arrivalsWhenAsked = this.arrivals;
-    const asker = requests.length === 0 ? this.first! : this.firstUnasked();
+    const asked = requests === NO_REQUESTS ? undefined : new Set(requests.map(({ asker }) => asker));
+    const asker = asked ? this.find((call) => !asked.has(call))! : this.first!;
     const fences = this.size === 1 ? 1 : this.fencesFor(asker.options);
+    const handsOn = unused !== undefined && this.isStaying(now);
+    if (handsOn) this.stay.turnsLeft -= 1;
     const request = new StoreRequest(this.queues, asker, fences, this, unused, user, handsOn);
     this.requests = requests === NO_REQUESTS ? [request] : [...requests, request];
     request.ask(now);
-  }
-
-  /** The first call for which no request was made; there is one, because requests are fewer than calls. */
-  private firstUnasked(): Call {
-    const asked = new Set(this.requests.map(({ asker }) => asker));
-    return this.find((call) => !asked.has(call))!;
-  }
-
-  private lookAgain(at: number): void {
-    const { schedule } = this.queues.watchdog;
-    this.later ??= new Alarm((now) => this.pump(now));
-    if (this.later.index < 0) schedule.set(this.later, at);
   }
 
   /**
@@ -337,14 +171,172 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     return Math.min(LARGEST_BLOCK, Math.max(SMALL_BLOCK, 4 * this.usedUpFences));
   }
 
+  /** Of a lock with permits: whether a place is left in which neither a request nor a lease stands. */
+  private get hasRoom(): boolean {
+    return this.requests.length + this.earlier.length + (this.lease ? 1 : 0) < this.permits!;
+  }
+
+  /**
+   * The store refused the request, gave it a place in its queue, or failed. Calls with waitMs 0 are rejected, the others begin to wait. Readers behind a writer that waits get
+   * places of their own in the store's queue, so that they enter with the readers of other processes that wait as long as they do.
+   */
+  requestDelayed(request: StoreRequest): void {
+    const writerWaits = request.mode === 'write' && this.first === request.asker;
+    for (const call of this.calls()) {
+      if (call.options.waitMs === 0) this.giveUp(call, refusedAtOnce(request, call));
+      else if (writerWaits && call.options.mode === 'read') this.queues.queueFor(call).takeOver(call, this);
+    }
+    request.asker.tellWaiting();
+  }
+
+  /** Takes over a call that waits in the line of another queue of its lock. */
+  private takeOver(call: Call, from: KeyQueue): void {
+    from.remove(call);
+    this.add(call);
+    this.pump();
+  }
+
+  /** `refusal`: undefined when the store no longer has the request's place in its queue. */
+  requestRefused(request: StoreRequest, refusal: Refusal | undefined): void {
+    const { asker } = request;
+    this.forgetRequest(request);
+    if (refusal && this.remove(asker)) asker.reject(refusalError(refusal, asker));
+    this.pump();
+  }
+
+  /** `now`: when this process learned of the grant. */
+  requestGranted(request: StoreRequest, grant: Grant, now: number): void {
+    const { options, wasDelayed } = request;
+    this.forgetRequest(request);
+    const ended = this.lease ? this.takeEndedBy(grant.mode) : NO_LEASES;
+    // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
+    // to wait the phase begins with the grant; for one granted at once, when it was made.
+    const phase = wasDelayed ? this.arrivals : this.arrivalsWhenAsked;
+    const lease = new StoreLease(request, grant, now, this, this.queues.watchdog, phase);
+    if (this.lease) this.earlier = [...this.earlier, this.lease];
+    this.lease = lease;
+    this.queues.watchdog.watch(lease, now);
+    if (options.mode === 'read') this.bringForward((call) => call.arrival <= phase && askTheSame(call.options, options));
+    // A loss calls pump(), which must find the new lease in its place, and not ask the store for one.
+    for (const one of ended) one.lose('gone', 'the store granted the lock to a later request');
+    if (this.permits !== undefined && (wasDelayed || !request.handsOn)) this.stayOn(now);
+    // A call that is alone needs no second look at what was judged just now.
+    const { first } = this;
+    if (this.size === 1 && first === request.asker && this.lease === lease && !this.isResting) this.admit(first, lease, now);
+    else {
+      this.pump(now);
+      // Its permit may have served another call.
+      request.asker.tellWaiting();
+    }
+  }
+
+  /**
+   * Takes out the leases that have ended in the store, although no answer has said so: a grant to write ends all before it, and a grant
+   * to read one that wrote, because the store grants no writer beside another lease.
+   */
+  private takeEndedBy(granted: LockMode): readonly StoreLease[] {
+    if (this.permits !== undefined) return NO_LEASES;
+    const ended = [...this.earlier, this.lease!].filter(({ mode }) => granted === 'write' || mode === 'write');
+    for (const lease of ended) this.forgetLease(lease);
+    return ended;
+  }
+
+  /** A permit came from another process. Those that come while one goes on here stay no longer than that. */
+  private stayOn(now: number): void {
+    if (!this.isStaying(now)) this.stay = { since: now, turnsLeft: 0 };
+    this.stay.turnsLeft += this.queues.handOn - 1;
+  }
+
+  private isStaying(now: number): boolean {
+    return this.stay.turnsLeft > 0 && now - this.stay.since < HAND_ON_WINDOW_MS;
+  }
+
+  private admit(call: Call, lease: StoreLease, now: number): void {
+    this.remove(call);
+    lease.admit(call.options, now);
+    call.serve([lease]);
+    // A permit is a lease for each call.
+    const turn = this.permits === undefined ? lease.turns : (this.served += 1);
+    if (turn % LONGEST_BURST === 0 && this.size > 0) this.rest();
+  }
+
+  /** Admits no call before the next turn of the event loop. */
+  private rest(): void {
+    this.isResting = true;
+    this.queues.clock.nextTurn(() => {
+      this.isResting = false;
+      this.pump();
+    });
+  }
+
   /** A permit that no call has had: there are some when they were granted while the queue rested. */
   private get unusedPermit(): StoreLease | undefined {
     return this.lease?.users === 0 ? this.lease : this.earlier.find(({ users }) => users === 0);
   }
 
-  /** Of a lock with permits: whether a place is left in which neither a request nor a lease stands. */
-  private get hasRoom(): boolean {
-    return this.requests.length + this.earlier.length + (this.lease ? 1 : 0) < this.permits!;
+  userLeft(lease: StoreLease, user: LeaseUser): void {
+    if (lease.state === 'lost') {
+      if (lease.users === 0) this.queues.background.releaseLost(lease);
+      return user.left('lost');
+    }
+    if (lease.users > 0) {
+      user.left('released');
+      // The order matters: the user that leaves has released in time, and only those that stay may lose the lease.
+      return lease.loseIfOverdue();
+    }
+    const { first } = this;
+    // A call follows when it waits and no request is open for it. Readers follow each other on the current lease only.
+    const follows = first && this.requests.length < Math.min(this.size, this.permits ?? 1) && (lease === this.lease || this.permits !== undefined);
+    if (!follows || lease.owesNothing) return this.giveBack(lease, user);
+    // The lease is handed on in the next turn of the event loop. A permit is not, and goes back at once.
+    if (this.isResting && this.permits === undefined) return user.left('released');
+    const now = this.queues.clock.now();
+    if (!lease.admits(first.options, now, this.queues.handOn, first.arrival)) return this.giveBack(lease, user, now);
+    this.admit(first, lease, now);
+    this.pump(now);
+    user.left('released');
+  }
+
+  /** Gives a lease back, and tells its last user how that ended; with `now` in the same step in which the store is asked for the next call. */
+  private giveBack(lease: StoreLease, user: Pick<LeaseUser, 'left'>, now?: number): void {
+    lease.letGo();
+    // Without a call in the line nobody will ask for more fences.
+    if (this.first) {
+      this.wasContended = lease.contended;
+      this.usedUpFences = lease.usedUpFences;
+    }
+    if (this.lease === lease) this.lease = undefined;
+    else this.forgetLease(lease);
+    if (now !== undefined) return this.send(now, lease, user);
+    this.queues.background.releaseAndTell(lease, user);
+    this.pump();
+  }
+
+  leaseChanged(): void {
+    this.pump();
+  }
+
+  leaseEnded(lease: StoreLease): void {
+    this.forgetLease(lease);
+    this.pump();
+  }
+
+  giveUp(call: Call, reason: unknown): void {
+    if (!this.remove(call)) return;
+    const request = this.requestFor(call);
+    call.reject(reason === undefined ? waitedInVain(request, call) : reason);
+    // A request keeps its place in the store's queue for the next call, unless that one would ask for something else; then nothing is sent. One
+    // that no call needs any more is dropped, that which has waited for the shortest time: its id is released in the background.
+    const { first } = this;
+    if (request?.asker === call && !(first && askTheSame(first.options, call.options))) this.drop(request);
+    if (this.requests.length > this.size) this.drop(this.requests.at(-1)!);
+    this.pump();
+  }
+
+  private drop(request: StoreRequest): void {
+    this.forgetRequest(request);
+    request.cancel();
+    request.asker.tellWaiting();
   }
 
   /** The request that was made for this call, else the oldest, which may serve it as well. */
@@ -356,30 +348,16 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     this.requests = this.requests.length === 1 ? NO_REQUESTS : this.requests.filter((one) => one !== request);
   }
 
-  private drop(request: StoreRequest): void {
-    this.forgetRequest(request);
-    request.cancel();
-    request.asker.tellWaiting();
-  }
-
-  /**
-   * Takes out the leases that have ended in the store, although no answer has said so: a grant to write ends all before it, and a grant
-   * to read one that wrote, because the store grants no writer beside another lease.
-   */
-  private takeEndedBy(granted: LockMode): readonly StoreLease[] {
-    if (this.permits !== undefined) return NONE;
-    const ended = [...this.earlier, this.lease!].filter(({ mode }) => granted === 'write' || mode === 'write');
-    for (const lease of ended) this.forgetLease(lease);
-    return ended;
-  }
-
   private forgetLease(lease: StoreLease): void {
     if (this.lease === lease) this.lease = undefined;
-    else if (this.earlier !== NONE) this.earlier = without(this.earlier, lease);
+    else this.earlier = this.earlier.filter((one) => one !== lease);
   }
-}
 
-function without(leases: readonly StoreLease[], lease: StoreLease): readonly StoreLease[] {
-  const others = leases.filter((one) => one !== lease);
-  return others.length === 0 ? NONE : others;
+  leaseOf(id: string): StoreLease | undefined {
+    return this.lease?.id === id ? this.lease : this.earlier.find((lease) => lease.id === id);
+  }
+
+  requestOf(id: string): StoreRequest | undefined {
+    return this.requests.find((request) => request.id === id);
+  }
 }

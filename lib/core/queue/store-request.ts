@@ -71,6 +71,11 @@ export class StoreRequest implements AcquireRequest {
   private replacements = 0;
   /** The latest `notAfter` of the tries that got no answer. */
   private unansweredUntil = -Infinity;
+  /**
+   * The local instant until which a try may still act that got no answer, or none yet: it may be on its way to the store, which ignores it
+   * after its `notAfter`. -Infinity when all tries were answered.
+   */
+  lateUntil = -Infinity;
   /** How long the store took to answer that it waits, in ms. The first renewal may take as long. */
   private answeredInMs = 0;
   /** Whether the request was ever sent, so that the store may know it. */
@@ -127,14 +132,6 @@ export class StoreRequest implements AcquireRequest {
     this.lastError = this.backoff = this.alarm = undefined;
   }
 
-  /**
-   * The local instant until which a try that got no answer may still act: it may be on its way to the store, which ignores it after
-   * its `notAfter`. -Infinity when all tries were answered.
-   */
-  get lateUntil(): number {
-    return this.asking ? Math.max(this.unansweredUntil, this.notAfter) : this.unansweredUntil;
-  }
-
   /** What is asked, as messages name it. */
   get server(): string | undefined {
     return this.queues.store.server;
@@ -180,7 +177,7 @@ export class StoreRequest implements AcquireRequest {
     if (this.state !== 'open') return false;
     this.sent = true;
     this.askedAt = now;
-    this.notAfter = now + commandTimeoutMs;
+    this.lateUntil = this.notAfter = now + commandTimeoutMs;
     this.replacements = watchdog.replacements;
     store.acquire(this, this.storeAnswered)?.then(this.storeAnswered, (error: unknown) => this.storeAnswered(asStoreError(error, this.key)));
     return true;
@@ -192,6 +189,7 @@ export class StoreRequest implements AcquireRequest {
     this.asking = false;
     const isUnknown = outcome instanceof LockStoreError;
     if (isUnknown) this.unansweredUntil = this.notAfter;
+    else this.lateUntil = this.unansweredUntil;
     const { replacedUser } = this;
     this.replacedUser = undefined;
     replacedUser?.left(isUnknown ? 'unknown' : outcome.replacedLost ? 'lost' : 'released');
