@@ -103,25 +103,21 @@ export class LockCalls implements Core {
     this.announcer.waiting(call);
   }
 
-  async acquire(call: Call): Promise<Hold> {
-    try {
-      let leases = await this.take(call, call.since);
-      let hold = this.makeHold(call, leases);
-      while (!hold) {
-        leases = await this.takeAnew(call, leases);
-        hold = this.makeHold(call, leases);
-      }
-      return hold;
-    } catch (reason) {
-      return this.refuse(call, reason);
-    }
+  acquire(call: Call): Promise<Hold> {
+    return new Promise((resolve, reject) => this.run(call, undefined, resolve, reject));
   }
 
-  run<T>(call: Call, fn: Work<T>, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
+  /** Runs `fn` inside the hold of the call's locks; without `fn` resolves with that hold. */
+  run<T>(call: Call, fn: Work<T> | undefined, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
     const served = (leases: readonly StoreLease[]): void => {
-      const hold = this.makeHold(call, leases);
-      if (hold) runInHold(hold, fn, resolve, reject);
-      else void this.takeAnew(call, leases).then(served, refuse);
+      // A lease that was lost since the call got it.
+      for (let n = 0; n < leases.length; n++) if (leases[n]!.state === 'lost') return void this.takeAnew(call, leases).then(served, refuse);
+      const { ticket, reentered, options, since, number } = call;
+      this.shutdown.holds += 1;
+      const hold = new Hold(this, leases, ticket ? leases[0]!.options : options, number, reentered);
+      if (this.announcer.events.observed) this.announcer.began(ticket ? 'adopted' : 'granted', hold, hold.startedAt - since);
+      if (fn) runInHold(hold, fn, resolve, reject);
+      else resolve(hold as T);
     };
     // Resolved with the rejection, and not rejected with its reason: so the stack of the error shows the caller.
     const refuse = (reason: unknown): void => resolve(this.refuse(call, reason));
@@ -157,16 +153,6 @@ export class LockCalls implements Core {
     }
     call.insideHold = context.isInsideAny;
     return this.take(call, this.clock.now());
-  }
-
-  /** Makes the hold; undefined when one of its leases was lost since the call got it. */
-  private makeHold(call: Call, leases: readonly StoreLease[]): Hold | undefined {
-    for (let n = 0; n < leases.length; n++) if (leases[n]!.state === 'lost') return undefined;
-    const { ticket, reentered, options, since, number } = call;
-    this.shutdown.holdBegan();
-    const hold = new Hold(this, leases, ticket ? leases[0]!.options : options, number, reentered);
-    if (this.announcer.events.observed) this.announcer.began(ticket ? 'adopted' : 'granted', hold, hold.startedAt - since);
-    return hold;
   }
 
   /** Emits the event of a call that got no lock, and rejects with the reason; a LockTimeoutError names the holders if the call can wait for them. */

@@ -26,7 +26,7 @@ export async function takeAll(call: Call, core: LockCalls): Promise<readonly Sto
   if (!call.ticket) for (const key of keys) core.context.find(key)?.assertCovers(key, options);
   const stopListening = signal && abortWith(signal, stop);
   // The call counts as a hold from now on, so that a shutdown waits until its locks are given back.
-  shutdown.holdBegan();
+  shutdown.holds += 1;
   try {
     for (const key of keys) {
       const [lease] = await core.take(call.forKey(key, { ...options, signal: stop.signal }), clock.now());

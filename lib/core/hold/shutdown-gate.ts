@@ -8,7 +8,8 @@ import type { LockCalls } from './lock-calls.js';
 import { Alarm } from '../lease/schedule.js';
 
 export class ShutdownGate {
-  private holds = 0;
+  /** The holds that have begun and were neither released nor lost. */
+  holds = 0;
   /** When holds are declared lost, in clock.now() time; undefined before the shutdown is announced. */
   private graceEndsAt: number | undefined;
   private letProcessEnd: () => void = () => {};
@@ -24,10 +25,6 @@ export class ShutdownGate {
   /** The error of a call that is refused; undefined when it is served. A call inside a hold is, because the hold may need it to end. */
   refusal(key: string, insideHold: boolean): LockClosedError | undefined {
     return this.closed || (this.closing && !insideHold) ? closedError(key) : undefined;
-  }
-
-  holdBegan(): void {
-    this.holds += 1;
   }
 
   /** Notes that a hold was released or lost: the shutdown does not wait for it any more. */
