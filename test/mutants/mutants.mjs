@@ -268,7 +268,7 @@ const list = [
   ['releases as often as ever', core('lease/background-release'), ' * Math.max(1, this.pending.size / PAUSES_GROW_ABOVE)', '', 'C3: an outage keeps the process busy', 'test/core/lease/background-release'],
   ['one line for all who wait for replicas', wire('connections'), 'this.replicating.get(replicas)', '[...this.replicating.values()][0]', 'P3: a lease is lost while others miss their replicas', 'test/stores/redis/replicas'],
   ['a hand-over stands in line', core('queue/store-request'), ' && !request.urgent', '', 'L4: taken for nobody while a crowd asks', 'test/core/queue/traffic'],
-  ['shutdown releases', core('hold/shutdown-gate'), 'return this.holds > 0 ? this.core.watchdog', 'return this.holds < 0 ? this.core.watchdog', 'C2: running holds get no grace', 'test/core/hold/shutdown'],
+  ['shutdown releases', core('hold/shutdown-gate'), 'return this.holds > 0 ? this.core.schedule', 'return this.holds < 0 ? this.core.schedule', 'C2: running holds get no grace', 'test/core/hold/shutdown'],
   // Redlock
   ['no quarantine', lua('acquire'), 'if recoveryOf(lock) > 0 then return { RECOVERING, now, lock.recoversForMs } end', 'recoveryOf(lock)', 'S6: votes for what it has forgotten', 'redlock:nodes'],
   ['short quarantine', lua('admit'), 'now <= began + maxLeaseMs', 'now <= began + maxLeaseMs / 8', 'S6: votes while old leases last', 'test/lua/redlock'],

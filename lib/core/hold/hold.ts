@@ -60,7 +60,7 @@ export class Hold implements Lease, LeaseUser {
     if (reentered) for (const place of reentered.values()) place.began(this);
     if (options.maxHoldMs !== Infinity) {
       this.overdue = new Alarm(() => this.expire());
-      core.watchdog.schedule.set(this.overdue, this.startedAt + options.maxHoldMs);
+      core.schedule.set(this.overdue, this.startedAt + options.maxHoldMs);
     }
     this.fencesTaken = new Array<number>(leases.length);
     // Only a complete hold can be told of a loss.
@@ -197,12 +197,12 @@ export class Hold implements Lease, LeaseUser {
 
   /** Ends the hold. It waits for nested calls that are still inside, but no longer than commandTimeoutMs. */
   release(): Promise<ReleaseOutcome> {
-    const { clock, watchdog, defaults } = this.core;
+    const { clock, schedule, defaults } = this.core;
     const now = clock.now();
     // The lease may be handed on now. If it was lost without notice, while the machine slept, it must not be.
     this.lossNow(now);
     const end = (done: ReleaseEnded): void => this.end(now, done);
-    return this.nestedCalls > 0 || this.isHandedOff ? watchdog.schedule.within(defaults.commandTimeoutMs, 'unknown', end) : new Promise(end);
+    return this.nestedCalls > 0 || this.isHandedOff ? schedule.within(defaults.commandTimeoutMs, 'unknown', end) : new Promise(end);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -258,7 +258,7 @@ export class Hold implements Lease, LeaseUser {
     if (outcome === 'lost' || this.worst === 'released') this.worst = outcome;
     this.locksLeft -= 1;
     if (this.locksLeft > 0) return;
-    if (this.overdue) this.core.watchdog.schedule.cancel(this.overdue);
+    if (this.overdue) this.core.schedule.cancel(this.overdue);
     const act = this.isHandedOff ? 'handed off' : 'released';
     if (this.worst === 'lost' && !this.loss && !this.ranOutSince()) this.leaseLost(lostError(this.key, 'gone', `the store no longer knew it when it was ${act}${this.options.awaitRelease ? '' : ', for which its call did not wait (awaitRelease: false)'}`));
     this.outcome = this.loss ? 'lost' : this.worst;

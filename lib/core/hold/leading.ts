@@ -177,7 +177,7 @@ class Candidacy implements Leadership {
   }
 
   private async lead(hold: Hold): Promise<number> {
-    const { clock, watchdog: { schedule } } = this.core;
+    const { clock, schedule } = this.core;
     const [lease] = hold.leases;
     const since = clock.now();
     const overstayed = new Alarm(() => this.tell('warning', 'overstayed', overstayedText(this.role)));
@@ -213,7 +213,7 @@ class Candidacy implements Leadership {
 
   private async rest(restMs: number): Promise<void> {
     if (restMs === 0 || this.isLeaving) return;
-    await this.core.watchdog.schedule.within<void>(restMs, undefined, (done) => (this.interrupt = done));
+    await this.core.schedule.within<void>(restMs, undefined, (done) => (this.interrupt = done));
   }
 
   /** Each role has findings of its own: what one has to say does not keep the others quiet. */

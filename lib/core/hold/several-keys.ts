@@ -58,10 +58,10 @@ export async function takeAll(call: Call, core: LockCalls): Promise<readonly Sto
 }
 
 /** Calls `act` for all locks at once, and waits at most {@link TOGETHER_WITHIN_MS}. `until`: when the caller's waitMs is over. */
-async function together({ clock, watchdog }: LockCalls, all: readonly StoreLease[], until: number, act: (lease: StoreLease, done: () => void) => void): Promise<void> {
+async function together({ clock, schedule }: LockCalls, all: readonly StoreLease[], until: number, act: (lease: StoreLease, done: () => void) => void): Promise<void> {
   if (all.length === 0) return;
   const leftMs = Math.max(0, until + ANSWERED_WITHIN_MS - clock.now());
-  await watchdog.schedule.within<void>(Math.min(TOGETHER_WITHIN_MS, leftMs), undefined, (done) => {
+  await schedule.within<void>(Math.min(TOGETHER_WITHIN_MS, leftMs), undefined, (done) => {
     let left = all.length;
     const oneDone = (): void => {
       left -= 1;

@@ -47,7 +47,7 @@ export class ShutdownGate {
   announce(): void {
     if (this.graceEndsAt !== undefined) return;
     this.graceEndsAt = this.core.clock.now() + this.core.defaults.shutdownGraceMs;
-    this.core.watchdog.schedule.set(this.graceOver, this.graceEndsAt);
+    this.core.schedule.set(this.graceOver, this.graceEndsAt);
     this.letProcessEnd = this.core.clock.keepAlive();
   }
 
@@ -63,20 +63,20 @@ export class ShutdownGate {
   holdsEnded(): Promise<void> | undefined {
     this.begin();
     const graceMs = this.graceEndsAt! - this.core.clock.now();
-    return this.holds > 0 ? this.core.watchdog.schedule.within<void>(graceMs, undefined, (done) => this.whenAllEnded.push(done)) : undefined;
+    return this.holds > 0 ? this.core.schedule.within<void>(graceMs, undefined, (done) => this.whenAllEnded.push(done)) : undefined;
   }
 
   /** Resolves when all holds have ended or the grace is over. Releases that are on their way then get commandTimeoutMs more to be answered. */
   async finish(): Promise<void> {
     const ended = this.holdsEnded();
     if (ended) await ended;
-    this.core.watchdog.schedule.cancel(this.graceOver);
+    this.core.schedule.cancel(this.graceOver);
     this.endTheRest();
     const allEnded = new Promise<void>((resolve) => (this.holds > 0 ? this.whenAllEnded.push(resolve) : resolve()));
     const answered = Promise.all([this.core.queues.background.settled(), allEnded]);
-    await this.core.watchdog.schedule.within<void>(this.core.defaults.commandTimeoutMs, undefined, (done) => void answered.then(() => done()));
+    await this.core.schedule.within<void>(this.core.defaults.commandTimeoutMs, undefined, (done) => void answered.then(() => done()));
     this.core.queues.background.close();
-    this.core.watchdog.schedule.close();
+    this.core.schedule.close();
   }
 
   private endTheRest(): void {

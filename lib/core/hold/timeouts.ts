@@ -62,8 +62,8 @@ export class Timeouts {
   }
 
   private ask(key: string): Promise<readonly HolderState[]> {
-    const { store, watchdog } = this.core;
-    return watchdog.schedule.within<readonly HolderState[]>(TELLS_WITHIN_MS, [], (answer) => {
+    const { store, schedule } = this.core;
+    return schedule.within<readonly HolderState[]>(TELLS_WITHIN_MS, [], (answer) => {
       store.inspect(key).then(({ holders }) => answer(holders), () => answer([]));
     });
   }

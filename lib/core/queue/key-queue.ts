@@ -323,7 +323,8 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
 
   giveUp(call: Call, reason: unknown): void {
     if (!this.remove(call)) return;
-    const request = this.requestFor(call);
+    // The request that was made for it, else the oldest, which may serve it as well.
+    const request = this.requests.find(({ asker }) => asker === call) ?? this.requests[0];
     call.reject(reason === undefined ? waitedInVain(request, call) : reason);
     // A request keeps its place in the store's queue for the next call, unless that one would ask for something else; then nothing is sent. One
     // that no call needs any more is dropped, that which has waited for the shortest time: its id is released in the background.
@@ -337,11 +338,6 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     this.forgetRequest(request);
     request.cancel();
     request.asker.tellWaiting();
-  }
-
-  /** The request that was made for this call, else the oldest, which may serve it as well. */
-  private requestFor(call: Call): StoreRequest | undefined {
-    return this.requests.find(({ asker }) => asker === call) ?? this.requests[0];
   }
 
   private forgetRequest(request: StoreRequest): void {

@@ -34,7 +34,8 @@ export class Queues {
   /** Gives the number of a key's slot group in a Cluster, where the requests of each group have a limit of their own; undefined elsewhere. */
   readonly groupOf: ((key: string) => number) | undefined;
   private readonly trafficOfGroups = new Map<number, Traffic>();
-  private sequence = 0;
+  /** How many requests were made. */
+  sequence = 0;
   /** A power of two of them, as many as there ever were queues. */
   private chains = chainsOf(FIRST_CHAINS);
   /** How many queues there are. Only this class writes it. */
@@ -44,7 +45,8 @@ export class Queues {
     readonly store: LockStore,
     readonly clock: Clock,
     readonly watchdog: Watchdog,
-    private readonly process: string,
+    /** The name of this process in holder ids. */
+    readonly process: string,
     { handOn, commandTimeoutMs }: Pick<ResolvedDefaults, 'handOn' | 'commandTimeoutMs'>,
   ) {
     this.groupOf = store.capabilities.groupOf;
@@ -96,11 +98,6 @@ export class Queues {
     if (before) before.chained = queue.chained;
     else chains[at] = queue.chained;
     this.size -= 1;
-  }
-
-  /** A holder id that was never used before. */
-  nextId(): string {
-    return `${this.process}.${(this.sequence++).toString(36)}`;
   }
 
   /** What the requests for locks of this slot group share. */

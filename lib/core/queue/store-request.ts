@@ -21,7 +21,7 @@ import {
 } from '../port/hold-errors.js';
 import type { LeaseUser } from '../lease/store-lease.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
-import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type Reply, type TakenHold } from '../port/lock-store.js';
+import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type Reply } from '../port/lock-store.js';
 import type { Call } from './call.js';
 import type { KeyQueue } from './key-queue.js';
 import type { Queues } from './queues.js';
@@ -36,6 +36,7 @@ export type Refusal = Extract<AcquireAnswer, { kind: 'busy' | 'upgrade' | 'full'
 const HEARTBEAT_MS = 700;
 
 export class StoreRequest implements AcquireRequest {
+  /** A holder id that was never used before. */
   readonly id: string;
   readonly key: string;
   /** The options of the call; of a hold that was adopted, what it brought stands there. */
@@ -54,7 +55,7 @@ export class StoreRequest implements AcquireRequest {
   readonly takesOver?: 'ticket';
   readonly ticketUntil?: number;
   readonly ticketId?: string;
-  /** After when the store must not act on the request. It is set anew whenever the request is sent. */
+  /** After when the store must not act on the request. It is set anew whenever the request is sent, and 0 as long as the store cannot know it. */
   notAfter = 0;
   /** When the request was sent last. */
   askedAt = 0;
@@ -78,8 +79,6 @@ export class StoreRequest implements AcquireRequest {
   lateUntil = -Infinity;
   /** How long the store took to answer that it waits, in ms. The first renewal may take as long. */
   private answeredInMs = 0;
-  /** Whether the request was ever sent, so that the store may know it. */
-  private sent = false;
   /** Whether the store has answered that this request waits, in its queue or without one. Wakes that grant it the lock are followed from then on. */
   private isKnownToWait = false;
   /** Whether a wake came while the store was being asked, so that it must be asked once more. */
@@ -110,7 +109,7 @@ export class StoreRequest implements AcquireRequest {
     readonly handsOn = false,
   ) {
     const { options } = asker;
-    this.id = queues.nextId();
+    this.id = `${queues.process}.${(queues.sequence++).toString(36)}`;
     this.key = asker.key;
     this.traffic = queues.groupOf ? queues.trafficOf(queues.groupOf(asker.key)) : queues.traffic;
     this.options = options;
@@ -175,7 +174,6 @@ export class StoreRequest implements AcquireRequest {
   send(now = this.queues.clock.now()): boolean {
     const { store, watchdog, commandTimeoutMs } = this.queues;
     if (this.state !== 'open') return false;
-    this.sent = true;
     this.askedAt = now;
     this.lateUntil = this.notAfter = now + commandTimeoutMs;
     this.replacements = watchdog.replacements;
@@ -209,7 +207,11 @@ export class StoreRequest implements AcquireRequest {
     }
     switch (outcome.kind) {
       case 'granted':
-        if (outcome.taken) this.take(outcome.taken, outcome.grant);
+        // Of a hold that was adopted the lease has what the hold brought.
+        if (outcome.taken) {
+          const { owner, permits, minHoldMs } = outcome.taken;
+          this.options = { ...this.options, mode: outcome.grant.mode, owner, permits, minHoldMs };
+        }
         return this.judge(outcome.grant, this.askedAt);
       case 'upgrade':
       case 'full':
@@ -228,11 +230,6 @@ export class StoreRequest implements AcquireRequest {
       case 'busy':
         return this.queue ? this.wait(outcome.retryInMs) : this.refuse(outcome);
     }
-  }
-
-  /** Notes what the hold has that was adopted. */
-  private take({ owner, permits, minHoldMs }: TakenHold, { mode }: Grant): void {
-    this.options = { ...this.options, mode, owner, permits, minHoldMs };
   }
 
   private wait(askAgainInMs: number | undefined): void {
@@ -353,7 +350,7 @@ export class StoreRequest implements AcquireRequest {
     const { key, id, leaseMs, minHoldMs, graceMs, unansweredUntil: lateUntil, replaced } = this;
     const { background, commandTimeoutMs } = this.queues;
     // Under a hold that was adopted work has begun, in the process that handed it off.
-    if (this.sent) background.release({ key, id, abandoned: !this.takesOver, lateUntil }, Math.max(leaseMs, minHoldMs) + graceMs + commandTimeoutMs);
+    if (this.notAfter > 0) background.release({ key, id, abandoned: !this.takesOver, lateUntil }, Math.max(leaseMs, minHoldMs) + graceMs + commandTimeoutMs);
     // The request that should release it as well is not sent again.
     if (replaced) background.release(replaced, leaseMs + graceMs + commandTimeoutMs);
   }
