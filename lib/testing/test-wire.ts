@@ -66,12 +66,12 @@ export class TestWire implements LockStore {
     return outcome;
   }
 
-  async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+  async renew(request: RenewRequest): Promise<RenewOutcome> {
     const { outage } = this.shared;
-    if (outage) return requests.map(() => ({ kind: 'unknown', cause: outage }));
-    const outcomes = await this.shared.memory.renew(requests.map(renewalEndingWith));
-    requests.forEach(({ id }, index) => outcomes[index]?.kind === 'lost' && this.shared.forget(id));
-    return outcomes.map(wholeRenewal);
+    if (outage) return { kind: 'unknown', cause: outage };
+    const outcome = await this.shared.memory.renew(renewalEndingWith(request));
+    if (outcome.kind === 'lost') this.shared.forget(request.id);
+    return wholeRenewal(outcome);
   }
 
   async heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {

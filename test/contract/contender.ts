@@ -96,7 +96,7 @@ export class Contender {
   }
 
   async renew(leaseMs = USUAL_LEASE_MS): Promise<RenewOutcome> {
-    const [outcome] = await this.store.renew([{ key: this.key, id: this.id, leaseMs, graceMs: this.graceMs, minReplicas: 0 }]);
+    const outcome = await this.store.renew({ key: this.key, id: this.id, leaseMs, graceMs: this.graceMs, minReplicas: 0 });
     return outcome as RenewOutcome;
   }
 

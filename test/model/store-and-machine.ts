@@ -76,7 +76,7 @@ export class StoreAndMachine {
         return this.acquire(this.request(act.who));
       case 'renew': {
         const batch = this.batch(act.who).map(({ key, id }) => ({ key, id, leaseMs: act.leaseMs, minReplicas: 0 }));
-        return this.compareBatch(batch, (store) => store.renew(batch));
+        return this.compareBatch(batch, (store) => Promise.all(batch.map((one) => store.renew(one))));
       }
       case 'heartbeat': {
         const batch = this.batch(act.who);

@@ -66,17 +66,15 @@ export class RecordingStore extends StoreAround {
     return outcome;
   }
 
-  override async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+  override async renew(request: RenewRequest): Promise<RenewOutcome> {
     this.recorder.storeCalls++;
+    const { id } = request;
     const sentAt = this.process.time.now;
-    const outcomes = await this.store.renew(requests);
-    requests.forEach(({ id }, at) => {
-      const outcome = outcomes[at] as RenewOutcome;
-      if (outcome.kind === 'renewed') this.recorder.renewed(id, sentAt);
-      if (outcome.kind === 'renewed') this.tell(id, { kind: 'renewed', trustedUntil: this.process.worldInstant(outcome.trustedUntil) });
-      if (outcome.kind === 'lost') this.tell(id, { kind: 'lost' });
-    });
-    return outcomes;
+    const outcome = await this.store.renew(request);
+    if (outcome.kind === 'renewed') this.recorder.renewed(id, sentAt);
+    if (outcome.kind === 'renewed') this.tell(id, { kind: 'renewed', trustedUntil: this.process.worldInstant(outcome.trustedUntil) });
+    if (outcome.kind === 'lost') this.tell(id, { kind: 'lost' });
+    return outcome;
   }
 
   override async heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {

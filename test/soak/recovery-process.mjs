@@ -32,14 +32,12 @@ function watched(key, lease) {
 /** A lease has come back when a renewal tells of another memory than the one that knew it before. */
 function noteWhatComesBack() {
   const renew = store.renew.bind(store);
-  store.renew = async (requests) => {
-    const known = requests.map(({ held }) => held?.memory);
-    const outcomes = await renew(requests);
-    outcomes.forEach(({ kind, memory }, n) => {
-      const hold = holds.get(requests[n].key);
-      if (hold !== undefined && kind === 'renewed' && memory !== undefined && memory !== known[n]) hold.backAt = now();
-    });
-    return outcomes;
+  store.renew = async (request) => {
+    const known = request.held?.memory;
+    const outcome = await renew(request);
+    const hold = holds.get(request.key);
+    if (hold !== undefined && outcome.kind === 'renewed' && outcome.memory !== undefined && outcome.memory !== known) hold.backAt = now();
+    return outcome;
   };
 }
 

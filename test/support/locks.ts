@@ -82,16 +82,15 @@ export class Wire extends StoreAround {
   }
 
   /** As every store does, it sends the renewals of one turn together. */
-  override renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const from = this.renewals.length;
-    this.renewals.push(...requests);
-    if (from === 0) this.renewed = new Promise((resolve) => process.nextTick(() => resolve(this.renewTogether(this.renewals.splice(0)))));
-    return this.renewed!.then((outcomes) => outcomes.slice(from, from + requests.length));
+  override renew(request: RenewRequest): Promise<RenewOutcome> {
+    const at = this.renewals.push(request) - 1;
+    if (at === 0) this.renewed = new Promise((resolve) => process.nextTick(() => resolve(this.renewTogether(this.renewals.splice(0)))));
+    return this.renewed!.then((outcomes) => outcomes[at]!);
   }
 
   async renewTogether(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     try {
-      return await this.send('renew', () => this.store.renew(requests));
+      return await this.send('renew', () => Promise.all(requests.map((request) => this.store.renew(request))));
     } catch (cause) {
       return requests.map(() => ({ kind: 'unknown', cause: cause as LockStoreError }));
     }

@@ -30,7 +30,7 @@ export class RedlockRequests {
   }
 
   async renew({ store }: RedlockMember, id: string, leaseMs = 3_000): Promise<RenewOutcome> {
-    return (await this.redlock.runUntil(store.renew([{ key: 'k', id, leaseMs, minReplicas: 0 }])))[0]!;
+    return this.redlock.runUntil(store.renew({ key: 'k', id, leaseMs, minReplicas: 0 }));
   }
 
   /** What a call fails with. */

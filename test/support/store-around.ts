@@ -44,8 +44,8 @@ export class StoreAround implements LockStore {
     return this.store.acquire(request);
   }
 
-  renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    return this.store.renew(requests);
+  renew(request: RenewRequest): Promise<RenewOutcome> {
+    return this.store.renew(request);
   }
 
   heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {

@@ -147,7 +147,7 @@ export class Tickets {
   private async bringBack({ leases, until }: HandOff): Promise<boolean> {
     const { store, clock } = this.core;
     if (!store.onDoubt || clock.now() >= until) return false;
-    const outcomes = await store.renew(leases.map(({ renewal }) => renewal));
+    const outcomes = await Promise.all(leases.map(({ renewal }) => store.renew(renewal)));
     return outcomes.every(({ kind }) => kind === 'renewed');
   }
 

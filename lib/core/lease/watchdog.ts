@@ -83,13 +83,13 @@ export class Watchdog {
     const { replacements } = this;
     const sentAt = this.clock.now();
     const request = lease.renewal(sentAt, leaseMs);
-    const [outcome] = await this.store.renew([request]);
+    const outcome = await this.store.renew(request);
     const isInDoubt = lease.endRenewal();
-    this.answered(lease, outcome!, request.leaseMs, sentAt);
+    this.answered(lease, outcome, request.leaseMs, sentAt);
     // The store may have forgotten it after the renewal and before the answer to it came.
     const isReplaced = replacements !== this.replacements;
     if (isReplaced || (isInDoubt && this.mayBeForgotten(lease))) this.review(lease, this.clock.now(), isReplaced);
-    return outcome!;
+    return outcome;
   }
 
   /** Declares every lease lost: at the end of a shutdown the process gives up what it still holds without releasing it. */

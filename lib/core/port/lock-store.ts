@@ -278,8 +278,8 @@ export interface LockStore {
    * with the same id, or release it, together with the id that it replaces.
    */
   readonly acquire: Verb<AcquireRequest, AcquireOutcome>;
-  /** P5, P9. Renews leases. The outcomes are in the order of the requests; those of one turn are sent together. Never rejects. */
-  renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]>;
+  /** P5, P9. Renews a lease. Those of one turn are sent together. Never rejects. */
+  renew(request: RenewRequest): Promise<RenewOutcome>;
   /** P8, P10. Keeps a place in the queue, and returns its grant, whose wake may have been lost. Those of one turn are sent together. Never rejects. */
   heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome>;
   /** P4, P6. Releases a lock, or leaves its queue. `lost`: the store no longer knew the id. Rejects with LockStoreError when unknown. */

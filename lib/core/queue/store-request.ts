@@ -278,10 +278,10 @@ export class StoreRequest implements AcquireRequest {
     const { queues: { store, clock, watchdog }, key, id, leaseMs, graceMs, minReplicas } = this;
     const { replacements } = watchdog;
     const sentAt = clock.now();
-    const [renewed] = await store.renew([{ key, id, leaseMs, graceMs, minReplicas }]);
+    const renewed = await store.renew({ key, id, leaseMs, graceMs, minReplicas });
     const now = clock.now();
     this.isLengthening = false;
-    if (renewed?.kind !== 'renewed' || now >= renewed.trustedUntil || watchdog.isOutdated(sentAt, replacements, now)) return this.ask();
+    if (renewed.kind !== 'renewed' || now >= renewed.trustedUntil || watchdog.isOutdated(sentAt, replacements, now)) return this.ask();
     if (this.state !== 'open') return;
     this.end('answered');
     this.keeper.requestGranted(this, { ...grant, trustedUntil: renewed.trustedUntil, memory: renewed.memory ?? grant.memory }, now);

@@ -53,8 +53,8 @@ export class MemoryStore implements LockStore {
     return this.command((at) => this.machine.acquire(request, at));
   }
 
-  async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    return this.command((at) => requests.map((request) => this.machine.renew(request, at)));
+  async renew(request: RenewRequest): Promise<RenewOutcome> {
+    return this.command((at) => this.machine.renew(request, at));
   }
 
   async heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {

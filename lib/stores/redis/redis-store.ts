@@ -122,14 +122,12 @@ export class RedisStore implements LockStore {
     return this.view.memories.knownOf(this.view.keys.groupOf(key));
   }
 
-  async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const outcomes = await this.renewals.renew(requests);
-    outcomes.forEach(({ kind }, at) => {
-      // A grant with a used fence is replaced by a new request of the same id. If a message had made it a lease before, that lease is
-      // lost here, and the place of the new request goes with it.
-      if (kind === 'lost') this.requests.places.delete(requests[at]!.id);
-    });
-    return outcomes;
+  async renew(request: RenewRequest): Promise<RenewOutcome> {
+    const outcome = await this.renewals.renew(request);
+    // A grant with a used fence is replaced by a new request of the same id. If a message had made it a lease before, that lease is
+    // lost here, and the place of the new request goes with it.
+    if (outcome.kind === 'lost') this.requests.places.delete(request.id);
+    return outcome;
   }
 
   heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {

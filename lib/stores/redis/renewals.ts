@@ -50,12 +50,8 @@ export class Renewals {
     private readonly recovery: Recovery,
   ) {}
 
-  /** Renews leases, and brings back those that were forgotten. The outcomes are in the order of the requests; never rejects. */
-  renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    return Promise.all(requests.map((request) => this.renewOrBringBack(request)));
-  }
-
-  private async renewOrBringBack(request: RenewRequest): Promise<RenewOutcome> {
+  /** Renews a lease, and brings it back if it was forgotten. Never rejects. */
+  async renew(request: RenewRequest): Promise<RenewOutcome> {
     if (!saysWhatItIs(request) || this.view.recoveryMs === 0) return this.renewOne(request);
     if (!this.isBroughtBackFirst(request)) {
       const outcome = await this.renewOne(request);

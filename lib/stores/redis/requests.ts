@@ -320,13 +320,13 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
    */
   private async confirmed(grant: Grant, taken?: TakenHold): Promise<AcquireOutcome> {
     const { request, request: { key, minReplicas }, requests: { renewals, recovery } } = this;
-    const [renewed] = await renewals.renew([request]);
-    if (renewed?.kind === 'renewed') {
+    const renewed = await renewals.renew(request);
+    if (renewed.kind === 'renewed') {
       recovery.compare(this.spot.group, grant.memory, this.connectionNumber);
       const { trustedUntil, contended } = renewed;
       return { kind: 'granted', grant: { ...grant, trustedUntil, contended }, taken };
     }
-    if (renewed?.kind === 'unknown') throw renewed.cause;
+    if (renewed.kind === 'unknown') throw renewed.cause;
     throw new LockStoreError(`Lock '${key}': the grant was gone before ${minReplicas} replicas had acknowledged it. It is safe to try again.`, { key });
   }
 

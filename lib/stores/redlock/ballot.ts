@@ -295,7 +295,7 @@ class Standing {
       mode, grant: { fence: firstFence, fences }, options: request, trustedUntil, memory, minHoldUntil: -Infinity,
     };
     this.mayHave ||= memory !== undefined;
-    const [outcome] = (await node.store.renew([{ key, id, leaseMs, graceMs, minReplicas: 0, held: memory === undefined ? undefined : held }])) as [RenewOutcome];
+    const outcome = await node.store.renew({ key, id, leaseMs, graceMs, minReplicas: 0, held: memory === undefined ? undefined : held });
     if (outcome.kind === 'renewed') {
       this.end = outcome.trustedUntil;
       this.memory = outcome.memory ?? this.memory;

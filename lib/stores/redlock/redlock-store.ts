@@ -123,8 +123,13 @@ export class RedlockStore implements LockStore {
     return replaced === undefined ? outcome : { ...outcome, replacedLost: (await replaced) === 'lost' };
   }
 
-  renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    return Promise.all(requests.map((request) => this.renewOne(request)));
+  async renew({ key, id, leaseMs, minReplicas }: RenewRequest): Promise<RenewOutcome> {
+    if (minReplicas > 0) return { kind: 'unknown', cause: refusal(key, NO_REPLICAS) };
+    const ballot = this.ballots.get(id);
+    if (ballot?.state !== 'held') return { kind: 'lost' };
+    const outcome = await renewByQuorum(ballot, leaseMs);
+    if (outcome.kind === 'lost') this.drop(ballot);
+    return outcome;
   }
 
   /** A Redlock has no queue, so that no waiter has a place to keep alive. */
@@ -233,15 +238,6 @@ export class RedlockStore implements LockStore {
     if (ballot.takenOn < this.quorum) return;
     if (ballot.state === 'open') this.drop(ballot);
     this.listener({ kind, key, id });
-  }
-
-  private async renewOne({ key, id, leaseMs, minReplicas }: RenewRequest): Promise<RenewOutcome> {
-    if (minReplicas > 0) return { kind: 'unknown', cause: refusal(key, NO_REPLICAS) };
-    const ballot = this.ballots.get(id);
-    if (ballot?.state !== 'held') return { kind: 'lost' };
-    const outcome = await renewByQuorum(ballot, leaseMs);
-    if (outcome.kind === 'lost') this.drop(ballot);
-    return outcome;
   }
 
   /** What a request is answered whose id has the lock: its lease, renewed for what is left of it; undefined when no quorum knows that any more. */

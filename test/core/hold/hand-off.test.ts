@@ -23,7 +23,7 @@ function setUp(answer: (request: AcquireRequest, ask: () => Promise<AcquireOutco
   const handOff = wire.handOff.bind(wire);
   wire.handOff = (request) => (asked.push(request), answer(request, () => handOff(request)));
   const renew = wire.renew.bind(wire);
-  wire.renew = (requests) => (broughtBack.push(...requests.map((request) => ({ ...request, held: { ...request.held! } }))), renew(requests));
+  wire.renew = (request) => (broughtBack.push({ ...request, held: { ...request.held! } }), renew(request));
   const release = wire.release.bind(wire);
   wire.release = (request) => (released.push({ id: request.id, at: fleet.clock.now() }), release(request));
   return { fleet, clock: fleet.clock, locks, wire, asked, broughtBack, released, other: fleet.process().locks };

@@ -32,11 +32,11 @@ async function renewing(mode: LockMode): Promise<Renewing> {
     void holder.release();
     holder = await fleet.clock.runUntil(second);
   }
-  const answer = gate<readonly RenewOutcome[]>();
+  const answer = gate<RenewOutcome>();
   wire.renew = () => answer.promise;
   await fleet.clock.advance(heldMs);
   await fleet.store.forceRelease('k');
-  return { fleet, locks, holder, follower, answerLost: () => answer.open([{ kind: 'lost' }]) };
+  return { fleet, locks, holder, follower, answerLost: () => answer.open({ kind: 'lost' }) };
 }
 
 /** Calls `then` right after this process learned of its next grant or ticket: the call that gets the lock goes on after that. */

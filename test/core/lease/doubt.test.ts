@@ -22,12 +22,12 @@ class ForgetfulStore extends StoreAround {
     this.doubt = listener;
   }
 
-  override async renew(requests: readonly RenewRequest[]): Promise<never> {
+  override async renew({ id }: RenewRequest): Promise<never> {
     if (this.batch === undefined) {
       this.batches.push((this.batch = []));
       process.nextTick(() => (this.batch = undefined));
     }
-    this.batch.push(...requests.map(({ id }) => id));
+    this.batch.push(id);
     return new Promise(() => {});
   }
 }
@@ -133,7 +133,7 @@ describe('The watchdog', () => {
   it('declares a lease lost that the store does not know any more, and does not release it', async () => {
     const { fleet, locks, wire } = alone();
     const lease = await locks.acquire('k', { leaseMs: 3_000 });
-    wire.renew = async (requests) => requests.map(() => ({ kind: 'lost' }));
+    wire.renew = async () => ({ kind: 'lost' });
     await fleet.clock.advance(1_000);
     expect(lease.signal.reason).toHaveProperty('message', expect.stringContaining('the store no longer knows it'));
     expect(await lease.release()).toBe('lost');
@@ -144,11 +144,11 @@ describe('The watchdog', () => {
     const { fleet, locks, wire } = alone();
     const lease = await locks.acquire('k', { leaseMs: 30_000 });
     const renew = wire.renew.bind(wire);
-    wire.renew = async (requests) => requests.map(() => ({ kind: 'unknown', cause: new LockStoreError('no answer'), lateUntil: fleet.clock.now() + 4_000 }));
+    wire.renew = async () => ({ kind: 'unknown', cause: new LockStoreError('no answer'), lateUntil: fleet.clock.now() + 4_000 });
     wire.reconnect('all');
     await fleet.clock.advance(10);
     // A later one of which nothing can come late changes nothing.
-    wire.renew = async (requests) => requests.map(() => ({ kind: 'unknown', cause: new LockStoreError('no answer') }));
+    wire.renew = async () => ({ kind: 'unknown', cause: new LockStoreError('no answer') });
     wire.reconnect('all');
     await fleet.clock.advance(10);
     wire.renew = renew;
@@ -186,8 +186,8 @@ describe('The watchdog', () => {
   it('spreads the first renewals of leases that were taken together over the last third of the time until then', async () => {
     const { clock, store } = watchdogOf(400);
     const times: number[] = [];
-    store.renew = (requests) => {
-      for (let n = 0; n < requests.length; n++) times.push(clock.now() - 1_000);
+    store.renew = () => {
+      times.push(clock.now() - 1_000);
       return new Promise(() => {});
     };
     await clock.advance(8_000 / 3);
@@ -219,9 +219,10 @@ function stage(): Stage {
     const outcome = await acquire(request);
     return outcome.kind === 'granted' ? { ...outcome, grant: { ...outcome.grant, memory: 'M1' } } : outcome;
   };
-  wire.renew = async (requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> => {
-    renewedUnder.push(...requests.map(({ held }) => held?.memory));
-    return (await renew(requests)).map((outcome) => (outcome.kind === 'renewed' ? { ...outcome, memory: 'M1' } : outcome));
+  wire.renew = async (request: RenewRequest): Promise<RenewOutcome> => {
+    renewedUnder.push(request.held?.memory);
+    const outcome = await renew(request);
+    return outcome.kind === 'renewed' ? { ...outcome, memory: 'M1' } : outcome;
   };
   wire.mayHaveForgotten = ({ memory }) => memory !== 'M1';
   return { fleet, locks, wire, renewedUnder };
@@ -277,9 +278,9 @@ describe('When the data of the store were replaced by an earlier state, a lease 
     await locks.acquire('other');
     const tickets: [string, string | undefined][] = [];
     const renew = wire.renew.bind(wire);
-    wire.renew = (requests) => {
-      for (const { key, held } of requests) tickets.push([key, held?.ticketId]);
-      return renew(requests);
+    wire.renew = (request) => {
+      tickets.push([request.key, request.held?.ticketId]);
+      return renew(request);
     };
     wire.reconnect('replaced');
     await fleet.clock.advance(10);

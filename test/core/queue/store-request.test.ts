@@ -104,8 +104,8 @@ describe('A wait that is over', () => {
   });
 
   it.each([
-    { how: 'does not answer a renewal', renew: (): Promise<readonly RenewOutcome[]> => new Promise(() => {}) },
-    { how: 'has lost it when the renewal comes', renew: async (): Promise<readonly RenewOutcome[]> => [{ kind: 'lost' }] },
+    { how: 'does not answer a renewal', renew: (): Promise<RenewOutcome> => new Promise(() => {}) },
+    { how: 'has lost it when the renewal comes', renew: async (): Promise<RenewOutcome> => ({ kind: 'lost' }) },
   ])('is told as a failure of the store, which granted so late that too little was left, and $how', async ({ renew }) => {
     const { fleet, locks, wire } = alone();
     wire.slowMs = 600;
@@ -158,7 +158,7 @@ describe('A grant that a message brings', () => {
     const { renew } = wire;
     wire.renew = async () => {
       wire.renew = renew;
-      return [{ kind: 'renewed', trustedUntil: fleet.clock.now() - 1, contended: false }];
+      return { kind: 'renewed', trustedUntil: fleet.clock.now() - 1, contended: false };
     };
     const waiting = locks.acquire('k');
     await fleet.clock.advance(2_000);
@@ -229,10 +229,10 @@ describe('A request that nobody wants any more', () => {
     await fleet.clock.settle();
     const { renew } = wire;
     const answer = gate();
-    wire.renew = async (requests) => {
-      const outcomes = await renew.call(wire, requests);
+    wire.renew = async (request) => {
+      const outcome = await renew.call(wire, request);
       await answer.promise;
-      return outcomes;
+      return outcome;
     };
     await other.release();
     await fleet.clock.settle();
@@ -254,7 +254,7 @@ describe('A grant of fixed length that is made longer', () => {
       return outcome.kind === 'granted' ? { ...outcome, grant: { ...outcome.grant, memory: 'M1', trustedUntil: fleet.clock.now() + 300 } } : outcome;
     };
     const renew = wire.renew.bind(wire);
-    wire.renew = async (requests) => (await renew(requests)).map((outcome) => (outcome.kind === 'renewed' ? { ...outcome, memory: 'M2' } : outcome));
+    wire.renew = (request) => renew(request).then((outcome) => (outcome.kind === 'renewed' ? { ...outcome, memory: 'M2' } : outcome));
     await fleet.clock.runUntil(locks.acquire('k', { leaseMs: 5_000, renew: false }));
     const memories: unknown[] = [];
     wire.mayHaveForgotten = ({ memory }) => (memories.push(memory), false);
@@ -272,11 +272,11 @@ describe('A grant of fixed length that could not be made longer', () => {
     const { renew } = wire;
     const answer = gate();
     let renewals = 0;
-    wire.renew = async (requests) => {
+    wire.renew = async (request) => {
       renewals += 1;
-      if (renewals > 1) return renew.call(wire, requests);
+      if (renewals > 1) return renew.call(wire, request);
       await answer.promise;
-      return requests.map(() => ({ kind: 'unknown', cause: failure() }));
+      return { kind: 'unknown', cause: failure() };
     };
     const asked = answering(wire);
     await other.release();

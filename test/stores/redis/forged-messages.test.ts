@@ -92,7 +92,7 @@ describe('a forged grant', () => {
     await eventually(() => expect(wakes.map(({ kind }) => kind)).toEqual(['granted']));
     const [wake] = wakes as [Extract<Wake, { kind: 'granted' }>];
     expect(wake.grant.trustedUntil).toBeLessThan(performance.now() + 1_500);
-    expect(await store.renew([waiting])).toEqual([{ kind: 'lost' }]);
+    expect(await store.renew(waiting)).toEqual({ kind: 'lost' });
   });
 
   it('leaves the fences of its slot group as they are', async () => {

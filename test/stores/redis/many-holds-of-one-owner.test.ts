@@ -81,7 +81,7 @@ describe('a lock with a thousand holds', () => {
     const store = await openRedisStore(server.url, 'x');
     const batch = Array.from({ length: 250 }, (_, n) => ({ key: 'k', id: `x.${n}`, leaseMs: 59_000, minReplicas: 0 }));
     const tookMs = await serverTimeOf(server, async () => {
-      for (const outcome of await store.renew(batch)) expect(outcome.kind).toBe('renewed');
+      for (const outcome of await Promise.all(batch.map((one) => store.renew(one)))) expect(outcome.kind).toBe('renewed');
     });
     expect(tookMs).toBeLessThan(LONGEST_SCRIPT_MS);
   });

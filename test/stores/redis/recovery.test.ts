@@ -246,11 +246,11 @@ describe('A lease that is brought back behind its own release', () => {
     await flush();
     await eventually(() => expect(store.recovery.recoversForMs).toBeGreaterThan(0));
     const held: HeldLease = { state: 'held', mode, grant: { fence, fences }, options: {}, trustedUntil, memory, minHoldUntil: 0 };
-    const renewed = store.renew([{ ...request, held }]);
+    const renewed = store.renew({ ...request, held });
     await new Promise<void>((resolve) => process.nextTick(resolve)); // It has left.
     // In a Cluster a request is sent again after a lost node or a moved slot, and the release overtakes it.
     Object.assign(held, { state: 'released' });
-    expect(await renewed).toMatchObject([{ kind: 'renewed' }]);
+    expect(await renewed).toMatchObject({ kind: 'renewed' });
     await eventually(async () => expect((await store.inspect('k')).holders).toEqual([]));
   });
 });
@@ -500,7 +500,7 @@ describe('A message of a grant', () => {
     const { grant } = wakes.find(({ kind }) => kind === 'granted') as Extract<Wake, { kind: 'granted' }>;
     const { mode, trustedUntil, memory } = grant;
     const lease: HeldLease = { state: 'held', mode, grant: { fence, fences: 1 }, options: {}, trustedUntil, memory, minHoldUntil: 0 };
-    expect(await b.renew([{ ...waiting, held: lease }])).toMatchObject([{ kind: 'renewed' }]);
+    expect(await b.renew({ ...waiting, held: lease })).toMatchObject({ kind: 'renewed' });
     expect((await a.inspect('k')).holders).toMatchObject([{ id: 'b.1', fence }]);
   });
 });

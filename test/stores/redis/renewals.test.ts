@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import type { HeldLease, RenewRequest } from '../../../lib/core/port/lock-store.js';
+import type { HeldLease, RenewOutcome, RenewRequest } from '../../../lib/core/port/lock-store.js';
 import type { Recovery } from '../../../lib/stores/redis/recovery.js';
 import { Renewals } from '../../../lib/stores/redis/renewals.js';
 import { type ServerView, Trust } from '../../../lib/stores/redis/server-view.js';
@@ -31,7 +31,7 @@ async function sentFor(minReplicas: number, known: string | undefined): Promise<
     },
   };
   const held: HeldLease = { state: 'held', memory: 'm1', mode: 'write', trustedUntil: 9_000, grant: { fence: 7, fences: 1 }, minHoldUntil: 0, options: {} };
-  await renewalsOf(server).renew([{ key: 'k', id: 'p.1', leaseMs: 8_000, graceMs: 0, minReplicas, held }]);
+  await renewalsOf(server).renew({ key: 'k', id: 'p.1', leaseMs: 8_000, graceMs: 0, minReplicas, held });
   return sent;
 }
 
@@ -86,7 +86,9 @@ function stage({ answer = (_call: Call): readonly (number | string)[] => [], isT
     memories: { knownOf: () => MEMORY, isOutdated: (_group: number, memory: string) => memory !== MEMORY, connection: 5 },
   };
   const recovery = { compare: (...given: unknown[]) => void compared.push(given) };
-  return { calls, renewals, compared, clock, trust, renew: (...requests: readonly RenewRequest[]) => renewalsOf(server, recovery).renew(requests) };
+  const sent = renewalsOf(server, recovery);
+  const renew = (...requests: readonly RenewRequest[]): Promise<RenewOutcome[]> => Promise.all(requests.map((request) => sent.renew(request)));
+  return { calls, renewals, compared, clock, trust, renew };
 }
 
 function lease(key: string, how: Partial<HeldLease> = {}, more: Partial<RenewRequest> = {}): RenewRequest {

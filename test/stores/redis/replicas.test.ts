@@ -132,7 +132,7 @@ describe('A renewal of long leases, whose answer is too far away for short ones,
     const [long, short] = [request({ minReplicas }), request({ leaseMs: SHORT_MS })];
     for (const each of [long, short]) expect((await store.acquire(each)).kind).toBe('granted');
     proxy.delay(WAY_MS);
-    expect(await store.renew([{ ...short, minReplicas }, long])).toMatchObject([{ kind: 'unknown' }, { kind: 'renewed' }]);
+    expect(await Promise.all([{ ...short, minReplicas }, long].map((each) => store.renew(each)))).toMatchObject([{ kind: 'unknown' }, { kind: 'renewed' }]);
   });
 
   it('that replicas must acknowledge is sent apart from the short ones that come in the same moment', async () => {
@@ -145,7 +145,7 @@ describe('A renewal of long leases, whose answer is too far away for short ones,
     // Two of them, so that one always waits for the connection while the other is out.
     const renewals = [1, 2].map(async (turn) => {
       if (turn === 2) await new Promise((resolve) => setImmediate(resolve));
-      while (!over) await store.renew([held]);
+      while (!over) await store.renew(held);
     });
     const asked = Array.from({ length: 12 }, () => store.acquire(request({ minReplicas: 1 })).then(({ kind }) => kind, (error: LockStoreError) => error.message));
     const outcomes = new Set(await Promise.all(asked));

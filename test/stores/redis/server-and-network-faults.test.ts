@@ -57,7 +57,7 @@ describe('a network that fails', () => {
     const error = await failure(store.acquire(ask));
     expect(error).toMatchObject({ key: ask.key, retryable: true });
     expect(error.message).toContain(`'${ask.key}'`);
-    expect(await store.renew([{ ...held }])).toMatchObject([{ kind: 'unknown', cause: { code: 'LOCK_STORE' } }]);
+    expect(await store.renew({ ...held })).toMatchObject({ kind: 'unknown', cause: { code: 'LOCK_STORE' } });
     expect(await store.heartbeat(held)).toMatchObject({ kind: 'unknown', cause: { code: 'LOCK_STORE' } });
     await failure(store.release(held));
     await proxy.heal();
@@ -125,7 +125,7 @@ describe('a network that fails', () => {
     const held = request({ leaseMs: 300 });
     await store.acquire(held);
     proxy.freeze();
-    expect(await within(250, () => store.renew([{ ...held }]))).toMatchObject([{ kind: 'unknown' }]);
+    expect(await within(250, () => store.renew({ ...held }))).toMatchObject({ kind: 'unknown' });
     proxy.thaw();
   });
 });
@@ -153,7 +153,7 @@ describe('a server that fails', () => {
       expect(again.kind).toBe('granted');
       expect(again.grant.fence).toBeGreaterThan(before.grant.fence);
     });
-    expect(await store.renew([{ ...ask }])).toEqual([{ kind: 'lost' }]);
+    expect(await store.renew({ ...ask })).toEqual({ kind: 'lost' });
   });
 
   it('when it is too busy to SELECT the database of a new connection, nothing is granted in another one', async () => {
@@ -234,7 +234,7 @@ describe('A server that has become read-only', () => {
     const asked = {
       acquire: () => store.acquire(request('another')),
       heartbeat: () => store.heartbeat(waiter),
-      renew: () => store.renew([holder]),
+      renew: () => store.renew(holder),
       release: () => store.release(holder),
     };
     await asked[verb]().catch(() => undefined);

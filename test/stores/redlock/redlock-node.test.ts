@@ -138,8 +138,8 @@ describe('A request that could not be sent', () => {
   });
   const renewal = async (...locks: [key: string, id: string][]): Promise<unknown> => {
     const asked = locks.map(([key, id]) => ({ key, id, leaseMs: 30_000, minReplicas: 0 }));
-    const [outcome] = await redlock.runUntil(member.store.renew(asked)) as [Extract<RenewOutcome, { kind: 'unknown' }>];
-    return (outcome.cause as Error).cause;
+    const [outcome] = await redlock.runUntil(Promise.all(asked.map((each) => member.store.renew(each))));
+    return (outcome as Extract<RenewOutcome, { kind: 'unknown' }>).cause.cause;
   };
 
   it('about a lock names the lock in its error', async () => {

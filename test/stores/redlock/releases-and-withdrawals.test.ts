@@ -208,8 +208,8 @@ describe('A request that replaces a lease for which others wait', () => {
 describe('A request that is open', () => {
   it('is not ended by a renewal of its id, which is lost', async () => {
     const outcome = mine.store.acquire(requests.request('p.1'));
-    const renewal = mine.store.renew([{ key: 'k', id: 'p.1', leaseMs: 3_000, minReplicas: 0 }]);
-    expect(await renewal).toEqual([{ kind: 'lost' }]);
+    const renewal = mine.store.renew({ key: 'k', id: 'p.1', leaseMs: 3_000, minReplicas: 0 });
+    expect(await renewal).toEqual({ kind: 'lost' });
     expect((await redlock.runUntil(outcome)).kind).toBe('granted');
   });
 

@@ -83,7 +83,7 @@ describe('a lock whose Redis key holds something else', () => {
   it('is the only one of its renewal batch that is not renewed', async () => {
     const held = await take(strangers(20));
     await damage(redisKeysOf(held[7]!.key).lock);
-    const outcomes = await store.renew(held);
+    const outcomes = await Promise.all(held.map((each) => store.renew(each)));
     outcomes.forEach((outcome, n) => {
       if (n !== 7) return expect(outcome.kind).toBe('renewed');
       expect(outcome).toMatchObject({ kind: 'unknown', cause: told(held[7]!.key, redisKeysOf(held[7]!.key).lock) });
@@ -146,7 +146,7 @@ describe('on a Redlock', () => {
     for (const one of held) expect((await redlock.acquire(one)).kind).toBe('granted');
     for (const master of masters) await damage(redisKeysOf(held[1]!.key).lock, master);
     // As on one Redis: whoever holds it is told at the end of trust, unless an operator mends the key before.
-    expect((await redlock.renew(held)).map(({ kind }) => kind)).toEqual(['renewed', 'unknown', 'renewed', 'renewed', 'renewed']);
+    expect((await Promise.all(held.map((each) => redlock.renew(each)))).map(({ kind }) => kind)).toEqual(['renewed', 'unknown', 'renewed', 'renewed', 'renewed']);
     const found: string[] = [];
     for await (const { key } of redlock.list()) found.push(key);
     expect(found.sort()).toEqual(held.filter((_, n) => n !== 1).map(({ key }) => key).sort());
