@@ -22,7 +22,6 @@ export function seen(): Seen {
   const keeper: LeaseKeeper = {
     userLeft: () => void told.push('user left'),
     leaseChanged: () => void told.push('changed'),
-    leaseEnded: (_lease, loss) => void told.push(loss ? loss.message : 'handed off'),
   };
   return { told, keeper, guard };
 }

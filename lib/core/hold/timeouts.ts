@@ -109,8 +109,8 @@ export class HoldersHere {
 
   /** The holds of this process on the lease with this id, without nested ones. */
   of(key: string, id: string): Hold[] {
-    const followers = this.queues.leaseOf(key, id)?.followers ?? [];
-    return followers.filter((one): one is Hold => one instanceof Hold).filter(({ isNested }) => !isNested);
+    const listeners = this.queues.leaseOf(key, id)?.listeners ?? [];
+    return listeners.filter((one): one is Hold => one instanceof Hold).filter(({ isNested }) => !isNested);
   }
 
   /** The label of the call that holds now; that of the store, when the holder is no call of this process. */

@@ -61,10 +61,8 @@ export interface LeaseUser extends LossListener {
 export interface LeaseKeeper {
   /** A user has left the lease. The keeper hands it on or gives it back, and tells the user how that ended. */
   userLeft(lease: StoreLease, user: LeaseUser): void;
-  /** This process does not have the lease any more: it was lost, or went to a ticket; then there is no error. */
-  leaseEnded(lease: StoreLease, loss?: LockLostError): void;
-  /** The lease may admit a caller now that it could not admit before. */
-  leaseChanged(): void;
+  /** The lease has ended here: it was lost, or went to a ticket. Or it may admit a caller now that it could not admit before. */
+  leaseChanged(lease: StoreLease): void;
 }
 
 /** Every file may read the state of a lease, and only this class writes it: test/architecture.test.ts checks that. */
@@ -100,7 +98,8 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
   /** Whether a message said that an operator took the lock away. */
   private isForced = false;
   private loss: LockLostError | undefined;
-  private listeners: readonly LossListener[] = NOBODY;
+  /** Who hears when it is lost. */
+  listeners: readonly LossListener[] = NOBODY;
 
   /** The fence of the caller that was admitted last. Readers share one. */
   fence: number;
@@ -169,11 +168,6 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
     return this.isGathered ? Math.min(this.options.leaseMs, this.options.maxHoldMs) : this.options.leaseMs;
   }
 
-  /** The listeners that are called when it is lost. */
-  get followers(): readonly LossListener[] {
-    return this.listeners;
-  }
-
   isTrusted(now: number): boolean {
     return this.state === 'held' && now < this.trustedUntil;
   }
@@ -189,7 +183,7 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
 
   /** When the watchdog has to look at it, if the next renewal is planned for `at`: at the end of trust at the latest. */
   nextLook(at: number): number {
-    return at < this.trustedUntil && (this.options.renew || this.isGathered || this.isUnanswered) ? at : this.trustedUntil;
+    return at < this.trustedUntil && (this.renews || this.isUnanswered) ? at : this.trustedUntil;
   }
 
   /** Starts a renewal. False when one is under way already, or the lease is not renewed at all. */
@@ -279,7 +273,7 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
     this.state = 'lost';
     const isForced = this.isForced && (reason === 'gone' || reason === 'forgotten');
     this.loss = isForced ? lostError(this.key, 'released-by-force', 'an operator took it away') : lostError(this.key, reason, why);
-    this.keeper.leaseEnded(this, this.loss);
+    this.keeper.leaseChanged(this);
     for (const listener of this.listeners) listener.leaseLost(this.loss, this);
     this.listeners = NOBODY;
   }
@@ -376,7 +370,7 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
     this.offLoss(user);
     if (this.users === 0) {
       this.letGo();
-      this.keeper.leaseEnded(this);
+      this.keeper.leaseChanged(this);
     } else this.loseIfOverdue();
     return this.users > 0;
   }
@@ -406,7 +400,7 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
   /** Notes that the store has turned it into a read lease. */
   downgraded(): void {
     this.mode = 'read';
-    this.keeper.leaseChanged();
+    this.keeper.leaseChanged(this);
   }
 
   /** Admits no further caller, because its mode in the store is about to belong to the hold that downgrades it. */

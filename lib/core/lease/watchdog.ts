@@ -11,7 +11,7 @@
  */
 import type { Clock } from '../port/clock.js';
 import type { LockStoreError } from '../port/errors.js';
-import { type Doubt, likeLength, type LockStore, type RenewOutcome } from '../port/lock-store.js';
+import { type Doubt, likeLength, type LockStore, type RenewOutcome, type StoreCapabilities } from '../port/lock-store.js';
 import { MachineSleep } from './machine-sleep.js';
 import { Schedule } from './schedule.js';
 import { StoreLease } from './store-lease.js';
@@ -42,16 +42,17 @@ export class Watchdog {
   replacements = 0;
   /** The renewals that are not answered yet. */
   private readonly renewals = new Set<Promise<unknown>>();
-  /** Undefined where all leases can share a command, so that each is renewed at its own time. */
-  private readonly times: RenewalTimes | undefined;
+  /** Which locks can share a command; undefined where all can, so that each lease is renewed at its own time. */
+  private readonly groupOf: StoreCapabilities['groupOf'];
+  /** When leases of one group and of like length are due next. There is at most one entry for each group and length. */
+  private readonly times = new Map<string, number>();
 
   constructor(
     private readonly store: LockStore,
     private readonly clock: Clock,
     private readonly renewFailed: (lease: StoreLease, cause: LockStoreError) => void,
   ) {
-    const { groupOf } = store.capabilities;
-    this.times = groupOf && new RenewalTimes(groupOf);
+    this.groupOf = store.capabilities.groupOf;
     this.sleep = new MachineSleep(clock, (sleptMs) => this.clockJumped(sleptMs));
     this.schedule = new Schedule(clock, (now) => void this.sleep.look(now));
     store.onDoubt?.((doubt) => this.reviewAll(doubt), () => this.leases());
@@ -103,7 +104,7 @@ export class Watchdog {
    */
   due(lease: StoreLease, now: number): void {
     this.look(lease, now);
-    if (this.times) return;
+    if (this.groupOf) return;
     for (let n = 1, last = lease; n < MAX_TOGETHER && last.isRenewing; n++) {
       const { first, firstAt } = this.schedule;
       if (!(first instanceof StoreLease) || first.isRenewing || firstAt > now + first.lengthMs * MAX_EARLY_PART) return;
@@ -137,12 +138,11 @@ export class Watchdog {
   /** Looks at everything that is held, in as many turns of the event loop as it takes, and mostly first at what is due first; resolves after the last. */
   private eachLease(look: (lease: StoreLease, now: number) => unknown): Promise<void> {
     const leases = this.leases();
-    const { groupOf } = this.store.capabilities;
     let sorted: StoreLease[] = [];
     return new Promise((resolve) => {
       const lookAtSome = (): void => {
         const now = this.clock.now();
-        if (sorted.length === 0) sorted = inGroups(leases.splice(0, SORTED_TOGETHER), groupOf);
+        if (sorted.length === 0) sorted = inGroups(leases.splice(0, SORTED_TOGETHER), this.groupOf);
         for (const lease of sorted.splice(0, LOOKED_AT_TOGETHER)) look(lease, now);
         if (sorted.length > 0 || leases.length > 0) this.clock.nextTurn(lookAtSome);
         else resolve();
@@ -191,8 +191,18 @@ export class Watchdog {
     }
   }
 
+  /**
+   * Plans when the lease is renewed next: in `inMs`. In a Cluster, where only locks of one group can share a command, it is planned for when
+   * others of its group are due, if that is at most half of the time sooner: so over time a group is renewed together.
+   */
   private planRenewal(lease: StoreLease, now: number, inMs: number): void {
-    const at = this.times ? this.times.next(lease, now, inMs) : now + inMs;
+    let at = now + inMs;
+    if (this.groupOf) {
+      const group = `${this.groupOf(lease.key)} ${likeLength(lease.lengthMs)}`;
+      const known = this.times.get(group) ?? Infinity;
+      if (known >= now + inMs / 2 && known <= at) at = known;
+      this.times.set(group, at);
+    }
     this.schedule.set(lease, lease.nextLook(at));
   }
 }
@@ -203,31 +213,8 @@ function pauseBefore({ lengthMs, trustedUntil }: StoreLease, now: number): numbe
 }
 
 /** Those that can share a command stand together. */
-function inGroups(leases: StoreLease[], groupOf: ((key: string) => number) | undefined): StoreLease[] {
+function inGroups(leases: StoreLease[], groupOf: StoreCapabilities['groupOf']): StoreLease[] {
   if (!groupOf) return leases;
   const numbered = leases.map((lease) => ({ lease, group: groupOf(lease.key) }));
   return numbered.sort((one, other) => one.group - other.group).map(({ lease }) => lease);
-}
-
-/** A number above every result of likeLength, to make one number of a group and a length. */
-const LENGTHS_IN_A_GROUP = 64;
-
-/**
- * Plans when leases are renewed next. Where only locks of one group can share a command (in a Cluster), a lease whose time is
- * near is planned for the time at which others of its group are due, so that over time a group is renewed together.
- */
-class RenewalTimes {
-  /** When leases of one group and of like length are due next. There is at most one entry for each group and length. */
-  private readonly known = new Map<number, number>();
-
-  constructor(private readonly groupOf: (key: string) => number) {}
-
-  /** When to renew the lease: in `inMs`, or up to half of that sooner if its group is due then. */
-  next({ key, lengthMs }: StoreLease, now: number, inMs: number): number {
-    const group = this.groupOf(key) * LENGTHS_IN_A_GROUP + likeLength(lengthMs);
-    const known = this.known.get(group) ?? Infinity;
-    const at = known >= now + inMs / 2 && known <= now + inMs ? known : now + inMs;
-    this.known.set(group, at);
-    return at;
-  }
 }

@@ -312,12 +312,8 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     this.pump();
   }
 
-  leaseChanged(): void {
-    this.pump();
-  }
-
-  leaseEnded(lease: StoreLease): void {
-    this.forgetLease(lease);
+  leaseChanged(lease: StoreLease): void {
+    if (lease.state !== 'held') this.forgetLease(lease);
     this.pump();
   }
 
