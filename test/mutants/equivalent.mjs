@@ -115,8 +115,6 @@ const list = [
   ['lib/stores/memory/lock-machine.ts', 'const BUSY_RETRY_MS = 25;', 'Nobody goes by it: whoever waits has a place in this store.', '25', '25 * 1000'],
   ['lib/stores/memory/lock-machine.ts', 'if (lock === undefined || holder === undefined || holder.end < at.ms)', 'A lock that is not there has no holder; the first part is for the compiler.', 'lock === undefined || holder === undefined', 'holder === undefined'],
   ['lib/stores/memory/lock-machine.ts', 'if (inherits && lock.holders.size < (lock.permits ?? 0))', 'No number is less than undefined; the 0 is for the compiler.', 'lock.permits ?? 0', 'lock.permits'],
-  ['lib/stores/memory/lock-machine.ts', 'const left = lastEnd(lock) < at.ms ?', 'To settle a lock sooner does what its next command would do; the comparison saves that for locks that are held.', undefined, 'true'],
-  ['lib/stores/memory/lock-machine.ts', 'const left = lastEnd(lock) < at.ms ?', 'At its very end a lease has not ended, so that there is nothing to settle.', undefined, 'lastEnd(lock) <= at.ms'],
   ['lib/stores/memory/lock-machine.ts', "if (kin.length === 0 || (lock.mode === 'read' && mode === 'write')", 'A phase of reading lets in all readers that wait, so none of them finds its owner there later.', "lock.mode === 'read' && mode === 'write'", "lock.mode === 'read'"],
   ['lib/stores/memory/lock-machine.ts', 'const place = { request, end: 0 }', 'keepPlace() sets it before anybody reads it.', '0', '1'],
   ['lib/stores/memory/lock-machine.ts', 'return fence === first || (lock.permits === undefined && fence > first', 'That the fence is the first one was said before.', 'fence > first', 'fence >= first'],

@@ -195,11 +195,11 @@ export class LockMachine {
     return lock === undefined ? { key, mode: null, holders: [], waiters: [] } : describe(lock, at.ms);
   }
 
-  /** Settles the locks whose last lease has ended, and returns when the first of the others will end; Infinity when there are none. */
+  /** Settles all locks, and returns when the first of those that are left will end; Infinity when there are none. */
   collect(at: Instant): number {
     let next = Infinity;
-    for (const [key, lock] of this.locks) {
-      const left = lastEnd(lock) < at.ms ? this.settle(key, at) : lock;
+    for (const key of this.locks.keys()) {
+      const left = this.settle(key, at);
       if (left !== undefined) next = Math.min(next, lastEnd(left));
     }
     return next;
@@ -408,12 +408,12 @@ function keepLastReleased({ holders }: LockRecord): void {
 
 /** The state of the lock now, without holders and waiters that have ended but were not dropped yet. */
 function describe(lock: LockRecord, now: number): LockState {
-  const lives = ({ end }: { readonly end: number }): boolean => end >= now;
-  const waiting = new Map([...lock.waiting].filter(([, waiter]) => lives(waiter)));
-  const waiters = line({ ...lock, waiting }).map(({ request: { id, mode, label } }) => ({ id, mode, label }));
-  const holders = [...lock.holders.values()]
-    .filter(lives)
-    .map(({ id, fence, owner, label, end, graceMs }) => ({ id, fence, owner, label, ...untilFree(end - now, graceMs), ...(isTicketId(id) && { handedOff: true as const }) }));
+  const present = { ...lock, holders: new Map(lock.holders), waiting: new Map(lock.waiting) };
+  prune(present, now);
+  const waiters = line(present).map(({ request: { id, mode, label } }) => ({ id, mode, label }));
+  const holders = Array.from(present.holders.values(), ({ id, fence, owner, label, end, graceMs }) => {
+    return { id, fence, owner, label, ...untilFree(end - now, graceMs), ...(isTicketId(id) && { handedOff: true as const }) };
+  });
   const isHeld = holders.length > 0;
   return { key: lock.key, mode: isHeld ? lock.mode : null, permits: isHeld ? lock.permits : undefined, holders, waiters };
 }
