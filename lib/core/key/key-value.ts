@@ -85,7 +85,10 @@ function keyText(value: unknown): string {
 function objectText(value: object): string {
   // The type is read from the tag, because instanceof is false for an object of another realm (worker, vm).
   const tag = Object.prototype.toString.call(value).slice(8, -1);
-  if (tag === 'Date') return dateText(value);
+  if (tag === 'Date') {
+    if (Number.isNaN(Number(value))) throw new UnfitForKey('is an invalid Date');
+    return new Date(Number(value)).toISOString();
+  }
   if (Array.isArray(value)) throw new UnfitForKey('is an array: name a part of it, or give a function that makes its keys');
   if ('then' in value && typeof value.then === 'function') {
     throw new UnfitForKey('is a promise: await it before the call');
@@ -93,9 +96,10 @@ function objectText(value: object): string {
   if (tag === 'Error' || tag === 'RegExp' || ArrayBuffer.isView(value)) {
     throw new UnfitForKey(`is of type ${tag}, which is no id`);
   }
-  const text = textOf(value);
+  const { toString } = value;
+  const text: unknown = typeof toString === 'function' ? Reflect.apply(toString, value, []) : undefined;
   // An object without a toString of its own has the text of Object.prototype.toString, whatever realm it is of.
-  if (text === undefined || /^\[object .*\]$/s.test(text)) {
+  if (typeof text !== 'string' || /^\[object .*\]$/s.test(text)) {
     const object = `is an object (${className(value)}) without an id-like toString`;
     throw new UnfitForKey(`${object}: name a property of it, as in <0.id>`);
   }
@@ -108,20 +112,6 @@ function idText(text: string, whose = ''): string {
   if (text === 'undefined') throw new UnfitForKey(`${whose}is the text 'undefined', which a missing value becomes`);
   if (text.includes('[object ') && OBJECT_TEXT.test(text)) throw new UnfitForKey(`${whose}is the text of an object without an id`);
   return text;
-}
-
-function dateText(value: object): string {
-  const time = Number(value);
-  if (Number.isNaN(time)) throw new UnfitForKey('is an invalid Date');
-  return new Date(time).toISOString();
-}
-
-/** The text that the object's toString returns; undefined when it has none, or returns no string. */
-function textOf(value: object): string | undefined {
-  const { toString } = value;
-  if (typeof toString !== 'function') return undefined;
-  const text: unknown = Reflect.apply(toString, value, []);
-  return typeof text === 'string' ? text : undefined;
 }
 
 function className(value: object): string {

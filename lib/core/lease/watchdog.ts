@@ -136,19 +136,16 @@ export class Watchdog {
   }
 
   /** Looks at everything that is held, in as many turns of the event loop as it takes, and mostly first at what is due first; resolves after the last. */
-  private eachLease(look: (lease: StoreLease, now: number) => unknown): Promise<void> {
+  private async eachLease(look: (lease: StoreLease, now: number) => unknown): Promise<void> {
     const leases = this.leases();
-    let sorted: StoreLease[] = [];
-    return new Promise((resolve) => {
-      const lookAtSome = (): void => {
+    while (leases.length > 0) {
+      const sorted = inGroups(leases.splice(0, SORTED_TOGETHER), this.groupOf);
+      while (sorted.length > 0) {
         const now = this.clock.now();
-        if (sorted.length === 0) sorted = inGroups(leases.splice(0, SORTED_TOGETHER), this.groupOf);
         for (const lease of sorted.splice(0, LOOKED_AT_TOGETHER)) look(lease, now);
-        if (sorted.length > 0 || leases.length > 0) this.clock.nextTurn(lookAtSome);
-        else resolve();
-      };
-      lookAtSome();
-    });
+        if (sorted.length + leases.length > 0) await new Promise<void>((resolve) => this.clock.nextTurn(resolve));
+      }
+    }
   }
 
   /** Renews a lease that the store may have forgotten, without waiting for its next renewal. */

@@ -189,14 +189,8 @@ export function isLockError(error: unknown): error is LockError {
 export function messageOf(error: unknown): string {
   return seen(() => {
     if (typeof error !== 'object' || error === null || !('message' in error)) return String(error);
-    return String(error.message) || insteadOfMessage(error);
+    const { message, errors, code } = error as { readonly message: unknown; readonly errors?: unknown; readonly code?: unknown };
+    // Node's error for a name with several addresses, of which all refuse the connection, has no message of its own.
+    return String(message) || (Array.isArray(errors) && errors.length > 0 ? errors.map(messageOf).join('; ') : String(code ?? ''));
   }, 'an object without a text');
-}
-
-/**
- * What an error with an empty message has to say: those of the errors in it, else its code. Node's error for a name with several
- * addresses, of which all refuse the connection, is such a one.
- */
-function insteadOfMessage({ errors, code }: { readonly message: unknown; readonly errors?: unknown; readonly code?: unknown }): string {
-  return Array.isArray(errors) && errors.length > 0 ? errors.map(messageOf).join('; ') : String(code ?? '');
 }
