@@ -117,7 +117,7 @@ export function compileFolder(dir) {
   return `// Made by scripts/build-lua.mjs from lua/*.lua; never edited.
 import type { LockMode } from '../../core/port/lock-options.js';
 import { fromField, toField } from './redis-keys.js';
-import { unexpected } from './store-failure.js';
+import { eachOf, listOf, UnexpectedReplyError } from './store-failure.js';
 
 /** A script as it is sent. */
 export interface LuaScript {

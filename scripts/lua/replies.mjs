@@ -1,10 +1,11 @@
 // The TypeScript that reads a reply by the names of its header:
 //
 //     --- RETURNS 1 granted: now, fence, write flag  meaning    an answer that begins with its code
-//     --- RETURNS each 1 granted: fence  meaning                one of several such answers in a reply, all of one size
-//     --- RETURNS each 0 gone: none  meaning                    the same without fields
-//     --- RETURNS all head: now, runId text                     what stands once, at the beginning
-//     --- RETURNS each holder: id text, fence                   what is repeated behind it; a function reads all of them
+//     --- RETURNS all head: now, runId text                     what stands once, at the beginning of a list
+//     --- RETURNS each holder: id text, fence                   behind it: a list with an answer for each, read as `holders`
+//     --- RETURNS each 1 granted: fence  meaning                the same for answers that begin with their codes, read as `answers`
+//     --- RETURNS each 0 gone: none  meaning                    one without fields
+//     --- RETURNS each refused: words text  meaning             one whose code is its name (refusal.lua)
 //     --- RETURNS 1 raised  meaning                             an answer that is its code alone, where all are
 //
 // Other lines say in words what is not a list.
@@ -23,30 +24,25 @@ const KINDS = {
   'w or r': ['LockMode', (item) => `${item} === 'w' ? 'write' : 'read'`],
 };
 const ANSWER = /^--- RETURNS (all|each|(?:each )?\d+) ([a-z][a-z ]*): (.*?)(?: {2,}(\S.*))?$/;
-const CODE_ALONE = /^--- RETURNS (\d+) ([a-z]+)(?: {2}.*)?$/;
+const CODE_ALONE = /^--- RETURNS (\d+) ([a-z]+)(?:[ ,].*)?$/;
+/** What the server refused for one request of several, and the list that these make: no answer of a script to a request. */
+const BESIDES = /^--- RETURNS (?:refused|a list) /;
 
 export function repliesOf(file, name, lines) {
-  const returns = lines.filter((line) => line.startsWith('--- RETURNS '));
+  const returns = lines.filter((line) => line.startsWith('--- RETURNS ') && !BESIDES.test(line));
   if (returns.every((line) => CODE_ALONE.test(line))) return wordReader(name, returns.map((line) => CODE_ALONE.exec(line)));
   const found = lines.map((line) => ANSWER.exec(line)).filter((match) => match !== null).map(([line, label, kind, list, meaning]) => ({
-    label, kind, meaning, code: /\d+/.exec(label)?.[0], fields: (list === 'none' ? [] : list.split(', ')).map((item) => fieldOf(file, line, item)),
+    label, kind, meaning, code: kind === 'refused' ? `'refused'` : /\d+/.exec(label)?.[0], fields: (list === 'none' ? [] : list.split(', ')).map((item) => fieldOf(file, line, item)),
   }));
+  const head = found.find(({ label }) => label === 'all');
   const coded = found.filter(({ code }) => code !== undefined);
-  return [...(coded.length > 0 ? [codedReader(name, coded)] : []), ...found.filter(({ code }) => code === undefined).map((each) => recordReader(name, each)), ...listReaders(name, found)].join('\n');
-}
-
-/** For a reply with a head and one repeated answer behind it. */
-function listReaders(name, found) {
-  const heads = found.filter(({ label }) => label === 'all');
-  const [kind, ...others] = new Set(found.filter(({ label }) => label.startsWith('each')).map(({ label, kind: record }) => (label === 'each' ? capital(camel(record)) : '')));
-  if (heads.length !== 1 || kind === undefined || others.length > 0) return [];
-  const Name = `${capital(camel(name))}${kind}`;
-  const [size, head] = [`${camel(name)}${kind}Size`, `${camel(name)}HeadSize`];
-  return [`/** Reads the answers of ${name}.lua behind its head: so many, or all. @throws Error */
-export function each${Name}(reply: ReplyItems, count = (reply.length - ${head}) / ${size}): ${Name}${kind === '' ? 'Reply' : ''}[] {
-  return Array.from({ length: count }, (_, n) => read${Name}(reply, ${head} + ${size} * n));
-}
-`];
+  if (head === undefined) return coded.length === 0 ? '' : codedReader(capital(camel(name)), name, coded, 'reply: unknown', 'listOf(reply)');
+  const records = found.filter(({ label, code }) => label === 'each' && code === undefined);
+  const Name = capital(camel(name));
+  return [
+    ...(coded.length > 0 ? [codedReader(`${Name}Answer`, name, coded, 'list: ReplyItems')] : []), ...records.map((each) => recordReader(name, each)),
+    headReader(name, head, [...(coded.length > 0 ? [{ kind: 'answer', plural: 'answers', Type: `${Name}Answer` }] : []), ...records.map(({ kind }) => ({ kind, plural: `${kind}s`, Type: `${Name}${capital(camel(kind))}` }))]),
+  ].join('\n');
 }
 
 function fieldOf(file, line, item) {
@@ -63,48 +59,60 @@ function sentenceOf(meaning, fields) {
 }
 
 const member = ({ name, type }) => `readonly ${name}: ${type}`;
-const place = (n) => (n === 0 ? 'reply[at]' : `reply[at + ${n}]`);
+const place = (n) => `list[${n}]`;
 
-function codedReader(name, answers) {
-  const Name = capital(camel(name));
-  const size = `/** How many items each answer of ${name}.lua has. */\nexport const ${camel(name)}Size = ${1 + Math.max(...answers.map(({ fields }) => fields.length))};\n\n`;
+function codedReader(Name, name, answers, parameter, list) {
+  const begin = list === undefined ? '' : `  const list = ${list};\n`;
   return `/** What ${name}.lua answers. */
-export type ${Name}Reply =
+export type ${Name.replace(/Answer$/, '')}${Name.endsWith('Answer') ? 'Answer' : 'Reply'} =
 ${answers.map(({ kind, fields, meaning }) => `${meaning ? `  /** ${sentenceOf(meaning, fields)}. */\n` : ''}  | { ${[`readonly kind: '${kind}'`, ...fields.map(member)].join('; ')} }`).join('\n')};
 
-${answers.some(({ label }) => label.startsWith('each')) ? size : ''}/** Reads the answer of ${name}.lua that begins with its code at \`at\`. @throws Error */
-export function read${Name}(reply: ReplyItems, at = 0, code = Number(reply[at])): ${Name}Reply {
-  switch (code) {
+/** Reads an answer of ${name}.lua, which begins with its code. @throws Error */
+export function read${Name}(${parameter}): ${Name.endsWith('Answer') ? Name : `${Name}Reply`} {
+${begin}  switch (list[0]) {
 ${answers.map(({ code, kind, fields }) => `    case ${code}:\n      return { ${[`kind: '${kind}'`, ...fields.map((field, n) => `${field.name}: ${field.read(place(n + 1))}`)].join(', ')} };`).join('\n')}
     default:
-      throw unexpected(reply);
+      throw new UnexpectedReplyError(list);
   }
 }
 `;
 }
 
 function wordReader(name, answers) {
-  return `/** Reads the answer of ${name}.lua, which is a code alone. @throws Error */
+  return `/** Reads the answer of ${name}.lua, which is a code alone. @throws Error, also with the server's words for what it refused */
 export function read${capital(camel(name))}(code: unknown): ${answers.map(([, , word]) => `'${word}'`).join(' | ')} {
   switch (code) {
 ${answers.map(([, code, word]) => `    case ${code}:\n      return '${word}';`).join('\n')}
     default:
-      throw unexpected(code);
+      throw new UnexpectedReplyError(listOf(code));
   }
 }
 `;
 }
 
-function recordReader(name, { label, kind, fields, meaning }) {
-  const Name = `${capital(camel(name))}${capital(camel(kind.replaceAll(' ', '-')))}`;
-  return `/** ${meaning ? sentenceOf(meaning, fields) : `What ${name}.lua answers ${label === 'all' ? 'first' : 'repeatedly'}`}. */
+function recordReader(name, { kind, fields, meaning }) {
+  const Name = `${capital(camel(name))}${capital(camel(kind))}`;
+  return `/** ${meaning ? sentenceOf(meaning, fields) : `What ${name}.lua answers repeatedly`}. */
 export interface ${Name} {
 ${fields.map((field) => `  ${member(field)};\n`).join('')}}
 
-export const ${Name[0].toLowerCase()}${Name.slice(1)}Size = ${fields.length};
-
-export function read${Name}(reply: ReplyItems, at = 0): ${Name} {
+function read${Name}(list: ReplyItems): ${Name} {
   return { ${fields.map((field, n) => `${field.name}: ${field.read(place(n))}`).join(', ')} };
+}
+`;
+}
+
+/** Reads a whole reply: its head, and behind it a list for each kind of answer. */
+function headReader(name, { fields, meaning }, lists) {
+  const Name = capital(camel(name));
+  return `/** ${meaning ? sentenceOf(meaning, fields) : `What ${name}.lua answers`}. */
+export interface ${Name}Reply {
+${fields.map((field) => `  ${member(field)};\n`).join('')}${lists.map(({ plural, Type }) => `  readonly ${plural}: readonly ${Type}[];\n`).join('')}}
+
+/** Reads the reply of ${name}.lua. @throws Error */
+export function read${Name}(reply: unknown): ${Name}Reply {
+  const list = listOf(reply);
+  return { ${[...fields.map((field, n) => `${field.name}: ${field.read(place(n))}`), ...lists.map(({ plural, Type }, n) => `${plural}: eachOf(list[${fields.length + n}], read${Type})`)].join(', ')} };
 }
 `;
 }

@@ -2,7 +2,7 @@
 import type { Grant } from '../../lib/core/port/lock-store.js';
 import { trustOf } from '../../lib/stores/wire/server-clock.js';
 import {
-  bringBackHeadSize, heartbeatHeadSize, readAcquire, readBringBack, readHeartbeat, readRecallGroup, readRenewNews, recallHeadSize, renewHeadSize, type AcquireReply,
+  readAcquire, readBringBack, readHeartbeat, readRecall, readRenew, type AcquireReply,
 } from '../../lib/stores/wire/lua.generated.js';
 import type { PushedGrant } from '../../lib/stores/wire/wake-channel.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
@@ -21,7 +21,7 @@ listeners.acquire = (acting, { id, reply, sentAt }) => {
     if (request.hadPlace) request.place = undefined;
     return storeFailed(acting, request);
   }
-  heardAcquire(acting, request, readAcquire(reply, 0, code), sentAt);
+  heardAcquire(acting, request, readAcquire([code, ...reply.slice(1)]), sentAt);
 };
 
 /** The answer of a request that is no longer open: what it may have been granted is given back once more. */
@@ -149,7 +149,7 @@ listeners['bring back'] = (acting, { id, reply, sentAt }) => {
     held.lateUntil = Math.max(held.lateUntil, acting.now);
     return;
   }
-  const told = readBringBack(reply, bringBackHeadSize);
+  const told = readBringBack(reply).answers[0]!;
   if (told.kind === 'lost') return lose(acting);
   if (told.kind !== 'held') return;
   held.trustedUntil = trustOf(told.leftMs, sentAt);
@@ -163,7 +163,7 @@ function lose(acting: Acting): void {
 }
 
 function leftOf(reply: readonly (string | number)[], leaseMs: number): number {
-  return reply.length === renewHeadSize ? leaseMs : Number(readRenewNews(reply, renewHeadSize).left);
+  return Number(readRenew(reply).leases[0]?.left ?? leaseMs);
 }
 
 listeners.release = (acting, { id, reply, sentAt }) => {
@@ -193,7 +193,8 @@ listeners.heartbeat = (acting, { id, reply, sentAt }) => {
   if (request?.id !== id || !request.beating) return;
   request.beating = false;
   if (reply === undefined) return void (request.lastFailed = true);
-  const told = readHeartbeat(reply, heartbeatHeadSize);
+  const { now, answers } = readHeartbeat(reply);
+  const told = answers[0]!;
   if (told.kind === 'waiting') {
     request.lastFailed = false;
     request.askAt = told.leftMs < 0 ? undefined : acting.now + told.leftMs;
@@ -206,7 +207,7 @@ listeners.heartbeat = (acting, { id, reply, sentAt }) => {
   client.floor = Math.max(client.floor, told.fence);
   // While a try is open or has failed, its release may be giving this grant back.
   if (request.asking || request.lastFailed) return acting.ask();
-  acting.judge({ ...told, trustedUntil: trustOf(told.end - Number(reply[0]), sentAt), memory: client.known === UNKNOWN_MEMORY ? undefined : client.known });
+  acting.judge({ ...told, trustedUntil: trustOf(told.end - now, sentAt), memory: client.known === UNKNOWN_MEMORY ? undefined : client.known });
 };
 
 /** The store no longer has the place: the next request has a new id. */
@@ -220,7 +221,7 @@ listeners.recall = (acting, { reply }) => {
   const { client } = acting;
   if (reply === undefined) return void (client.recall = 'wanted');
   client.recall = 'no';
-  const { memory } = readRecallGroup(reply, recallHeadSize);
+  const { memory } = readRecall(reply).groups[0]!;
   const hasChanged = client.last !== UNKNOWN_MEMORY && client.last !== memory;
   client.known = client.last = memory;
   if (hasChanged) acting.releaseForgotten();

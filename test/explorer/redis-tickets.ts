@@ -1,6 +1,6 @@
 /** How a process hands its hold to a ticket (core/hold/tickets.ts), and how another one adopts it (core/queue/store-request.ts), as changes of a state. */
 import { ticketIdOf } from '../../lib/core/port/ticket.js';
-import { acquireCall, bringBackHeadSize, readAcquire, readBringBack, type AcquireArgs, type AcquireReply, type ReplyItems } from '../../lib/stores/wire/lua.generated.js';
+import { acquireCall, readAcquire, readBringBack, type AcquireArgs, type AcquireReply, type ReplyItems } from '../../lib/stores/wire/lua.generated.js';
 import { LONG_AGO, trustOf } from '../../lib/stores/wire/server-clock.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
 import { AHEAD, COMMAND_TIMEOUT_MS, KEYS, listeners, type Acting } from './redis-client.js';
@@ -75,7 +75,7 @@ function bringBack(acting: Acting, handing: Handing): void {
 
 /** If the server has the hold again, it can be handed off after all. */
 export function handOffBroughtBack(acting: Acting, handing: Handing, reply: ReplyItems | undefined): void {
-  const isBack = reply !== undefined && readBringBack(reply, bringBackHeadSize).kind === 'held';
+  const isBack = reply !== undefined && readBringBack(reply).answers[0]!.kind === 'held';
   if (isBack) askToHandOff(acting, handing);
   else giveBack(acting, handing);
 }

@@ -4,7 +4,7 @@
  *
  * A process that stops is one that takes no step for as long as one likes, while time goes on; so that needs no event of its own.
  */
-import { recallCall } from '../../lib/stores/wire/lua.generated.js';
+import { readBringBack, readRecall, recallCall } from '../../lib/stores/wire/lua.generated.js';
 import { isTicketId } from '../../lib/core/port/ticket.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
 import type { LuaReply } from '../simulation/lua-interpreter.js';
@@ -58,7 +58,7 @@ export class RedisWorld implements HealingWorld<State> {
 
   begin(): State {
     const { memory, reply } = this.server.run(EMPTY, recallCall({ keys: [{ fenceKey: KEYS.fenceKey }] }, { process: 'p', recoveryMs: 0, groups: [{ floor: 0, holds: false }] }), 0, () => false);
-    const known = String((reply as LuaReply[])[2]);
+    const known = readRecall(reply).groups[0]!.memory;
     const clients = this.plan.tasks.map((_, at): Client => ({
       name: 'abc'[at]!, alive: true, task: 0, seq: 0, floor: 0, sample: { sentAt: PROCESS_BEGINS_AT, receivedAt: PROCESS_BEGINS_AT, serverNow: PROCESS_BEGINS_AT },
       known, last: known, recall: 'no', request: undefined, held: undefined, leaving: undefined, remembered: [], handing: undefined, adopting: undefined, owed: [], cancelled: [],
@@ -277,7 +277,7 @@ export class RedisWorld implements HealingWorld<State> {
 const LETS_IN: ReadonlySet<string> = new Set(['acquire', 'release', 'heartbeat', 'bring back', 'hand off', 'adopt']);
 
 function isLate(what: string, reply: LuaReply): boolean {
-  return Array.isArray(reply) && (((what === 'acquire' || what === 'adopt' || what === 'hand off') && reply[0] === 5) || (what === 'bring back' && reply[1] === 2));
+  return Array.isArray(reply) && (((what === 'acquire' || what === 'adopt' || what === 'hand off') && reply[0] === 5) || (what === 'bring back' && readBringBack(reply).answers[0]!.kind === 'late'));
 }
 
 /** Whether it asks for the lock, has it, or gives it away. */
@@ -292,8 +292,13 @@ function failed({ call: _, ...letter }: Letter): Letter {
 /** The server's instants as local ones. The answer of the commonest case, a fence alone, is written out, as bundled-acquire.ts does. */
 function localReply(reply: LuaReply, now: number, leaseMs: number): (string | number)[] {
   if (typeof reply === 'string') return [1, now, reply, 1, 1, now + leaseMs, 0];
-  const items = Array.isArray(reply) ? reply : [reply];
-  return items.map((item: LuaReply) => (typeof item === 'number' && item > AHEAD && item < 10 * AHEAD ? item - AHEAD : (item as string | number)));
+  return (Array.isArray(reply) ? reply : [reply]).map(localItem) as (string | number)[];
+}
+
+/** An item of a reply, which may be a list of answers. */
+export function localItem(item: LuaReply): LuaReply {
+  if (Array.isArray(item)) return item.map(localItem);
+  return typeof item === 'number' && item > AHEAD && item < 10 * AHEAD ? item - AHEAD : item;
 }
 
 /** What it sent is still on its way; what was for it reaches nobody. */

@@ -5,7 +5,7 @@
 import { beginningOf } from '../../lib/stores/redis/server-view.js';
 import { quorumEnd, quorumOf, verdict } from '../../lib/stores/redlock/quorum.js';
 import {
-  acquireCall, addBringBack, admitCall, bringBack, readAcquire, readBringBack, bringBackHeadSize, readRecallGroup, readRecallHead, recallCall, recallHeadSize, releaseCall, type BuiltCall,
+  acquireCall, addBringBack, admitCall, bringBack, readAcquire, readBringBack, readRecall, recallCall, releaseCall, type BuiltCall,
 } from '../../lib/stores/wire/lua.generated.js';
 import { UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../../lib/stores/wire/redis-keys.js';
 import { trustOf } from '../../lib/stores/wire/server-clock.js';
@@ -184,7 +184,7 @@ export class Voting {
   private heardRaised(node: number, { about, reply }: NodeLetter): void {
     const { ballot, trustedUntil } = this.member;
     if (ballot?.id !== about) return;
-    this.know(node, { raised: reply !== undefined && readBringBack(reply, bringBackHeadSize).kind === 'held' ? 'yes' : 'failed' });
+    this.know(node, { raised: reply !== undefined && readBringBack(reply).answers[0]!.kind === 'held' ? 'yes' : 'failed' });
     if (trustedUntil === undefined) this.settle();
   }
 
@@ -222,9 +222,9 @@ export class Voting {
 
   private heardGreeting(node: number, { reply }: NodeLetter): void {
     if (reply === undefined) return this.attend(node, RETRY_MS);
-    const { recoversForMs, now } = readRecallHead(reply);
+    const { recoversForMs, now, groups } = readRecall(reply);
     if (recoversForMs === 0) return this.attend(node, undefined);
-    const since = beginningOf(readRecallGroup(reply, recallHeadSize).memory) - AHEAD;
+    const since = beginningOf(groups[0]!.memory) - AHEAD;
     const leftMs = since + this.rules.maxLeaseMs + 1 - now;
     if (leftMs > 0) return this.attend(node, leftMs);
     this.know(node, { attention: { kind: 'surveying', since, awaited: this.state.nodes.length - 1, whole: 0, out: 0, floor: this.member.floor } });
@@ -236,8 +236,8 @@ export class Voting {
   private heardSurvey(node: number, { reply }: NodeLetter): void {
     const { attention } = this.knownOf(node);
     if (attention.kind !== 'surveying') return;
-    const isWhole = reply !== undefined && readRecallHead(reply).recoversForMs === 0;
-    const floor = Math.max(attention.floor, reply === undefined ? 0 : readRecallGroup(reply, recallHeadSize).fence);
+    const isWhole = reply !== undefined && readRecall(reply).recoversForMs === 0;
+    const floor = Math.max(attention.floor, reply === undefined ? 0 : readRecall(reply).groups[0]!.fence);
     const whole = attention.whole + Number(isWhole);
     const out = attention.out + Number(reply !== undefined && !isWhole);
     const awaited = attention.awaited - 1;

@@ -8,6 +8,7 @@ import { PROCESS_BEGINS_AT, SERVER_BEGINS_AT } from './canonical.js';
 import { healedAtLast, type HealingWorld, type Kind, type KindStep } from './healing.js';
 import { NODE_KEYS, Voting, type QuorumRules } from './redlock-member.js';
 import { canonicalOf, changeNode, draftOf, type Known, type Member, type Node, type NodeFault, type NodeLetter, type NodeQuestion, type NodesState } from './redlock-state.js';
+import { localItem } from './redis-world.js';
 import { EMPTY, SmallServer, viewOf, type LuaDefect } from './small-server.js';
 
 export interface RedlockPlan extends QuorumRules {
@@ -33,7 +34,6 @@ type NodesStep = KindStep<NodesState>;
 
 const NODES = 3;
 const STRAY_MS = 3_000;
-const AHEAD = SERVER_BEGINS_AT - PROCESS_BEGINS_AT;
 const NOTHING: Known = { vote: undefined, asked: false, mute: 0, raised: 'no', withdrawals: [], attention: { kind: 'none' } };
 
 export class RedlockWorld implements HealingWorld<NodesState> {
@@ -211,6 +211,5 @@ function failed({ call: _, ...letter }: NodeLetter): NodeLetter {
 }
 
 function localReply(reply: LuaReply): (string | number)[] {
-  const items = Array.isArray(reply) ? reply : [reply];
-  return items.map((item: LuaReply) => (typeof item === 'number' && item > AHEAD && item < 10 * AHEAD ? item - AHEAD : (item as string | number)));
+  return (Array.isArray(reply) ? reply : [reply]).map(localItem) as (string | number)[];
 }

@@ -246,7 +246,7 @@ describe('recall.lua', () => {
   it.each(['redis_mode', 'server_mode'])('names the node in the memory of a Cluster whose INFO says %s, as Redis and Valkey do', async (mode) => {
     const lock = lua.lock(`bb7:${mode}`);
     const { script, keys, args } = recallCall({ keys: [{ fenceKey: lock.fenceKey }] }, { process: 'p', recoveryMs: 0, groups: [{ floor: 0, holds: false }] });
-    const [, , memory] = (await lua.client.eval(asClusterNode(mode) + script.source, keys.length, ...keys, ...args)) as string[];
+    const [, , [[memory]]] = (await lua.client.eval(asClusterNode(mode) + script.source, keys.length, ...keys, ...args)) as [number, number, [[string]]];
     expect(memory).toMatch(/^aaaaaaaabbbbbbbb@\d{13}$/);
   });
 

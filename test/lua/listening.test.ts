@@ -155,7 +155,7 @@ async function fallSilent(lock: LuaLock, id: string): Promise<void> {
   await lua.client.hset(lock.queueKey, `@${id}`, `${(await lua.now()) - 1}${record.slice(13)}`);
 }
 
-const gone = [expect.any(Number), 0, 0, 0, 0, 0, 0];
+const gone = [expect.any(Number), 0];
 
 describe('heartbeat.lua', () => {
   it('returns 0 to who has no place, or lost it by its silence', async () => {
@@ -176,7 +176,7 @@ describe('heartbeat.lua', () => {
     await lock.acquire('p.2');
     const released = releaseCall(lock, { id: 'p.0', mayBeOver: true, floor: 0, abandoned: false, recoveryMs: 0, known: UNKNOWN_MEMORY });
     const [waits, code, letIn] = await lua.whenFull(heartbeats(lock, ['p.2']), released, heartbeats(lock, ['p.1']));
-    expect([waits, code, (letIn as number[])[1]]).toEqual([[expect.any(Number), 2, -1, '-', 0, 0, 0], 1, 1]);
+    expect([waits, code, (letIn as number[])[1]]).toEqual([[expect.any(Number), 2, -1, '-'], 1, 1]);
   });
 
   it('gives up the place of a waiter whose lease ends later than one can: the clock was set back', async () => {
@@ -194,7 +194,6 @@ describe('heartbeat.lua', () => {
     await lock.acquire('p.0');
     await lock.acquire('p.1');
     await lock.acquire('p.2');
-    const reply = (await lua.run(heartbeats(lock, ['p.2', 'p.9', 'p.0']))) as number[];
-    expect([reply.length, reply[1], reply[7], reply[13]]).toEqual([19, 2, 0, 1]);
+    expect(await lua.run(heartbeats(lock, ['p.2', 'p.9', 'p.0']))).toEqual([expect.any(Number), 2, -1, '-', 0, 1, expect.any(Number), 1, 1, expect.any(Number), 1]);
   });
 });

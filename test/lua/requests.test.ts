@@ -5,9 +5,9 @@ import { describe, expect, it } from '@jest/globals';
 import { FIRST_LEASE_MS, MAX_HOLDS_OF_OWNER } from '../../lib/core/port/lock-store.js';
 import { WAITER_LEASE_MS } from '../../lib/stores/memory/lock-machine.js';
 import { FenceFloors } from '../../lib/stores/redis/server-view.js';
-import { listOf } from '../../lib/stores/wire/lock-reply.js';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
 import { NO_SERVER, USUAL_LEASE_MS } from '../../lib/stores/wire/redis-keys.js';
+import { listOf } from '../../lib/stores/wire/store-failure.js';
 
 const on = { lockKey: 'L', queueKey: 'Q', fenceKey: 'F' };
 const acquire = { id: 'p.1', mode: 'write', leaseMs: 30_000, queue: true, needsListener: false, plain: true, takes: 'nothing', notAfter: 9_999_999_999_999, floor: 0, fences: 1, minHoldMs: 0, graceMs: 0, recoveryMs: 900, known: '-'.repeat(30) } as const;
@@ -57,9 +57,12 @@ describe('a reply of format version 3', () => {
       { kind: 'taken', now: 5, fence: 70, fences: 1, mode: 'write', end: 905, contended: false, memory: known, owner: 'saga 7', permits: 0, minHoldMs: 80 },
     ],
     ['acquire of a lock that is held', scripts.readAcquire([3, 5, 900, '-']), { kind: 'busy', now: 5, leftMs: 900, holds: '-' }],
-    ['heartbeat of the second waiter', scripts.readHeartbeat([5, 0, 0, 0, 0, 0, 0, 2, -1, '1,w,7,9,p.1', 0, 0, 0], scripts.heartbeatHeadSize + scripts.heartbeatSize), { kind: 'waiting', leftMs: -1, holds: '1,w,7,9,p.1' }],
-    ['renew', scripts.readRenewNews([5, 2, -1, 0], scripts.renewHeadSize), { position: 2, left: -1, contended: false }],
-    ['inspect', scripts.readInspectHolder(['w', 1, 'p.1', 70, 'saga%207', 900, '-', 400], scripts.inspectHeadSize), { id: 'p.1', fence: 70, owner: 'saga 7', leftMs: 900, label: undefined, graceMs: 400 }],
+    ['heartbeats', scripts.readHeartbeat([5, [[0], [2, -1, '1,w,7,9,p.1'], ['refused', 'WRONGTYPE']]]), { now: 5, answers: [{ kind: 'gone' }, { kind: 'waiting', leftMs: -1, holds: '1,w,7,9,p.1' }, { kind: 'refused', words: 'WRONGTYPE' }] }],
+    ['renew', scripts.readRenew([5, [[2, -1, 0]]]), { now: 5, leases: [{ position: 2, left: -1, contended: false }] }],
+    [
+      'inspect', scripts.readInspect(['w', [['p.1', 70, 'saga%207', 900, '-', 400]], [['q.1', 'r', 'a']]]),
+      { phase: 'w', holders: [{ id: 'p.1', fence: 70, owner: 'saga 7', leftMs: 900, label: undefined, graceMs: 400 }], waiters: [{ id: 'q.1', mode: 'read', label: 'a' }] },
+    ],
   ])('is read by the names of the header: %s', (_, told, expected) => expect(told).toEqual(expected));
 
   it('that no script gives is an error, and so is what the server refused', () => {

@@ -14,6 +14,8 @@ import { startRedis, type RedisServer } from './redis-server.js';
 /** The last instant that an acquire can name. */
 const NEVER = 9_999_999_999_999;
 
+const WITH_A_HEAD = [scripts.renew, scripts.heartbeat, scripts.bringBack, scripts.recall];
+
 export type Reply = number | string | (number | string)[];
 
 export interface AcquireArguments {
@@ -81,8 +83,14 @@ export class LuaServer {
     await eventually(async () => expect(await this.now()).toBeGreaterThan(instant));
   }
 
-  run({ script, keys, args }: scripts.BuiltCall): Promise<Reply> {
-    return this.client.eval(this.header + script.source, keys.length, ...keys, ...args) as Promise<Reply>;
+  async run(call: scripts.BuiltCall): Promise<Reply> {
+    return this.answered(call, this.header);
+  }
+
+  /** The answers that stand in a list behind the head of a reply are told one after another. */
+  private async answered({ script, keys, args }: scripts.BuiltCall, header = ''): Promise<Reply> {
+    const reply = (await this.client.eval(header + script.source, keys.length, ...keys, ...args)) as Reply;
+    return WITH_A_HEAD.includes(script) ? ((reply as unknown[]).flat(2) as Reply) : reply;
   }
 
   /** The answers to these, one after another and as they are shipped, of a server that has no memory for anything new. */
@@ -90,7 +98,7 @@ export class LuaServer {
     await this.client.config('SET', 'maxmemory', 1);
     try {
       const replies: Reply[] = [];
-      for (const { script, keys, args } of calls) replies.push((await this.client.eval(script.source, keys.length, ...keys, ...args)) as Reply);
+      for (const call of calls) replies.push(await this.answered(call));
       return replies;
     } finally {
       await this.client.config('SET', 'maxmemory', 0);
@@ -175,11 +183,13 @@ export class LuaLock {
   /** What became of it. */
   async forceRelease(fence?: number, how: Partial<scripts.ForceReleaseArgs> = {}): Promise<scripts.ForceReleaseReply['kind']> {
     const notAfter = (await this.lua.now()) + 5_000;
-    return scripts.readForceRelease((await this.lua.run(scripts.forceReleaseCall(this, { fence, notAfter, floor: 0, recoveryMs: 0, ...how }))) as scripts.ReplyItems).kind;
+    return scripts.readForceRelease(await this.lua.run(scripts.forceReleaseCall(this, { fence, notAfter, floor: 0, recoveryMs: 0, ...how }))).kind;
   }
 
-  inspect(): Promise<Reply> {
-    return this.lua.run(scripts.inspectCall(this));
+  /** The mode of the lock, how many hold it, the fields of these, and then those of its waiters. */
+  async inspect(): Promise<Reply> {
+    const [phase, holders, waiters] = (await this.lua.run(scripts.inspectCall(this))) as unknown as [string, Reply[], Reply[]];
+    return [phase, holders.length, ...holders.flat(), ...waiters.flat()];
   }
 
   /** The ids of its holders. */

@@ -85,7 +85,8 @@ export class NodeScripts {
       id, mode: 'write', notAfter: NEVER, leaseMs: 5_000, fence, fences, minHoldMs: 0, graceMs: 0, recoveryMs: UNTIL_TOLD_MS, knownBy: '-',
       ticketId: undefined, owner: undefined, label: undefined,
     });
-    return ((await this.run({ script: bringBack, keys: redisKeys, args })) as Reply).slice(1);
+    const [, [answer]] = (await this.run({ script: bringBack, keys: redisKeys, args })) as [number, [Reply]];
+    return answer;
   }
 
   release(key: string, id: string, how: Partial<ReleaseArgs> = {}): Promise<unknown> {
@@ -103,7 +104,7 @@ export class NodeScripts {
   async survey(key: string, floor = 0): Promise<{ closed: boolean; memory: string; since: number; fence: string }> {
     const { fenceKey } = this.keys.spotOf(key);
     const call = recallCall({ keys: [{ fenceKey }] }, { process: 'p', recoveryMs: UNTIL_TOLD_MS, groups: [{ floor, holds: false }] });
-    const [, closedForMs, memory, fence] = (await this.run(call)) as [number, number, string, string];
+    const [, closedForMs, [[memory, fence]]] = (await this.run(call)) as [number, number, [[string, string]]];
     return { closed: closedForMs > 0, memory, since: Number(memory.slice(17)), fence };
   }
 

@@ -9,8 +9,8 @@ import { LockStoreError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/lock-events.js';
 import type { StoreSummary } from '../../core/port/lock-store.js';
 import type { Connections } from '../wire/connections.js';
-import { acquireCall, readAcquire, releaseCall, type AcquireArgs } from '../wire/lua.generated.js';
-import { listOf, RECOVERING_REASON, releaseOutcome } from '../wire/lock-reply.js';
+import { acquireCall, readAcquire, readRelease, releaseCall, type AcquireArgs } from '../wire/lua.generated.js';
+import { RECOVERING_REASON } from '../wire/lock-reply.js';
 import { UNKNOWN_MEMORY } from '../wire/redis-keys.js';
 import type { ScriptReply, ScriptRunner } from '../wire/script-runner.js';
 import { causeOf, isReply, reasonOf, storeFailure } from '../wire/store-failure.js';
@@ -132,12 +132,12 @@ export async function takeTrialLock({ process, keys: ofStore, runner, recoveryMs
     known: UNKNOWN_MEMORY, fences: 1, minHoldMs: 0, graceMs: 0, recoveryMs,
   };
   await runner.run(acquireCall(keys, request), accept);
-  await runner.run(releaseCall(keys, { id, mayBeOver: true, floor: 0, abandoned: true, recoveryMs, known: UNKNOWN_MEMORY }), releaseOutcome);
+  await runner.run(releaseCall(keys, { id, mayBeOver: true, floor: 0, abandoned: true, recoveryMs, known: UNKNOWN_MEMORY }), readRelease);
 }
 
 /** Accepts every reply of acquire.lua but that the server recovers. @throws Error with the server's words */
 function granted(reply: ScriptReply): void {
-  if (typeof reply !== 'string' && readAcquire(listOf(reply)).kind === 'recovering') throw new Error(RECOVERING_REASON);
+  if (typeof reply !== 'string' && readAcquire(reply).kind === 'recovering') throw new Error(RECOVERING_REASON);
 }
 
 function checkEviction(evicting: string | undefined, { connections: { node }, report, strictServer }: Booting): void {

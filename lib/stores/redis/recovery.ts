@@ -17,8 +17,7 @@ import { delay, inTime, pause } from '../../core/port/clock.js';
 import type { LockStoreError } from '../../core/port/errors.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, HeldLease, HolderRef, StoreRecovery } from '../../core/port/lock-store.js';
-import { listOf } from '../wire/lock-reply.js';
-import { eachRecallGroup, readRecallHead, recallCall, type RecallGroup, type RecallHead } from '../wire/lua.generated.js';
+import { readRecall, recallCall, type RecallReply } from '../wire/lua.generated.js';
 import { lasted } from '../wire/store-failure.js';
 import { SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { marginOf } from '../wire/server-clock.js';
@@ -240,19 +239,18 @@ export class Recovery implements StoreRecovery {
   }
 
   /** Asks for the memories and the last fences of these groups, after telling the fences that this process has seen, and what it holds there. */
-  ask(groups: readonly number[], holds: (group: number) => boolean): Promise<RecallHead & { readonly groups: readonly RecallGroup[] }> {
+  ask(groups: readonly number[], holds: (group: number) => boolean): Promise<RecallReply> {
     const { runner, keys, trust, memories, process, recoveryMs } = this.view;
     const { connection } = memories;
     const on = { keys: groups.map((group) => ({ fenceKey: keys.fence(group) })) };
     const call = recallCall(on, { process, recoveryMs, groups: groups.map((group) => ({ floor: trust.floors.of(group), holds: holds(group) })) });
     return runner.run(call, (reply, sentAt, receivedAt) => {
-      const told = listOf(reply);
-      const { now, recoversForMs } = readRecallHead(told);
+      const told = readRecall(reply);
+      const { now, recoversForMs } = told;
       if (recoversForMs > 0) this.recovering(receivedAt, recoversForMs + marginOf(recoversForMs));
       trust.clock.observe(keys.sourceOf(groups[0]!), { sentAt, receivedAt, serverNow: now });
-      const found = eachRecallGroup(told, groups.length);
-      found.forEach(({ memory }, n) => this.learn(groups[n]!, memory, connection));
-      return { now, recoversForMs, groups: found };
+      told.groups.forEach(({ memory }, n) => this.learn(groups[n]!, memory, connection));
+      return told;
     });
   }
 

@@ -2,8 +2,7 @@
 import { lateError } from '../../core/port/hold-errors.js';
 import type { Hear, ReleaseRequest } from '../../core/port/lock-store.js';
 import { ScriptRequest } from '../wire/bundles.js';
-import { listOf, releaseOutcome } from '../wire/lock-reply.js';
-import { forceReleaseCall, readForceRelease, release, releaseText } from '../wire/lua.generated.js';
+import { forceReleaseCall, readForceRelease, readRelease, release, releaseText } from '../wire/lua.generated.js';
 import type { Spot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO } from '../wire/server-clock.js';
@@ -31,7 +30,7 @@ export class BundledRelease extends ScriptRequest<'released' | 'lost'> {
   }
 
   answered(reply: ScriptReply): void {
-    this.tell(reply === 1 ? 'released' : releaseOutcome(reply));
+    this.tell(reply === 1 ? 'released' : readRelease(reply));
   }
 }
 
@@ -47,7 +46,7 @@ export async function forceRelease(key: string, fence: number | undefined, view:
   const limit = (): number => trust.clock.before(on.source, until, clock.now());
   if (limit() === 0) await readClock();
   const call = forceReleaseCall(on, { fence, floor: trust.floors.of(on.group), recoveryMs, notAfter: limit() || LONG_AGO });
-  const { kind } = await runner.run({ ...call, key, namesNobody: fence === undefined }, (reply) => readForceRelease(listOf(reply)));
+  const { kind } = await runner.run({ ...call, key, namesNobody: fence === undefined }, readForceRelease);
   if (kind === 'late') throw lateError(key, node);
   return kind === 'taken';
 }

@@ -11,10 +11,8 @@
  */
 import type { LockStoreError } from '../../core/port/errors.js';
 import { likeLength, type HeldLease, type RenewOutcome, type RenewRequest } from '../../core/port/lock-store.js';
-import { listOf, sharing } from '../wire/lock-reply.js';
-import {
-  bringBackCallOf, eachBringBack, eachRenewNews, readBringBackHead, readRenewHead, renewCall, type BringBackArgs, type BringBackReply, type RenewArgs,
-} from '../wire/lua.generated.js';
+import { sharing } from '../wire/lock-reply.js';
+import { bringBackCallOf, readBringBack, readRenew, renewCall, type BringBackAnswer, type BringBackArgs, type RenewArgs } from '../wire/lua.generated.js';
 import type { ScriptCall, ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO, trustOf } from '../wire/server-clock.js';
 import { failedLock, isTryAgain, storeFailure } from '../wire/store-failure.js';
@@ -84,7 +82,7 @@ export class Renewals {
     const { runner, keys, trust, memories } = this.view;
     const known = requests.map(({ key }) => memories.knownOf(keys.groupOf(key)));
     return runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
-      trust.clock.observe(this.sourceOf(requests[0]!), { sentAt, receivedAt, serverNow: readRenewHead(listOf(reply)).now });
+      trust.clock.observe(this.sourceOf(requests[0]!), { sentAt, receivedAt, serverNow: readRenew(reply).now });
       const outcomes = this.outcomesOf(reply, requests, sentAt);
       return outcomes.map((outcome, n) => (outcome.kind === 'renewed' ? { ...outcome, memory: known[n] } : outcome));
     });
@@ -118,7 +116,7 @@ export class Renewals {
     const { keys, node } = this.view;
     const renewed = (leftMs: number, contended: boolean): RenewOutcome => ({ kind: 'renewed', trustedUntil: trustOf(leftMs, sentAt), contended });
     const outcomes = requests.map(({ leaseMs }) => renewed(Math.floor(leaseMs), false));
-    for (const { position, left, contended } of eachRenewNews(listOf(reply))) {
+    for (const { position, left, contended } of readRenew(reply).leases) {
       const { key, graceMs = 0 } = requests[position - 1]!;
       if (typeof left === 'string') outcomes[position - 1] = failedLock(left, 'renew', node, { key, lockKey: keys.lock(key) });
       else outcomes[position - 1] = left < 0 ? { kind: 'lost' } : renewed(Math.max(0, left - graceMs), contended);
@@ -134,9 +132,9 @@ export class Renewals {
     const { connection } = memories;
     const call = bringBackCallOf(held.map((request) => ({ ...keys.spotOf(request.key), ...this.argsOf(request) })));
     return runner.run({ ...call, key: onlyKeyOf(held), timeoutMs: this.timeoutOf(held) }, (reply, sentAt, receivedAt) => {
-      const told = listOf(reply);
-      trust.clock.observe(this.sourceOf(held[0]!), { sentAt, receivedAt, serverNow: readBringBackHead(told).now });
-      const outcomes = new Map(eachBringBack(told, held.length).map((one, n) => [held[n]!, this.outcomeOf(held[n]!, one, sentAt, connection)]));
+      const { now, answers } = readBringBack(reply);
+      trust.clock.observe(this.sourceOf(held[0]!), { sentAt, receivedAt, serverNow: now });
+      const outcomes = new Map(answers.map((one, n) => [held[n]!, this.outcomeOf(held[n]!, one, sentAt, connection)]));
       return requests.map((request) => outcomes.get(request) ?? { kind: 'lost' });
     });
   }
@@ -168,7 +166,7 @@ export class Renewals {
     };
   }
 
-  private outcomeOf({ key, id, held }: LeaseRequest, news: BringBackReply, sentAt: number, connection: number): RenewOutcome {
+  private outcomeOf({ key, id, held }: LeaseRequest, news: BringBackAnswer, sentAt: number, connection: number): RenewOutcome {
     const { recovery, view, view: { keys, node, bundles } } = this;
     switch (news.kind) {
       case 'held':

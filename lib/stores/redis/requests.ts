@@ -19,14 +19,12 @@ import { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
 import type { AcquireOutcome, AcquireRequest, Grant, Hear, HeartbeatOutcome, HolderRef, TakenHold, Verb, Wake } from '../../core/port/lock-store.js';
 import { promised, ScriptRequest } from '../wire/bundles.js';
-import { listOf, recoveringError, sharing } from '../wire/lock-reply.js';
-import {
-  acquire, type AcquireReply, acquireText, eachHeartbeat, heartbeatCallOf, type HeartbeatReply, readAcquire, readHeartbeatHead,
-} from '../wire/lua.generated.js';
+import { recoveringError, sharing } from '../wire/lock-reply.js';
+import { acquire, type AcquireReply, acquireText, heartbeatCallOf, type HeartbeatAnswer, readAcquire, readHeartbeat } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY, USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { type Exchange, LONG_AGO, trustOf } from '../wire/server-clock.js';
-import { failedLock, unexpected } from '../wire/store-failure.js';
+import { failedLock, listOf, UnexpectedReplyError } from '../wire/store-failure.js';
 import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
 import { Batches } from './batches.js';
 import type { Recovery } from './recovery.js';
@@ -116,14 +114,14 @@ export class Requests {
     const { runner, trust, memories, recoveryMs } = this.view;
     const call = heartbeatCallOf(waiters.map(({ id, spot }) => ({ ...spot, id, floor: trust.floors.of(spot.group), recoveryMs, known: memories.of(spot.group) })));
     return runner.run({ ...call, key: waiters.length === 1 ? waiters[0]!.key : undefined }, (reply, sentAt, receivedAt) => {
-      const told = listOf(reply);
-      const exchange: Exchange = { sentAt, receivedAt, serverNow: readHeartbeatHead(told).now };
+      const { now, answers } = readHeartbeat(reply);
+      const exchange: Exchange = { sentAt, receivedAt, serverNow: now };
       trust.clock.observe(waiters[0]!.spot.source, exchange);
-      return eachHeartbeat(told, waiters.length).map((one, n) => this.heartbeatOutcome(waiters[n]!, one, exchange));
+      return answers.map((one, n) => this.heartbeatOutcome(waiters[n]!, one, exchange));
     });
   }
 
-  private heartbeatOutcome({ id, spot }: Waiter, told: HeartbeatReply, exchange: Exchange): HeartbeatOutcome {
+  private heartbeatOutcome({ id, spot }: Waiter, told: HeartbeatAnswer, exchange: Exchange): HeartbeatOutcome {
     const { places, view: { trust, memories, toldHolds, node, channel } } = this;
     const place = places.get(id);
     switch (told.kind) {
@@ -240,7 +238,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     const list = listOf(reply);
     const code = Number(list[0]);
     const replacedLost = code >= REPLACED_LOST;
-    const told = readAcquire(list, 0, replacedLost ? code - REPLACED_LOST : code);
+    const told = readAcquire(replacedLost ? [code - REPLACED_LOST, ...list.slice(1)] : list);
     const exchange: Exchange = { sentAt, receivedAt, serverNow: told.now };
     trust.clock.observe(this.spot.source, exchange);
     const outcome = this.outcomeOf(told, exchange);
@@ -258,7 +256,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     const { request: { mode, leaseMs, vote }, spot: { source, group }, sentAt, memory } = this;
     const { trust, clock } = this.requests.view;
     const nowUs = Number(reply);
-    if (!(nowUs > 0)) throw unexpected(reply);
+    if (!(nowUs > 0)) throw new UnexpectedReplyError(reply);
     const fence = vote?.proposal ?? nowUs;
     if (!trust.clock.isFresh(source, sentAt)) trust.clock.observe(source, { sentAt, receivedAt: clock.now(), serverNow: Math.floor(nowUs / 1000) });
     trust.floors.saw(group, fence);

@@ -4,14 +4,10 @@
 import { LockStoreError } from '../../core/port/errors.js';
 import type { LockMode } from '../../core/port/lock-options.js';
 import type { AcquireRequest } from '../../core/port/lock-store.js';
-import { type HolderState, type LockState, untilFree, type WaiterState } from '../../core/port/lock-state.js';
+import { type HolderState, type LockState, untilFree } from '../../core/port/lock-state.js';
 import { isTicketId } from '../../core/port/ticket.js';
-import {
-  inspectHeadSize, inspectHolderSize, inspectWaiterSize, readInspectHead, readInspectHolder, readInspectWaiter, type AcquireArgs,
-  type ReplyItems,
-} from './lua.generated.js';
+import { readInspect, type AcquireArgs } from './lua.generated.js';
 import type { ScriptReply } from './script-runner.js';
-import { unexpected } from './store-failure.js';
 
 /** A grant whose end is in the server's time. */
 export interface ServerGrant {
@@ -39,43 +35,16 @@ export function recoveringError(key: string, node: string, forMs: number): LockS
   return new LockStoreError(message, { key, nodes: [{ node, reason: RECOVERING_REASON }] });
 }
 
-/** The reply as a list. @throws Error with the server's words when it refused this request of several (refusal.lua) */
-export function listOf(reply: ScriptReply): ReplyItems {
-  if (!Array.isArray(reply)) throw unexpected(reply);
-  const list = reply as ReplyItems;
-  if (list[0] === 'refused') throw new Error(String(list[1]));
-  return list;
-}
-
-/** The outcome that release.lua returns for one id. */
-export function releaseOutcome(reply: ScriptReply): 'released' | 'lost' {
-  if (reply === 1) return 'released';
-  if (reply === 0) return 'lost';
-  listOf(reply);
-  throw unexpected(reply);
-}
-
 /** The state of a lock from the reply of inspect.lua. Waiters are in the order of service: phases alternate, readers enter together. */
 export function lockState(key: string, reply: ScriptReply): LockState {
-  const told = listOf(reply);
-  const { phase, holderCount } = readInspectHead(told);
-  if (!(told.length >= inspectHeadSize + holderCount * inspectHolderSize)) throw unexpected(reply);
-  const holders: HolderState[] = [];
-  const readers: WaiterState[] = [];
-  const writers: WaiterState[] = [];
-  let permits: number | undefined;
-  let at = inspectHeadSize;
-  for (; holders.length < holderCount; at += inspectHolderSize) {
-    const { leftMs, graceMs, owner, ...holder } = readInspectHolder(told, at);
-    // In place of an owner, a holder of a permit says how many there are.
-    if (phase === 'p') permits = Number(owner);
-    holders.push({ ...holder, owner: phase === 'p' ? undefined : owner, ...untilFree(leftMs, graceMs), ...(isTicketId(holder.id) && { handedOff: true as const }) });
-  }
-  for (; at < told.length; at += inspectWaiterSize) {
-    const waiter = readInspectWaiter(told, at);
-    (waiter.mode === 'write' ? writers : readers).push(waiter);
-  }
-  const waiters = phase === 'w' ? [...readers, ...writers] : [...writers.slice(0, 1), ...readers, ...writers.slice(1)];
+  const { phase, holders: found, waiters: waiting } = readInspect(reply);
+  // In place of an owner, a holder of a permit says how many there are.
+  const permits = phase === 'p' && found.length > 0 ? Number(found[0]!.owner) : undefined;
+  const holders = found.map(({ leftMs, graceMs, owner, ...holder }): HolderState => ({
+    ...holder, owner: phase === 'p' ? undefined : owner, ...untilFree(leftMs, graceMs), ...(isTicketId(holder.id) && { handedOff: true as const }),
+  }));
+  const writer = phase === 'w' ? undefined : waiting.find(({ mode }) => mode === 'write');
+  const waiters = writer === undefined ? waiting : [writer, ...waiting.filter((waiter) => waiter !== writer)];
   const mode = holders.length === 0 ? null : phase === 'r' ? 'read' : 'write';
   return { key, mode, permits, holders, waiters };
 }

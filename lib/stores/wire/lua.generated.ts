@@ -1,7 +1,7 @@
 // Made by scripts/build-lua.mjs from lua/*.lua; never edited.
 import type { LockMode } from '../../core/port/lock-options.js';
 import { fromField, toField } from './redis-keys.js';
-import { unexpected } from './store-failure.js';
+import { eachOf, listOf, UnexpectedReplyError } from './store-failure.js';
 
 /** A script as it is sent. */
 export interface LuaScript {
@@ -960,31 +960,32 @@ export type AcquireReply =
   /** As granted, and what was taken with the hold; permits that the lock has, or 0; minHoldMs is what is left of it. */
   | { readonly kind: 'taken'; readonly now: number; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean; readonly memory: string; readonly owner: string | undefined; readonly permits: number; readonly minHoldMs: number };
 
-/** Reads the answer of acquire.lua that begins with its code at `at`. @throws Error */
-export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at])): AcquireReply {
-  switch (code) {
+/** Reads an answer of acquire.lua, which begins with its code. @throws Error */
+export function readAcquire(reply: unknown): AcquireReply {
+  const list = listOf(reply);
+  switch (list[0]) {
     case 0:
-      return { kind: 'gone', now: Number(reply[at + 1]), memory: String(reply[at + 2]) };
+      return { kind: 'gone', now: Number(list[1]), memory: String(list[2]) };
     case 1:
-      return { kind: 'granted', now: Number(reply[at + 1]), fence: Number(reply[at + 2]), fences: Number(reply[at + 3]), mode: Number(reply[at + 4]) === 1 ? 'write' : 'read', end: Number(reply[at + 5]), contended: Number(reply[at + 6]) === 1, memory: reply[at + 7] === undefined ? undefined : String(reply[at + 7]) };
+      return { kind: 'granted', now: Number(list[1]), fence: Number(list[2]), fences: Number(list[3]), mode: Number(list[4]) === 1 ? 'write' : 'read', end: Number(list[5]), contended: Number(list[6]) === 1, memory: list[7] === undefined ? undefined : String(list[7]) };
     case 2:
-      return { kind: 'waiting', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]), holds: String(reply[at + 3]) };
+      return { kind: 'waiting', now: Number(list[1]), leftMs: Number(list[2]), holds: String(list[3]) };
     case 3:
-      return { kind: 'busy', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]), holds: String(reply[at + 3]) };
+      return { kind: 'busy', now: Number(list[1]), leftMs: Number(list[2]), holds: String(list[3]) };
     case 4:
-      return { kind: 'upgrade', now: Number(reply[at + 1]) };
+      return { kind: 'upgrade', now: Number(list[1]) };
     case 5:
-      return { kind: 'late', now: Number(reply[at + 1]) };
+      return { kind: 'late', now: Number(list[1]) };
     case 6:
-      return { kind: 'full', now: Number(reply[at + 1]) };
+      return { kind: 'full', now: Number(list[1]) };
     case 7:
-      return { kind: 'recovering', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+      return { kind: 'recovering', now: Number(list[1]), leftMs: Number(list[2]) };
     case 8:
-      return { kind: 'permits', now: Number(reply[at + 1]), permits: Number(reply[at + 2]) };
+      return { kind: 'permits', now: Number(list[1]), permits: Number(list[2]) };
     case 9:
-      return { kind: 'taken', now: Number(reply[at + 1]), fence: Number(reply[at + 2]), fences: Number(reply[at + 3]), mode: Number(reply[at + 4]) === 1 ? 'write' : 'read', end: Number(reply[at + 5]), contended: Number(reply[at + 6]) === 1, memory: String(reply[at + 7]), owner: fromField(reply[at + 8]), permits: Number(reply[at + 9]), minHoldMs: Number(reply[at + 10]) };
+      return { kind: 'taken', now: Number(list[1]), fence: Number(list[2]), fences: Number(list[3]), mode: Number(list[4]) === 1 ? 'write' : 'read', end: Number(list[5]), contended: Number(list[6]) === 1, memory: String(list[7]), owner: fromField(list[8]), permits: Number(list[9]), minHoldMs: Number(list[10]) };
     default:
-      throw unexpected(reply);
+      throw new UnexpectedReplyError(list);
   }
 }
 
@@ -1026,7 +1027,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
   return { script: admit, keys: [...on.fenceKeys], args: [request.maxLeaseMs, request.since, ...request.floors] };
 }
 
-/** Reads the answer of admit.lua, which is a code alone. @throws Error */
+/** Reads the answer of admit.lua, which is a code alone. @throws Error, also with the server's words for what it refused */
 export function readAdmit(code: unknown): 'admitted' | 'refused' {
   switch (code) {
     case 1:
@@ -1034,7 +1035,7 @@ export function readAdmit(code: unknown): 'admitted' | 'refused' {
     case 0:
       return 'refused';
     default:
-      throw unexpected(code);
+      throw new UnexpectedReplyError(listOf(code));
   }
 }
 
@@ -1085,23 +1086,24 @@ export type AgreeReply =
   /** Theirs, which this process does not understand. */
   | { readonly kind: 'other'; readonly format: string };
 
-/** Reads the answer of agree.lua that begins with its code at `at`. @throws Error */
-export function readAgree(reply: ReplyItems, at = 0, code = Number(reply[at])): AgreeReply {
-  switch (code) {
+/** Reads an answer of agree.lua, which begins with its code. @throws Error */
+export function readAgree(reply: unknown): AgreeReply {
+  const list = listOf(reply);
+  switch (list[0]) {
     case 1:
-      return { kind: 'agreed', version: Number(reply[at + 1]), longestMs: Number(reply[at + 2]) };
+      return { kind: 'agreed', version: Number(list[1]), longestMs: Number(list[2]) };
     case 0:
-      return { kind: 'other', format: String(reply[at + 1]) };
+      return { kind: 'other', format: String(list[1]) };
     default:
-      throw unexpected(reply);
+      throw new UnexpectedReplyError(list);
   }
 }
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '4ba1f1d9843852753a2e5816b50fb3a265cbfb8b',
+  sha1: '743eb9f5b740ad4c7c4976b01a9958add6a70453',
   source: [`local keys = KEYS
-local args, count = ARGV, #ARGV / 3`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.keepLastReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, `local function requestOf(n)
+local args, count = ARGV, #ARGV / 3`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.keepLastReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, recoveryMs, knownBy, ticketId = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   local owner, label = string.match(args[3 * n], '^(%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n - 2], mode = mode, notAfter = tonumber(notAfter), leaseMs = tonumber(leaseMs), fence = tonumber(fence), fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), recoveryMs = tonumber(recoveryMs), knownBy = knownBy, ticketId = ticketId, owner = owner, label = label }
@@ -1132,7 +1134,7 @@ local function enterAgain(lock, lease)
   return holder
 end
 local function bringBack(lease)
-  if now > lease.notAfter then return { 2, 0, 0, 0 } end
+  if now > lease.notAfter then return { 2 } end
   lease.floor = lease.fence + lease.fences - 1
   local lock = parseLock(redis.call('GET', lease.lockKey) or '', lease)
   local recoversForMs = recoveryOf(lock)
@@ -1155,19 +1157,12 @@ local function bringBack(lease)
   end
   if holder and lease.owner ~= '-' and lock.mode ~= 'p' then holder.heardOf = now end
   closeLock(lock)
-  if not holder then return { 0, 0, 0, 0 } end
+  if not holder then return { 0 } end
   return { 1, leaseEnd(holder) - now, lock.queued and 1 or 0, lock.memory }
 end
-local reply = { now }
-for n = 1, count do
-  local done, told = pcall(bringBack, requestOf(n))
-  if not done then
-    throwIfReplica(told)
-    told = { 3, told, 0, 0 }
-  end
-  for _, field in ipairs(told) do reply[#reply + 1] = field end
-end
-return reply`].join('\n'),
+local answers = {}
+for n = 1, count do answers[n] = orRefused(pcall(bringBack, requestOf(n))) end
+return { now, answers }`].join('\n'),
 };
 
 /** The Redis keys of one request to bring-back.lua. */
@@ -1230,8 +1225,7 @@ export function bringBackCallOf(requests: readonly (BringBackKeys & BringBackArg
 }
 
 /** What bring-back.lua answers. */
-export type BringBackReply =
-  /** Filled up with zeros, as the next two are. */
+export type BringBackAnswer =
   | { readonly kind: 'lost' }
   /** leftMs is the time until it ends, without its grace; contended when others wait; memory is the one that knows it now. */
   | { readonly kind: 'held'; readonly leftMs: number; readonly contended: boolean; readonly memory: string }
@@ -1240,39 +1234,32 @@ export type BringBackReply =
   /** What the server said to this lease's keys. */
   | { readonly kind: 'refused'; readonly words: string };
 
-/** How many items each answer of bring-back.lua has. */
-export const bringBackSize = 4;
-
-/** Reads the answer of bring-back.lua that begins with its code at `at`. @throws Error */
-export function readBringBack(reply: ReplyItems, at = 0, code = Number(reply[at])): BringBackReply {
-  switch (code) {
+/** Reads an answer of bring-back.lua, which begins with its code. @throws Error */
+export function readBringBackAnswer(list: ReplyItems): BringBackAnswer {
+  switch (list[0]) {
     case 0:
       return { kind: 'lost' };
     case 1:
-      return { kind: 'held', leftMs: Number(reply[at + 1]), contended: Number(reply[at + 2]) === 1, memory: String(reply[at + 3]) };
+      return { kind: 'held', leftMs: Number(list[1]), contended: Number(list[2]) === 1, memory: String(list[3]) };
     case 2:
       return { kind: 'late' };
-    case 3:
-      return { kind: 'refused', words: String(reply[at + 1]) };
+    case 'refused':
+      return { kind: 'refused', words: String(list[1]) };
     default:
-      throw unexpected(reply);
+      throw new UnexpectedReplyError(list);
   }
 }
 
 /** The server's time in ms. */
-export interface BringBackHead {
+export interface BringBackReply {
   readonly now: number;
+  readonly answers: readonly BringBackAnswer[];
 }
 
-export const bringBackHeadSize = 1;
-
-export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
-  return { now: Number(reply[at]) };
-}
-
-/** Reads the answers of bring-back.lua behind its head: so many, or all. @throws Error */
-export function eachBringBack(reply: ReplyItems, count = (reply.length - bringBackHeadSize) / bringBackSize): BringBackReply[] {
-  return Array.from({ length: count }, (_, n) => readBringBack(reply, bringBackHeadSize + bringBackSize * n));
+/** Reads the reply of bring-back.lua. @throws Error */
+export function readBringBack(reply: unknown): BringBackReply {
+  const list = listOf(reply);
+  return { now: Number(list[0]), answers: eachOf(list[1], readBringBackAnswer) };
 }
 
 export const downgrade: LuaScript = {
@@ -1317,7 +1304,7 @@ export function downgradeCall(on: DowngradeKeys, request: DowngradeArgs): BuiltC
   return { script: downgrade, keys: [on.lockKey, on.queueKey, on.fenceKey], args: [request.id, request.floor, request.recoveryMs] };
 }
 
-/** Reads the answer of downgrade.lua, which is a code alone. @throws Error */
+/** Reads the answer of downgrade.lua, which is a code alone. @throws Error, also with the server's words for what it refused */
 export function readDowngrade(code: unknown): 'downgraded' | 'lost' {
   switch (code) {
     case 1:
@@ -1325,7 +1312,7 @@ export function readDowngrade(code: unknown): 'downgraded' | 'lost' {
     case 0:
       return 'lost';
     default:
-      throw unexpected(code);
+      throw new UnexpectedReplyError(listOf(code));
   }
 }
 
@@ -1356,6 +1343,18 @@ export interface FencedWriteArgs {
 
 export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): BuiltCall {
   return { script: fencedWrite, keys: [on.dataKey], args: [request.fence, ...request.fields] };
+}
+
+/** Reads the answer of fenced-write.lua, which is a code alone. @throws Error, also with the server's words for what it refused */
+export function readFencedWrite(code: unknown): 'written' | 'stale' {
+  switch (code) {
+    case 1:
+      return 'written';
+    case 0:
+      return 'stale';
+    default:
+      throw new UnexpectedReplyError(listOf(code));
+  }
 }
 
 export const forceRelease: LuaScript = {
@@ -1419,33 +1418,34 @@ export type ForceReleaseReply =
   /** After notAfter: nothing was done. */
   | { readonly kind: 'late'; readonly now: number };
 
-/** Reads the answer of force-release.lua that begins with its code at `at`. @throws Error */
-export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[at])): ForceReleaseReply {
-  switch (code) {
+/** Reads an answer of force-release.lua, which begins with its code. @throws Error */
+export function readForceRelease(reply: unknown): ForceReleaseReply {
+  const list = listOf(reply);
+  switch (list[0]) {
     case 1:
-      return { kind: 'taken', now: Number(reply[at + 1]) };
+      return { kind: 'taken', now: Number(list[1]) };
     case 0:
-      return { kind: 'none', now: Number(reply[at + 1]) };
+      return { kind: 'none', now: Number(list[1]) };
     case 2:
-      return { kind: 'late', now: Number(reply[at + 1]) };
+      return { kind: 'late', now: Number(list[1]) };
     default:
-      throw unexpected(reply);
+      throw new UnexpectedReplyError(list);
   }
 }
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: '352023d5ffac651f32847dbcb3386a5c25b38594',
+  sha1: '5fcd3904239849b6e22932e00ace41f039e15587',
   source: [`local keys = KEYS
-local args, count = ARGV, #ARGV / 4`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.holdersById, shared.ownedBy, shared.fenceToShare, shared.isFullFor, shared.besideOwner, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.nextEnd, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.keepQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.enterBesideOwner, shared.keepPlace, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.askAgainIn, shared.holdsOf, shared.throwIfReplica, `local function requestOf(n)
+local args, count = ARGV, #ARGV / 4`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.holdersById, shared.ownedBy, shared.fenceToShare, shared.isFullFor, shared.besideOwner, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.nextEnd, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.keepQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.enterBesideOwner, shared.keepPlace, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.askAgainIn, shared.holdsOf, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[4 * n - 3], floor = tonumber(args[4 * n - 2]), recoveryMs = tonumber(args[4 * n - 1]), known = args[4 * n] }
 end
 local function grantOrPlace(lock, holder, id)
   local waits, isFromBefore = false, false
   if not holder then waits, holder, isFromBefore = keepPlace(lock, id, true) end
-  if isFromBefore then return { 2, 0, '-', 0, 0, 0 } end
+  if isFromBefore then return { 2, 0, '-' } end
   if holder then return { 1, whole(holder).fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0 } end
-  return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, waits and lock.holds or 0, 0, 0, 0 }
+  return waits and { 2, askAgainIn(lock, id), lock.holds } or { 0 }
 end
 local function heartbeat(waiters)
   local first, answers = waiters[1], {}
@@ -1472,19 +1472,12 @@ for n = 1, count do
   end
   waiter.place, waiters[#waiters + 1] = n, waiter
 end
-local told = {}
+local answers = {}
 for _, waiters in ipairs(locks) do
-  local done, answers = pcall(heartbeat, waiters)
-  if not done then throwIfReplica(answers) end
-  for n, waiter in ipairs(waiters) do
-    told[waiter.place] = done and (answers[n] or { 0, 0, 0, 0, 0, 0 }) or { 3, answers, 0, 0, 0, 0 }
-  end
+  local found = orRefused(pcall(heartbeat, waiters))
+  for n, waiter in ipairs(waiters) do answers[waiter.place] = found[1] == 'refused' and found or found[n] or { 0 } end
 end
-local reply = { now }
-for _, one in ipairs(told) do
-  for _, field in ipairs(one) do reply[#reply + 1] = field end
-end
-return reply`].join('\n'),
+return { now, answers }`].join('\n'),
 };
 
 /** The Redis keys of one request to heartbeat.lua. */
@@ -1529,8 +1522,7 @@ export function heartbeatCallOf(requests: readonly (HeartbeatKeys & HeartbeatArg
 }
 
 /** What heartbeat.lua answers. */
-export type HeartbeatReply =
-  /** Filled up with zeros, as the next two are. */
+export type HeartbeatAnswer =
   | { readonly kind: 'gone' }
   /** contended when others wait. */
   | { readonly kind: 'granted'; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean }
@@ -1539,71 +1531,58 @@ export type HeartbeatReply =
   /** What the server said to this waiter's keys. */
   | { readonly kind: 'refused'; readonly words: string };
 
-/** How many items each answer of heartbeat.lua has. */
-export const heartbeatSize = 6;
-
-/** Reads the answer of heartbeat.lua that begins with its code at `at`. @throws Error */
-export function readHeartbeat(reply: ReplyItems, at = 0, code = Number(reply[at])): HeartbeatReply {
-  switch (code) {
+/** Reads an answer of heartbeat.lua, which begins with its code. @throws Error */
+export function readHeartbeatAnswer(list: ReplyItems): HeartbeatAnswer {
+  switch (list[0]) {
     case 0:
       return { kind: 'gone' };
     case 1:
-      return { kind: 'granted', fence: Number(reply[at + 1]), fences: Number(reply[at + 2]), mode: Number(reply[at + 3]) === 1 ? 'write' : 'read', end: Number(reply[at + 4]), contended: Number(reply[at + 5]) === 1 };
+      return { kind: 'granted', fence: Number(list[1]), fences: Number(list[2]), mode: Number(list[3]) === 1 ? 'write' : 'read', end: Number(list[4]), contended: Number(list[5]) === 1 };
     case 2:
-      return { kind: 'waiting', leftMs: Number(reply[at + 1]), holds: String(reply[at + 2]) };
-    case 3:
-      return { kind: 'refused', words: String(reply[at + 1]) };
+      return { kind: 'waiting', leftMs: Number(list[1]), holds: String(list[2]) };
+    case 'refused':
+      return { kind: 'refused', words: String(list[1]) };
     default:
-      throw unexpected(reply);
+      throw new UnexpectedReplyError(list);
   }
 }
 
 /** The server's time in ms. */
-export interface HeartbeatHead {
+export interface HeartbeatReply {
   readonly now: number;
+  readonly answers: readonly HeartbeatAnswer[];
 }
 
-export const heartbeatHeadSize = 1;
-
-export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
-  return { now: Number(reply[at]) };
-}
-
-/** Reads the answers of heartbeat.lua behind its head: so many, or all. @throws Error */
-export function eachHeartbeat(reply: ReplyItems, count = (reply.length - heartbeatHeadSize) / heartbeatSize): HeartbeatReply[] {
-  return Array.from({ length: count }, (_, n) => readHeartbeat(reply, heartbeatHeadSize + heartbeatSize * n));
+/** Reads the reply of heartbeat.lua. @throws Error */
+export function readHeartbeat(reply: unknown): HeartbeatReply {
+  const list = listOf(reply);
+  return { now: Number(list[0]), answers: eachOf(list[1], readHeartbeatAnswer) };
 }
 
 export const inspect: LuaScript = {
   name: 'inspect',
-  sha1: 'dd0e94782f823325b5b68b3c808d91e4ce74b5f2',
+  sha1: 'b4c3db2732d54eda646cb03af51e3320a31ad886',
   source: [`local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
-if not text then return { '', 0 } end`, shared.time, shared.nowUs, shared.now, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, `local lock = parseLock(text, {})
-local reply = { lock.mode, 0 }
+if not text then return { '', {}, {} } end`, shared.time, shared.nowUs, shared.now, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, `local lock = parseLock(text, {})
+local holders, waiters = {}, {}
 for _, holder in ipairs(lock.holders) do
   if whole(holder).fences > 0 then
-    reply[2] = reply[2] + 1
-    for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label, holder.graceMs }) do
-      reply[#reply + 1] = field
-    end
+    holders[#holders + 1] = { (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label, holder.graceMs }
   end
 end
-if not lock.queued then return reply end
+if not lock.queued then return { lock.mode, holders, waiters } end
 local fields, queue = redis.call('HGETALL', queueKey), {}
 for i = 1, #fields, 2 do queue[fields[i]] = fields[i + 1] end
 for _, mode in ipairs({ 'r', 'w' }) do
   local id = queue[mode .. 'h']
   while id and queue['@' .. id] do
     local record = queue['@' .. id]
-    if tonumber(string.sub(record, 1, 13)) >= now then
-      local n = #reply
-      reply[n + 1], reply[n + 2], reply[n + 3] = id, mode, string.match(record, '(%S+)$')
-    end
+    if tonumber(string.sub(record, 1, 13)) >= now then waiters[#waiters + 1] = { id, mode, string.match(record, '(%S+)$') } end
     id = queue['>' .. id]
   end
 end
-return reply`].join('\n'),
+return { lock.mode, holders, waiters }`].join('\n'),
 };
 
 /** The Redis keys of a call of inspect.lua. */
@@ -1618,19 +1597,7 @@ export function inspectCall(on: InspectKeys): BuiltCall {
   return { script: inspect, keys: [on.lockKey, on.queueKey], args: [] };
 }
 
-/** The phase is w, r, p (permits), or nothing for a free lock. */
-export interface InspectHead {
-  readonly phase: string;
-  readonly holderCount: number;
-}
-
-export const inspectHeadSize = 2;
-
-export function readInspectHead(reply: ReplyItems, at = 0): InspectHead {
-  return { phase: String(reply[at]), holderCount: Number(reply[at + 1]) };
-}
-
-/** As many as the head says; leftMs until the lease and the grace after it have ended. */
+/** leftMs until the lease and the grace after it have ended. */
 export interface InspectHolder {
   readonly id: string;
   readonly fence: number;
@@ -1640,40 +1607,49 @@ export interface InspectHolder {
   readonly graceMs: number;
 }
 
-export const inspectHolderSize = 6;
-
-export function readInspectHolder(reply: ReplyItems, at = 0): InspectHolder {
-  return { id: String(reply[at]), fence: Number(reply[at + 1]), owner: fromField(reply[at + 2]), leftMs: Number(reply[at + 3]), label: fromField(reply[at + 4]), graceMs: Number(reply[at + 5]) };
+function readInspectHolder(list: ReplyItems): InspectHolder {
+  return { id: String(list[0]), fence: Number(list[1]), owner: fromField(list[2]), leftMs: Number(list[3]), label: fromField(list[4]), graceMs: Number(list[5]) };
 }
 
-/** All that follow: first all readers, then all writers, each in the order they came. */
+/** First all readers, then all writers, each in the order they came. */
 export interface InspectWaiter {
   readonly id: string;
   readonly mode: LockMode;
   readonly label: string | undefined;
 }
 
-export const inspectWaiterSize = 3;
+function readInspectWaiter(list: ReplyItems): InspectWaiter {
+  return { id: String(list[0]), mode: list[1] === 'w' ? 'write' : 'read', label: fromField(list[2]) };
+}
 
-export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
-  return { id: String(reply[at]), mode: reply[at + 1] === 'w' ? 'write' : 'read', label: fromField(reply[at + 2]) };
+/** The phase is w, r, p (permits), or nothing for a free lock. */
+export interface InspectReply {
+  readonly phase: string;
+  readonly holders: readonly InspectHolder[];
+  readonly waiters: readonly InspectWaiter[];
+}
+
+/** Reads the reply of inspect.lua. @throws Error */
+export function readInspect(reply: unknown): InspectReply {
+  const list = listOf(reply);
+  return { phase: String(list[0]), holders: eachOf(list[1], readInspectHolder), waiters: eachOf(list[2], readInspectWaiter) };
 }
 
 export const recall: LuaScript = {
   name: 'recall',
-  sha1: 'a9c44887e99aaeb82147fbea9d7c01cdfdaee2a5',
+  sha1: 'd36eb1b805a41a7a518abc0e822a6e458718431b',
   source: [`local keys = KEYS
 local process, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, `local function requestOf(n)
   return { fenceKey = keys[n], floor = tonumber(args[2 * n + 1]), holds = args[2 * n + 2] == '1' }
 end
-local reply = { now, 0 }
+local recoversForMs, groups = 0, {}
 for n = 1, count do
   local group = requestOf(n)
   local claim = { process = process, holds = group.holds }
-  local memory, recoversForMs, _, last = readMemory(group.fenceKey, '-', group.floor, recoveryMs, claim)
-  reply[2], reply[2 * n + 1], reply[2 * n + 2] = math.max(reply[2], recoversForMs), memory, string.format('%.0f', last)
+  local memory, forMs, _, last = readMemory(group.fenceKey, '-', group.floor, recoveryMs, claim)
+  recoversForMs, groups[n] = math.max(recoversForMs, forMs), { memory, string.format('%.0f', last) }
 end
-return reply`].join('\n'),
+return { now, recoversForMs, groups }`].join('\n'),
 };
 
 /** The Redis keys of a call of recall.lua. */
@@ -1696,33 +1672,27 @@ export function recallCall(on: RecallKeys, request: RecallArgs): BuiltCall {
   return { script: recall, keys: [...on.keys.flatMap((each) => [each.fenceKey])], args: [request.process, request.recoveryMs, ...request.groups.flatMap((each) => [each.floor, each.holds ? 1 : 0])] };
 }
 
-/** recoversForMs is how long nothing new is granted in the group that waits longest. */
-export interface RecallHead {
-  readonly now: number;
-  readonly recoversForMs: number;
-}
-
-export const recallHeadSize = 2;
-
-export function readRecallHead(reply: ReplyItems, at = 0): RecallHead {
-  return { now: Number(reply[at]), recoversForMs: Number(reply[at + 1]) };
-}
-
 /** The name of its memory; its last fence, 0 for none. */
 export interface RecallGroup {
   readonly memory: string;
   readonly fence: number;
 }
 
-export const recallGroupSize = 2;
-
-export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
-  return { memory: String(reply[at]), fence: Number(reply[at + 1]) };
+function readRecallGroup(list: ReplyItems): RecallGroup {
+  return { memory: String(list[0]), fence: Number(list[1]) };
 }
 
-/** Reads the answers of recall.lua behind its head: so many, or all. @throws Error */
-export function eachRecallGroup(reply: ReplyItems, count = (reply.length - recallHeadSize) / recallGroupSize): RecallGroup[] {
-  return Array.from({ length: count }, (_, n) => readRecallGroup(reply, recallHeadSize + recallGroupSize * n));
+/** recoversForMs is how long nothing new is granted in the group that waits longest. */
+export interface RecallReply {
+  readonly now: number;
+  readonly recoversForMs: number;
+  readonly groups: readonly RecallGroup[];
+}
+
+/** Reads the reply of recall.lua. @throws Error */
+export function readRecall(reply: unknown): RecallReply {
+  const list = listOf(reply);
+  return { now: Number(list[0]), recoversForMs: Number(list[1]), groups: eachOf(list[2], readRecallGroup) };
 }
 
 export const release: LuaScript = {
@@ -1822,9 +1792,21 @@ export function releaseCallOf(requests: readonly (ReleaseKeys & ReleaseArgs)[]):
   return { script: release, keys, args };
 }
 
+/** Reads the answer of release.lua, which is a code alone. @throws Error, also with the server's words for what it refused */
+export function readRelease(code: unknown): 'released' | 'lost' {
+  switch (code) {
+    case 1:
+      return 'released';
+    case 0:
+      return 'lost';
+    default:
+      throw new UnexpectedReplyError(listOf(code));
+  }
+}
+
 export const renew: LuaScript = {
   name: 'renew',
-  sha1: '855b1e9242caefd78ed9f4bc100983e0edf26e12',
+  sha1: '8f7ed4a1a436811390fa542602dad9731ef647ee',
   source: [`local lockKeys = KEYS
 local args, count = ARGV, #ARGV / 2`, shared.time, shared.nowUs, shared.now, `local written = false
 local function write(lockKey, text, keepMs)
@@ -1833,7 +1815,7 @@ local function write(lockKey, text, keepMs)
   written = true
 end
 local uncommon, locks = {}, {}
-local reply, position = { now }, 0
+local news, position = {}, 0
 local nowText = string.format('%013.0f', now)
 for run = 1, count do
   local leaseMs, ids = args[2 * run - 1], args[2 * run]
@@ -1856,9 +1838,8 @@ for run = 1, count do
     end
   end
 end
-if #locks == 0 then return reply end`, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holdersById, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.channelOf, shared.tell, shared.throwIfReplica, `local function tell(at, left, queued)
-  local n = #reply
-  reply[n + 1], reply[n + 2], reply[n + 3] = at, left, queued and 1 or 0
+if #locks == 0 then return { now, news } end`, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holdersById, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.channelOf, shared.tell, shared.throwIfReplica, `local function tell(at, left, queued)
+  news[#news + 1] = { at, left, queued and 1 or 0 }
 end
 local function renew(lockKey, leases)
   local lock = parseLock(redis.call('GET', lockKey) or '', {})
@@ -1883,7 +1864,7 @@ for _, lockKey in ipairs(locks) do
     for _, lease in ipairs(uncommon[lockKey]) do tell(lease.position, words) end
   end
 end
-return reply`].join('\n'),
+return { now, news }`].join('\n'),
 };
 
 /** The Redis keys of a call of renew.lua. */
@@ -1902,31 +1883,25 @@ export function renewCall(on: RenewKeys, request: RenewArgs): BuiltCall {
   return { script: renew, keys: [...on.lockKeys], args: [...request.runs.flatMap((each) => [each.leaseMs, each.ids])] };
 }
 
-/** The server's time in ms. */
-export interface RenewHead {
-  readonly now: number;
-}
-
-export const renewHeadSize = 1;
-
-export function readRenewHead(reply: ReplyItems, at = 0): RenewHead {
-  return { now: Number(reply[at]) };
-}
-
 /** What there is to say of a lease, unless it was renewed to its length and nobody waits: left is the ms until it and its grace end, -1 for lost, or the server's words where it refused the key; contended when others wait. */
-export interface RenewNews {
+export interface RenewLease {
   readonly position: number;
   readonly left: number | string;
   readonly contended: boolean;
 }
 
-export const renewNewsSize = 3;
-
-export function readRenewNews(reply: ReplyItems, at = 0): RenewNews {
-  return { position: Number(reply[at]), left: reply[at + 1] ?? '', contended: Number(reply[at + 2]) === 1 };
+function readRenewLease(list: ReplyItems): RenewLease {
+  return { position: Number(list[0]), left: list[1] ?? '', contended: Number(list[2]) === 1 };
 }
 
-/** Reads the answers of renew.lua behind its head: so many, or all. @throws Error */
-export function eachRenewNews(reply: ReplyItems, count = (reply.length - renewHeadSize) / renewNewsSize): RenewNews[] {
-  return Array.from({ length: count }, (_, n) => readRenewNews(reply, renewHeadSize + renewNewsSize * n));
+/** The server's time in ms. */
+export interface RenewReply {
+  readonly now: number;
+  readonly leases: readonly RenewLease[];
+}
+
+/** Reads the reply of renew.lua. @throws Error */
+export function readRenew(reply: unknown): RenewReply {
+  const list = listOf(reply);
+  return { now: Number(list[0]), leases: eachOf(list[1], readRenewLease) };
 }

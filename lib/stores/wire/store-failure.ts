@@ -5,6 +5,7 @@
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError, messageOf } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/lock-events.js';
+import type { ReplyItems } from './lua.generated.js';
 import type { Spot } from './redis-keys.js';
 
 /** Error replies after which trying again does not help before an operator has acted. */
@@ -143,8 +144,17 @@ export class UnexpectedReplyError extends Error {
   }
 }
 
-export function unexpected(reply: unknown): UnexpectedReplyError {
-  return new UnexpectedReplyError(reply);
+/** The reply as a list. @throws Error with the server's words when it refused this request of several (refusal.lua) */
+export function listOf(reply: unknown): ReplyItems {
+  if (!Array.isArray(reply)) throw new UnexpectedReplyError(reply);
+  const list = reply as ReplyItems;
+  if (list[0] === 'refused') throw new Error(String(list[1]));
+  return list;
+}
+
+/** What `read` makes of each item of a list that is an item of a reply. */
+export function eachOf<T>(list: unknown, read: (item: ReplyItems) => T): readonly T[] {
+  return listOf(list).map((item: unknown) => read(item as ReplyItems));
 }
 
 /** Whether the failure is about one lock only: one of its Redis keys holds something else. */

@@ -8,7 +8,6 @@ import { LockStoreError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/lock-events.js';
 import { agreeCall, readAgree } from './lua.generated.js';
 import { FORMAT_VERSION, OLDEST_VERSION, SLOT_GROUPS, type RedisKeys } from './redis-keys.js';
-import { listOf } from './lock-reply.js';
 import type { ScriptRunner } from './script-runner.js';
 
 /** The pause before a server that did not answer is asked again, in ms. */
@@ -33,7 +32,7 @@ export class WireFormat {
   async claim(): Promise<void> {
     const { runner, keys, node, version, longestMs } = this;
     const ours = { oldest: OLDEST_VERSION, newest: version, groups: SLOT_GROUPS, maxLeaseMs: longestMs };
-    const told = await runner.run(agreeCall({ formatKey: keys.format }, ours), (reply) => readAgree(listOf(reply)));
+    const told = await runner.run(agreeCall({ formatKey: keys.format }, ours), readAgree);
     if (told.kind === 'agreed') {
       this.version = told.version;
       this.longestMs = told.longestMs;

@@ -38,7 +38,7 @@ async function booted({ isCluster = false, memory = ONE, recoveryMs = 400 } = {}
     const claimed = groups.filter(({ claims }) => claims).length;
     done.push(isCluster ? `${claimed > 0 ? 'claims' : 'is through with'} ${groups.map(({ group }) => group).join()}` : `claims ${claimed} of ${groups.length}`);
     const sentAt = clock.now();
-    const reply = [77, on.recoversForMs, ...call.keys.flatMap(() => [on.memory, 0])];
+    const reply = [77, on.recoversForMs, call.keys.map(() => [on.memory, 0])];
     await on.hold;
     if (on.isDown) throw new LockStoreError('not connected', {});
     if (on.isDamaged) throw new LockStoreError('WRONGTYPE', { retryable: false });

@@ -60,7 +60,7 @@ interface Call {
 const BACK = [1, 2_500, 0, MEMORY];
 
 /** A server that does not know the leases by a renewal, or answers as told, and brings each back. */
-function stage({ answer = (_call: Call): readonly (number | string)[] => [], isTimeKnown = true, recoveryMs = 400, found = (): number => -1, isCluster = false, hold = undefined as Promise<void> | undefined } = {}) {
+function stage({ answer = (_call: Call): readonly (readonly (number | string)[])[] => [], isTimeKnown = true, recoveryMs = 400, found = (): number => -1, isCluster = false, hold = undefined as Promise<void> | undefined } = {}) {
   const [calls, renewals, compared]: [Call[], string[][], unknown[]] = [[], [], []];
   const clock = new FakeClock();
   const trust = new Trust();
@@ -69,7 +69,7 @@ function stage({ answer = (_call: Call): readonly (number | string)[] => [], isT
     const ids = call.args.filter((_, n) => n % 2 === 1).flatMap((run) => run.split(' '));
     renewals.push(ids.map((id) => `${id} ${replicas}`));
     await new Promise(setImmediate);
-    return [SERVER, ...ids.flatMap((_, n) => [n + 1, found(), 1])];
+    return [SERVER, ids.map((_, n) => [n + 1, found(), 1])];
   };
   const run = async (call: Call, decode: (reply: unknown, sentAt: number, receivedAt: number) => unknown): Promise<unknown> => {
     if (call.script.name === 'renew') return decode(await renewed(call, 0), 1_000, 1_000);
@@ -77,7 +77,7 @@ function stage({ answer = (_call: Call): readonly (number | string)[] => [], isT
     await new Promise(setImmediate);
     await hold;
     const said = answer(call);
-    return decode([SERVER, ...(said.length > 0 ? said : call.keys.filter((_, n) => n % 3 === 0).flatMap(() => BACK))], 1_000, 1_000);
+    return decode([SERVER, said.length > 0 ? said : call.keys.filter((_, n) => n % 3 === 0).map(() => BACK)], 1_000, 1_000);
   };
   const runAcknowledged = async (call: Call, replicas: number, decode: (reply: unknown, acknowledged: number, sentAt: number) => unknown): Promise<unknown> =>
     decode(await renewed(call, replicas), replicas, 1_000);
@@ -102,7 +102,7 @@ const back = { kind: 'renewed', trustedUntil: trustOf(2_500, 1_000), contended: 
 
 describe('A lease that a renewal does not find', () => {
   it('that came too late is told so, in a command with others that came in time', async () => {
-    const { renew } = stage({ answer: () => [2, 0, 0, 0, ...BACK] });
+    const { renew } = stage({ answer: () => [[2], BACK] });
     const [one, two] = await renew(lease('a'), lease('b'));
     expect(one).toMatchObject({ kind: 'unknown', cause: { message: expect.stringContaining('it came after the end of the lease') } });
     expect(two).toEqual(back);

@@ -20,10 +20,10 @@
 ---     owner: encoded or -  whose requests share a lock; of a hold with a permit how many there are
 ---     label: encoded or -  what an operator reads
 --- RETURNS all head: now  the server's time in ms
---- RETURNS each 0 lost: none  filled up with zeros, as the next two are
+--- RETURNS each 0 lost: none
 --- RETURNS each 1 held: leftMs, contended flag, memory text  leftMs is the time until it ends, without its grace; contended when others wait; memory is the one that knows it now
 --- RETURNS each 2 late: none  after notAfter: nothing was done
---- RETURNS each 3 refused: words text  what the server said to this lease's keys
+--- RETURNS each refused: words text  what the server said to this lease's keys
 --- INVARIANT a lease that the server knew with the memory that it still has was lost: it ended, or was taken away
 --- INVARIANT while the server recovers the newer fence wins; after that whoever has the lock
 --- INVARIANT a ticket of which a lease was made is gone when the lease has come back
@@ -74,7 +74,7 @@ local function enterAgain(lock, lease)
 end
 
 local function bringBack(lease)
-  if now > lease.notAfter then return { 2, 0, 0, 0 } end
+  if now > lease.notAfter then return { 2 } end
   lease.floor = lease.fence + lease.fences - 1
   local lock = parseLock(redis.call('GET', lease.lockKey) or '', lease)
   local recoversForMs = recoveryOf(lock)
@@ -99,17 +99,10 @@ local function bringBack(lease)
   end
   if holder and lease.owner ~= '-' and lock.mode ~= 'p' then holder.heardOf = now end
   closeLock(lock)
-  if not holder then return { 0, 0, 0, 0 } end
+  if not holder then return { 0 } end
   return { 1, leaseEnd(holder) - now, lock.queued and 1 or 0, lock.memory }
 end
 
-local reply = { now }
-for n = 1, count do
-  local done, told = pcall(bringBack, requestOf(n))
-  if not done then
-    throwIfReplica(told)
-    told = { 3, told, 0, 0 }
-  end
-  for _, field in ipairs(told) do reply[#reply + 1] = field end
-end
-return reply
+local answers = {}
+for n = 1, count do answers[n] = orRefused(pcall(bringBack, requestOf(n))) end
+return { now, answers }

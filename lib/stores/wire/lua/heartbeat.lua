@@ -9,10 +9,10 @@
 ---   recoveryMs: number  how long nothing new is granted after the server forgot
 ---   known: text        what the server told the caller as its memory, or as many dashes
 --- RETURNS all head: now  the server's time in ms
---- RETURNS each 0 gone: none  filled up with zeros, as the next two are
+--- RETURNS each 0 gone: none
 --- RETURNS each 1 granted: fence, fences, mode mode, end, contended flag  contended when others wait
 --- RETURNS each 2 waiting: leftMs, holds text  until the present hold ends, or -1 when others come first, or 0 for a place from before the server forgot; holds says who holds it, and for how long (stand-in.lua)
---- RETURNS each 3 refused: words text  what the server said to this waiter's keys
+--- RETURNS each refused: words text  what the server said to this waiter's keys
 --- @bind
 
 --- @include shared/server-time
@@ -27,9 +27,9 @@
 local function grantOrPlace(lock, holder, id)
   local waits, isFromBefore = false, false
   if not holder then waits, holder, isFromBefore = keepPlace(lock, id, true) end
-  if isFromBefore then return { 2, 0, '-', 0, 0, 0 } end
+  if isFromBefore then return { 2, 0, '-' } end
   if holder then return { 1, whole(holder).fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0 } end
-  return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, waits and lock.holds or 0, 0, 0, 0 }
+  return waits and { 2, askAgainIn(lock, id), lock.holds } or { 0 }
 end
 
 -- The waiters of one lock, which is read and written once however many they are. Returns their answers in order.
@@ -60,16 +60,9 @@ for n = 1, count do
   waiter.place, waiters[#waiters + 1] = n, waiter
 end
 
-local told = {}
+local answers = {}
 for _, waiters in ipairs(locks) do
-  local done, answers = pcall(heartbeat, waiters)
-  if not done then throwIfReplica(answers) end
-  for n, waiter in ipairs(waiters) do
-    told[waiter.place] = done and (answers[n] or { 0, 0, 0, 0, 0, 0 }) or { 3, answers, 0, 0, 0, 0 }
-  end
+  local found = orRefused(pcall(heartbeat, waiters))
+  for n, waiter in ipairs(waiters) do answers[waiter.place] = found[1] == 'refused' and found or found[n] or { 0 } end
 end
-local reply = { now }
-for _, one in ipairs(told) do
-  for _, field in ipairs(one) do reply[#reply + 1] = field end
-end
-return reply
+return { now, answers }

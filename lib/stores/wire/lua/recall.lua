@@ -17,11 +17,11 @@
 --- @include shared/memory
 --- @request
 
-local reply = { now, 0 }
+local recoversForMs, groups = 0, {}
 for n = 1, count do
   local group = requestOf(n)
   local claim = { process = process, holds = group.holds }
-  local memory, recoversForMs, _, last = readMemory(group.fenceKey, '-', group.floor, recoveryMs, claim)
-  reply[2], reply[2 * n + 1], reply[2 * n + 2] = math.max(reply[2], recoversForMs), memory, string.format('%.0f', last)
+  local memory, forMs, _, last = readMemory(group.fenceKey, '-', group.floor, recoveryMs, claim)
+  recoversForMs, groups[n] = math.max(recoversForMs, forMs), { memory, string.format('%.0f', last) }
 end
-return reply
+return { now, recoversForMs, groups }

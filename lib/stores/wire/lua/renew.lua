@@ -4,7 +4,7 @@
 ---   leaseMs: number  that length, with the grace after it
 ---   ids: text        the holders, with spaces between
 --- RETURNS all head: now  the server's time in ms
---- RETURNS each news: position, left number or text, contended flag  what there is to say of a lease, unless it was renewed to its length and nobody waits: left is the ms until it and its grace end, -1 for lost, or the server's words where it refused the key; contended when others wait
+--- RETURNS each lease: position, left number or text, contended flag  what there is to say of a lease, unless it was renewed to its length and nobody waits: left is the ms until it and its grace end, -1 for lost, or the server's words where it refused the key; contended when others wait
 --- INVARIANT a lock that is in the batch for many holders is read and written once
 --- INVARIANT an end further away than any lease can be, from before the server's clock was set back, is brought to the latest that can be
 --- INVARIANT only the locks' own keys are touched, so that each can be sent alone while a slot migrates
@@ -24,7 +24,7 @@ end
 
 -- Leases that need a closer look, by their lock, and these locks in order.
 local uncommon, locks = {}, {}
-local reply, position = { now }, 0
+local news, position = {}, 0
 
 -- The commonest case, before the functions for all others are made: one holder, and nobody waits. Ends are compared as text;
 -- one formatted end serves a whole run.
@@ -51,14 +51,13 @@ for run = 1, count do
     end
   end
 end
-if #locks == 0 then return reply end
+if #locks == 0 then return { now, news } end
 
 --- @include shared/lock-record
 --- @include shared/refusal
 
 local function tell(at, left, queued)
-  local n = #reply
-  reply[n + 1], reply[n + 2], reply[n + 3] = at, left, queued and 1 or 0
+  news[#news + 1] = { at, left, queued and 1 or 0 }
 end
 
 -- Renews the holders of one lock that are in this batch; it is read again, for one of them may have been renewed just now.
@@ -87,4 +86,4 @@ for _, lockKey in ipairs(locks) do
     for _, lease in ipairs(uncommon[lockKey]) do tell(lease.position, words) end
   end
 end
-return reply
+return { now, news }
