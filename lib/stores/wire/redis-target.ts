@@ -154,10 +154,7 @@ export type AskLogin = (clock: Clock, withinMs: number) => Promise<Login>;
 export function loginFrom(name: 'credentials' | 'sentinelCredentials', credentials: Credentials | undefined): AskLogin | undefined {
   if (credentials === undefined) return undefined;
   const failed = (what: string): Error => new Error(`the function ${name} ${what}`);
-  const ask = async (): Promise<Login | undefined> => {
-    const given: unknown = await credentials();
-    return isLogin(given) ? loginIn(given) : undefined;
-  };
+  const ask = async (): Promise<Login | undefined> => loginIn(await credentials());
   return async (clock, withinMs) => {
     const asked = ask().catch((error: unknown) => Promise.reject(failed(`failed${wordsOf(error)}`)));
     const login = await inTime(clock, asked, withinMs, () => failed(`gave nothing within ${withinMs} ms`));
@@ -172,13 +169,10 @@ function wordsOf(error: unknown): string {
   return error instanceof SyntaxError ? ': SyntaxError' : `: ${messageOf(error)}`;
 }
 
-/** Without what else the function gave, and without a name that it left open, which may stand in the options. */
-function loginIn({ username, password }: Login): Login {
-  return username === undefined ? { password } : { username, password };
-}
-
-function isLogin(given: unknown): given is Login {
-  if (typeof given !== 'object' || given === null) return false;
-  const { username, password } = given as { username?: unknown; password?: unknown };
-  return typeof password === 'string' && password !== '' && (username === undefined || typeof username === 'string');
+/** Without what else the function gave, and without a name that it left open, which may stand in the options; undefined for what is no login. */
+function loginIn(given: unknown): Login | undefined {
+  const { username, password } = (given ?? {}) as { username?: unknown; password?: unknown };
+  if (typeof password !== 'string' || password === '') return undefined;
+  if (username === undefined) return { password };
+  return typeof username === 'string' ? { username, password } : undefined;
 }

@@ -97,13 +97,9 @@ function connectingMs(timeoutMs: number): number {
  */
 const MOST_PATIENCE = 4;
 
-const FIRST_RECONNECT_MS = 40;
-const LONGEST_RECONNECT_MS = 150;
-
-/** How long a client pauses before it connects again, in ms. The first try comes almost at once, because leases have to be renewed. */
-function reconnectPause(isFirst: boolean): number {
-  return isFirst ? FIRST_RECONNECT_MS * (0.5 + Math.random()) : LONGEST_RECONNECT_MS * (0.5 + 0.5 * Math.random());
-}
+/** How long a client pauses at most before it connects again, in ms. The first try comes almost at once, because leases have to be renewed. */
+const FIRST_RECONNECT_MS = 50;
+const RECONNECT_MS = 150;
 
 /** The words of node-redis for a server that could not be reached in time. */
 const TIMEOUT = /^Connection timeout$/;
@@ -243,7 +239,7 @@ export class ServerConnection extends Connecting {
     this.live = undefined;
     live.reason ??= reason;
     // The owner is told before the commands on the way fail, so that no command follows them into this connection.
-    if (this.isOpen) this.lost(reason, reconnectPause(true));
+    if (this.isOpen) this.lost(reason, FIRST_RECONNECT_MS);
     live.client?.destroy();
   }
 
@@ -274,7 +270,7 @@ export class ServerConnection extends Connecting {
       this.source = source;
       await this.open(source, (this.live = {}));
     } catch (error) {
-      this.lost(error as Error, reconnectPause(false));
+      this.lost(error as Error, RECONNECT_MS);
       throw error;
     }
   }
@@ -343,7 +339,7 @@ export class ServerConnection extends Connecting {
     this.timer = undefined;
   }
 
-  private lost(error: Error, retryMs: number): void {
+  private lost(error: Error, pauseMs: number): void {
     const { clock } = this.needs;
     const wasOpen = this.isOpen;
     this.sender = UNCONNECTED;
@@ -354,7 +350,7 @@ export class ServerConnection extends Connecting {
       this.events.emit('problem', error);
       this.letGo ??= clock.keepAlive();
       // connect() tells its error to those who listen.
-      this.timer = clock.setTimer(() => void this.connect().catch(() => {}), this.listening?.pauseMs ?? retryMs);
+      this.timer = clock.setTimer(() => void this.connect().catch(() => {}), this.listening?.pauseMs ?? pauseMs * (0.5 + 0.5 * Math.random()));
     }
     if (wasOpen) this.events.emit('change', () => true);
     this.events.emit('end');

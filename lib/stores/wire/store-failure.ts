@@ -74,7 +74,7 @@ function damageOf(reason: string, { key, redisKeys }: Attempt): string | undefin
 
 /** The words of ioredis and node-redis for a missing connection. They are about options of a client that the user has not set. */
 const NO_CONNECTION =
-  /writeable and enableOfflineQueue|isn't ready and enableOfflineQueue|Connection is closed|retries per request|^The client is (?:closed|offline)|^Socket closed unexpectedly|^Disconnects client/;
+  /writeable and enableOfflineQueue|Connection is closed|^The client is (?:closed|offline)|^Socket closed unexpectedly|^Disconnects client/;
 
 export function reasonOf(error: unknown): string {
   const said = withoutArguments(messageOf(error)).replace(/\.$/, '').replace(IN_A_SCRIPT, '');
