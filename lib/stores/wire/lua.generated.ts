@@ -126,9 +126,7 @@ end`,
   holder.ending, holder.minEnd = math.min(holder.ending, latest + holder.graceMs), math.min(tonumber(minEnd), latest)
   return holder
 end`,
-  lastText: `local lastText, lastHolders`,
   holdersIn: `local function holdersIn(text)
-  if text == lastText then return lastHolders end
   local holders = {}
   local latest, at, count, sub, find = now + 60000, #text > 4 and 5, 0, string.sub, string.find
   while at do
@@ -143,10 +141,10 @@ end`,
   end
   return holders
 end`,
-  parseLock: `local function parseLock(text, request)
+  openLock: `local function openLock(request)
+  local text = redis.call('GET', request.lockKey) or ''
   local mode, permits, holders = string.sub(text, 1, 1), 0, holdersIn(text)
   if mode == 'p' then permits = tonumber(string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)) end
-  lastText = nil
   return {
     text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', marked = string.sub(text, 2, 2) == '2',
     holders = holders,
@@ -177,26 +175,19 @@ end`,
   isReleased: `local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end`,
-  keepLastReleased: `local function keepLastReleased(lock)
-  if lock.mode == 'p' then return end
-  local last
-  for _, holder in ipairs(lock.holders) do
-    if isReleased(holder) and (not last or holder.ending > last.ending) then last = holder end
-  end
-  local kept = {}
-  for _, holder in ipairs(lock.holders) do
-    if holder == last or not isReleased(holder) then kept[#kept + 1] = holder end
-  end
-  lock.holders = kept
-end`,
   removeHolder: `local function removeHolder(lock, id, abandoned)
   local holder, position = holderOf(lock, id)
   if not holder then return false end
-  if holder.minEnd > now and not abandoned then
-    holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
-    keepLastReleased(lock)
-  else
+  if holder.minEnd <= now or abandoned then
     table.remove(lock.holders, position)
+    return true
+  end
+  holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
+  for i, other in ipairs(lock.holders) do
+    if lock.mode ~= 'p' and i ~= position and isReleased(other) then
+      table.remove(lock.holders, other.ending > holder.ending and position or i)
+      break
+    end
   end
   return true
 end`,
@@ -240,23 +231,17 @@ end`,
   leaseEnd: `local function leaseEnd(holder)
   return whole(holder).ending - holder.graceMs
 end`,
-  lastEnd: `local function lastEnd(lock)
-  local last = 0
-  for _, holder in ipairs(lock.holders) do
-    if holder.ending > last then last = holder.ending end
-  end
-  return last
-end`,
-  keepMsOf: `local function keepMsOf(lock, leastMs)
-  return string.format('%.0f', math.max(lastEnd(lock) - now, leastMs or 0) + 1000)
-end`,
-  nextEnd: `local function nextEnd(lock)
-  if lock.mode ~= 'p' then return lastEnd(lock) end
-  local first = math.huge
+  endsOf: `local function endsOf(lock)
+  local first, last = math.huge, 0
   for _, holder in ipairs(lock.holders) do
     if holder.ending < first then first = holder.ending end
+    if holder.ending > last then last = holder.ending end
   end
-  return first
+  return lock.mode == 'p' and first or last, last
+end`,
+  keepMsOf: `local function keepMsOf(lock, leastMs)
+  local _, last = endsOf(lock)
+  return string.format('%.0f', math.max(last - now, leastMs or 0) + 1000)
 end`,
   enter: `local function enter(lock, who, lengthMs, sharedFence)
   local _, left = holderOf(lock, '~' .. who.id)
@@ -283,12 +268,16 @@ end`,
   if text ~= lock.text then
     if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
     redis.call('SET', lock.lockKey, text, 'PX', keepMsOf(lock, lock.queued and 2500))
-  elseif lock.queue and lock.queue.isKept and lastEnd(lock) - now < 2500 then
-    redis.call('PEXPIRE', lock.lockKey, 2500 + 1000)
+  elseif lock.queue and lock.queue.isKept then
+    local _, last = endsOf(lock)
+    if last - now < 2500 then redis.call('PEXPIRE', lock.lockKey, 2500 + 1000) end
   end
 end`,
+  tellId: `local function tellId(lock, id, word)
+  lock.told[#lock.told + 1] = { id, word .. ' ' .. id }
+end`,
   tellHolder: `local function tellHolder(lock, holder, word)
-  if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, word .. ' ' .. holder.id } end
+  if not isReleased(holder) then tellId(lock, holder.id, word) end
 end`,
   channelOf: `local function channelOf(lock, id)
   return '{' .. string.match(lock.lockKey, '^{([^}]*):%d+}:l:') .. '}:c:' .. (string.match(id, '^(.*)%.') or id)
@@ -494,10 +483,10 @@ end`,
   return head.w or head.r
 end`,
   askAgainIn: `local function askAgainIn(lock, id)
-  return nextInLine(lock) == id and nextEnd(lock) - now + 1 or -1
+  return nextInLine(lock) == id and endsOf(lock) - now + 1 or -1
 end`,
   endsWithoutHolder: `local function endsWithoutHolder(lock)
-  local ending = nextEnd(lock)
+  local ending = endsOf(lock)
   for _, holder in ipairs(lock.holders) do
     if holder.ending == ending and isReleased(holder) then return true end
   end
@@ -507,7 +496,7 @@ end`,
   if not removeHolder(lock, id, abandoned) then return takeOut(lock, id) end
   lock.frees = true
   local waiter = lock.queued and endsWithoutHolder(lock) and nextInLine(lock)
-  if waiter then lock.told[#lock.told + 1] = { waiter, 't ' .. waiter } end
+  if waiter then tellId(lock, waiter, 't') end
   return true
 end`,
   holdsOf: `local function holdsOf(lock)
@@ -621,9 +610,6 @@ end`,
   end
   return true
 end`,
-  callTurn: `local function callTurn(lock, id)
-  lock.told[#lock.told + 1] = { id, 't ' .. id }
-end`,
   markWaiting: `local function markWaiting(lock, line)
   lock.marked = false
   for _, mark in ipairs(line.marks) do
@@ -631,14 +617,18 @@ end`,
       lock.marked = true
       return
     end
-    callTurn(lock, mark.id)
+    tellId(lock, mark.id, 't')
   end
 end`,
-  giveTurn: `local function giveTurn(lock, line)
+  keepTurn: `local function keepTurn(lock, line)
   local first = line.marks[1]
-  lock.mode, lock.marked, lock.holders = 'w', true, {}
+  if line.turn or not first then
+    lock.holders = { line.turn }
+    return
+  end
+  lock.mode, lock.marked = 'w', true
   addNobody(lock, '~>' .. first.id, now + first.patience)
-  callTurn(lock, first.id)
+  tellId(lock, first.id, 't')
 end`,
   writeLine: `local function writeLine(line)
   local lines = {}
@@ -673,11 +663,8 @@ end`,
     addMark(line, mark)
     lock.marked = true
   end
-  if line.turn and (mark or line.turn.id ~= '~>' .. request.id) then
-    lock.holders = { line.turn }
-  elseif #lock.holders == 0 and line.marks[1] then
-    giveTurn(lock, line)
-  end
+  if line.turn and not mark and line.turn.id == '~>' .. request.id then line.turn = nil end
+  if #lock.holders == 0 then keepTurn(lock, line) end
   writeLine(line)
 end`,
 };
@@ -687,7 +674,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: 'aea95cc7a6a6b71b332dc3bab54c73de160cfe7e',
+  sha1: '615ac01f0c7617a5720b770960b8f4b4b386601c',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 
@@ -722,12 +709,13 @@ for n = 1, count do
     end
   end
 end
-if not uncommon then return count == 1 and replies[1] or replies end`, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.keepLastReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.fenceToShare, shared.isFullFor, shared.besideOwner, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.nextEnd, shared.enter, shared.addNobody, shared.writeLock, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.keepQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.tellHolders, shared.joinQueue, shared.letIn, shared.enterBesideOwner, shared.keepPlace, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.askAgainIn, shared.endsWithoutHolder, shared.leave, shared.holdsOf, shared.heardKey, shared.isStandIn, shared.dropStandIns, shared.wasHeardOf, shared.makeWay, shared.standIn, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
+if not uncommon then return count == 1 and replies[1] or replies end`, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.fenceToShare, shared.isFullFor, shared.besideOwner, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.keepQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.tellHolders, shared.joinQueue, shared.letIn, shared.enterBesideOwner, shared.keepPlace, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.askAgainIn, shared.endsWithoutHolder, shared.leave, shared.holdsOf, shared.heardKey, shared.isStandIn, shared.dropStandIns, shared.wasHeardOf, shared.makeWay, shared.standIn, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mode, queue, needsListener, plain, takes, notAfter, floor, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, recoveryMs, replaces, told, mark = string.match(args[n], '^(.)(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', takes = takes, notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), recoveryMs = tonumber(recoveryMs), replaces = replaces, told = told, mark = mark }
 end
 local function granted(lock, request, holder)
-  return { 1, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, lock.memory ~= request.known and lock.memory or nil }
+  local contended = (lock.queued or lock.marked) and 1 or 0
+  return { 1, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), contended, lock.memory ~= request.known and lock.memory or nil }
 end
 local function waiting(lock, id)
   return { 2, now, askAgainIn(lock, id), holdsOf(lock) }
@@ -750,7 +738,7 @@ local function answer(lock, request)
       return granted(lock, request, enter(lock, request, math.max(request.leaseMs, request.minHoldMs), fence))
     end
   end
-  if not request.queue then return { 3, now, nextEnd(lock) - now + 1, holdsOf(lock) } end
+  if not request.queue then return { 3, now, endsOf(lock) - now + 1, holdsOf(lock) } end
   joinQueue(lock, request)
   return waiting(lock, id)
 end
@@ -782,10 +770,10 @@ local function takeHold(lock, request)
   closeLock(lock)
   if recoversForMs then return { 7, now, recoversForMs } end
   if not holder then return { 0, now, lock.memory } end
-  return {
-    9, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, lock.memory,
-    lock.mode == 'p' and '-' or holder.owner, lock.permits, math.max(0, holder.minEnd - now),
-  }
+  local reply = granted(lock, request, holder)
+  reply[1], reply[8] = 9, lock.memory
+  reply[9], reply[10], reply[11] = lock.mode == 'p' and '-' or holder.owner, lock.permits, math.max(0, holder.minEnd - now)
+  return reply
 end
 local function replaceLease(lock, request)
   local handsOn = request.takes == 'p' and lock.permits == permitsOf(request) and holderOf(lock, request.replaces) and not holderOf(lock, request.id)
@@ -798,28 +786,24 @@ local function replaceLease(lock, request)
 end
 local function grantOrPlace(request)
   local replaces = request.replaces
-  local lock = parseLock(redis.call('GET', request.lockKey) or '', request)
+  local lock = openLock(request)
   local recoversForMs = recoveryOf(lock)
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
   local isReplaced = replaces == '-' or replaceLease(lock, request) or lock.hasForgotten
   lock.asking[request.id], lock.saysWhatItWasTold, lock.standsIn = true, request.id, request.told ~= '-' and standIn(lock, request)
   settle(lock)
   local reply = answer(lock, request)
-  if reply[1] > 2 and replaces == '-' and recoversForMs == 0 and not lock.standsIn and #lock.told == 0 then
-    lastText, lastHolders = lock.text, lock.holders
-  else
-    closeLock(lock)
-  end
+  if reply[1] <= 2 or replaces ~= '-' or recoversForMs > 0 or lock.standsIn or #lock.told > 0 then closeLock(lock) end
   if not isReplaced then reply[1] = reply[1] + 10 end
   return reply
 end
 local answerTo = grantOrPlace
 local takes = string.sub(args[1], 5, 5)
-if takes == 'f' then`, shared.openLine, shared.dropMark, shared.addMark, shared.goesFirst, shared.callTurn, shared.markWaiting, shared.giveTurn, shared.writeLine, shared.markOf, `local function refuse(lock, line, mark)
+if takes == 'f' then`, shared.openLine, shared.dropMark, shared.addMark, shared.goesFirst, shared.markWaiting, shared.keepTurn, shared.writeLine, shared.markOf, `local function refuse(lock, line, mark)
   if mark then addMark(line, mark) end
-  local leftMs = #lock.holders > 0 and lastEnd(lock) - now + 1 or -1
+  local leftMs = #lock.holders > 0 and endsOf(lock) - now + 1 or -1
   if #lock.holders == 0 then
-    if line.turn then lock.holders = { line.turn } else giveTurn(lock, line) end
+    keepTurn(lock, line)
   elseif mark and not lock.marked then
     lock.marked = true
     for _, holder in ipairs(lock.holders) do tellHolder(lock, holder, 'c') end
@@ -831,14 +815,14 @@ end
 local function vote(request)
   local id, mode, owner, proposal = request.id, request.mode, request.owner, request.floor
   request.floor = nil
-  local lock = parseLock(redis.call('GET', request.lockKey) or '', request)
+  local lock = openLock(request)
   if recoveryOf(lock) > 0 then return { 7, now, lock.recoversForMs } end
   lock.floor, nowUs = proposal - 1, 0
   local own, kin = holderOf(lock, id), ownedBy(lock, owner)
   local shares = not own and kin
   if not own then
-    if kin and lock.mode == 'r' and mode == 'w' then return { 4, now } end
-    if kin and isFullFor(lock, owner) then return { 6, now } end
+    local refusal = besideOwner(lock, request)
+    if refusal and refusal > 0 then return { refusal, now } end
     local line, mark, waiter = openLine(lock), markOf(request), string.match(id, '^(.*)/') or id
     dropMark(line, waiter)
     local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
@@ -849,7 +833,9 @@ local function vote(request)
     closeLock(lock)
     writeLine(line)
   end
-  return { 1, now, own.fence, shares and 0 or own.fences, lock.mode == 'r' and 0 or 1, leaseEnd(own), lock.marked and 1 or 0, lock.memory ~= request.known and lock.memory or nil }
+  local reply = granted(lock, request, own)
+  if shares then reply[4] = 0 end
+  return reply
 end
 answerTo = vote
 end
@@ -1101,9 +1087,9 @@ export function readAgree(reply: unknown): AgreeReply {
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '743eb9f5b740ad4c7c4976b01a9958add6a70453',
+  sha1: 'ec8d239c179b39c4ac2ceafd6ae8c7b989602c92',
   source: [`local keys = KEYS
-local args, count = ARGV, #ARGV / 3`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.keepLastReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
+local args, count = ARGV, #ARGV / 3`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, recoveryMs, knownBy, ticketId = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   local owner, label = string.match(args[3 * n], '^(%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n - 2], mode = mode, notAfter = tonumber(notAfter), leaseMs = tonumber(leaseMs), fence = tonumber(fence), fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), recoveryMs = tonumber(recoveryMs), knownBy = knownBy, ticketId = ticketId, owner = owner, label = label }
@@ -1136,7 +1122,7 @@ end
 local function bringBack(lease)
   if now > lease.notAfter then return { 2 } end
   lease.floor = lease.fence + lease.fences - 1
-  local lock = parseLock(redis.call('GET', lease.lockKey) or '', lease)
+  local lock = openLock(lease)
   local recoversForMs = recoveryOf(lock)
   local holder = holderOf(lock, lease.id)
   if holder then
@@ -1264,12 +1250,10 @@ export function readBringBack(reply: unknown): BringBackReply {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: '73f14c796e2e5f038f4cdd683c7fbec580693691',
+  sha1: '429c8b0a5434bc7e1478296eded0ae2db635d575',
   source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
-local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local text = redis.call('GET', lockKey)
-if not text then return 0 end`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, id = id, floor = floor, recoveryMs = recoveryMs }
-local lock = parseLock(text, request)
+local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, id = id, floor = floor, recoveryMs = recoveryMs }
+local lock = openLock(request)
 settle(lock)
 local holder = holderOf(lock, id)
 if holder and lock.mode == 'w' and #lock.holders == 1 then
@@ -1359,12 +1343,10 @@ export function readFencedWrite(code: unknown): 'written' | 'stale' {
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: 'fdf6af8f74f92ac2e26a2b4f81de469c7f559803',
+  sha1: 'dd5fe0bda08c1275c41165446f3e5f97b442f408',
   source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
-local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])`, shared.time, shared.nowUs, shared.now, `if now > notAfter then return { 2, now } end
-local text = redis.call('GET', lockKey)
-if not text then return { 0, now } end`, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, fence = fence, notAfter = notAfter, floor = floor, recoveryMs = recoveryMs }
-local lock = parseLock(text, request)
+local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])`, shared.time, shared.nowUs, shared.now, `if now > notAfter then return { 2, now } end`, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, fence = fence, notAfter = notAfter, floor = floor, recoveryMs = recoveryMs }
+local lock = openLock(request)
 settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
@@ -1435,9 +1417,9 @@ export function readForceRelease(reply: unknown): ForceReleaseReply {
 
 export const heartbeat: LuaScript = {
   name: 'heartbeat',
-  sha1: '5fcd3904239849b6e22932e00ace41f039e15587',
+  sha1: '8d6ce0f601ea0d704cad73f5c4c61bb3c23f1687',
   source: [`local keys = KEYS
-local args, count = ARGV, #ARGV / 4`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.holdersById, shared.ownedBy, shared.fenceToShare, shared.isFullFor, shared.besideOwner, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.nextEnd, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.keepQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.enterBesideOwner, shared.keepPlace, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.askAgainIn, shared.holdsOf, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
+local args, count = ARGV, #ARGV / 4`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.holdersById, shared.ownedBy, shared.fenceToShare, shared.isFullFor, shared.besideOwner, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.keepQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.enterBesideOwner, shared.keepPlace, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.askAgainIn, shared.holdsOf, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[4 * n - 3], floor = tonumber(args[4 * n - 2]), recoveryMs = tonumber(args[4 * n - 1]), known = args[4 * n] }
 end
 local function grantOrPlace(lock, holder, id)
@@ -1448,10 +1430,7 @@ local function grantOrPlace(lock, holder, id)
   return waits and { 2, askAgainIn(lock, id), lock.holds } or { 0 }
 end
 local function heartbeat(waiters)
-  local first, answers = waiters[1], {}
-  local text = redis.call('GET', first.lockKey)
-  if not text then return answers end
-  local lock = parseLock(text, first)
+  local lock, answers = openLock(waiters[1]), {}
   for _, waiter in ipairs(waiters) do
     lock.asking[waiter.id], lock.floor = true, math.max(lock.floor, waiter.floor)
   end
@@ -1475,7 +1454,7 @@ end
 local answers = {}
 for _, waiters in ipairs(locks) do
   local found = orRefused(pcall(heartbeat, waiters))
-  for n, waiter in ipairs(waiters) do answers[waiter.place] = found[1] == 'refused' and found or found[n] or { 0 } end
+  for n, waiter in ipairs(waiters) do answers[waiter.place] = found[1] == 'refused' and found or found[n] end
 end
 return { now, answers }`].join('\n'),
 };
@@ -1561,10 +1540,8 @@ export function readHeartbeat(reply: unknown): HeartbeatReply {
 
 export const inspect: LuaScript = {
   name: 'inspect',
-  sha1: 'b4c3db2732d54eda646cb03af51e3320a31ad886',
-  source: [`local lockKey, queueKey = KEYS[1], KEYS[2]
-local text = redis.call('GET', lockKey)
-if not text then return { '', {}, {} } end`, shared.time, shared.nowUs, shared.now, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, `local lock = parseLock(text, {})
+  sha1: 'ef71a86439351b9ecea121fb4a25047c1c34a676',
+  source: [`local lockKey, queueKey = KEYS[1], KEYS[2]`, shared.time, shared.nowUs, shared.now, shared.whole, shared.holdersIn, shared.openLock, `local lock = openLock({ lockKey = lockKey })
 local holders, waiters = {}, {}
 for _, holder in ipairs(lock.holders) do
   if whole(holder).fences > 0 then
@@ -1697,7 +1674,7 @@ export function readRecall(reply: unknown): RecallReply {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '876f12b1c071d5af47da45f58786add9643e06ba',
+  sha1: 'e3bbd3ec0b022d21fb310d7f73a66cecbdb5c3fe',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1713,7 +1690,7 @@ for n = 1, count do
     uncommon[#uncommon + 1] = n
   end
 end
-if not uncommon then return count == 1 and replies[1] or replies end`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.keepLastReleased, shared.removeHolder, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.nextEnd, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.endsWithoutHolder, shared.leave, shared.openLine, shared.dropMark, shared.addMark, shared.callTurn, shared.giveTurn, shared.writeLine, shared.markOf, shared.passOn, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
+if not uncommon then return count == 1 and replies[1] or replies end`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.endsWithoutHolder, shared.leave, shared.openLine, shared.dropMark, shared.addMark, shared.keepTurn, shared.writeLine, shared.markOf, shared.passOn, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mayBeOver, abandoned, id, floor, recoveryMs, known, mark = string.match(args[n], '^(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mayBeOver = mayBeOver == '1', abandoned = abandoned == '1', id = id, floor = tonumber(floor), recoveryMs = tonumber(recoveryMs), known = known, mark = mark }
 end
@@ -1724,10 +1701,9 @@ local function isOnlyForgotten(lock, id)
   return dropStandIns(lock, id) or lock.hasForgotten
 end
 local function release(request)
-  local text = redis.call('GET', request.lockKey)
-  local lock = parseLock(text or '', request)
+  local lock = openLock(request)
   local there = leave(lock, request.id, request.abandoned) or isOnlyForgotten(lock, request.id)
-  if text then
+  if lock.text ~= '' then
     settle(lock)
     passOn(lock, request)
     closeLock(lock)
@@ -1806,7 +1782,7 @@ export function readRelease(code: unknown): 'released' | 'lost' {
 
 export const renew: LuaScript = {
   name: 'renew',
-  sha1: '8f7ed4a1a436811390fa542602dad9731ef647ee',
+  sha1: '361996b096973540ee2f37226f3241243cbca34b',
   source: [`local lockKeys = KEYS
 local args, count = ARGV, #ARGV / 2`, shared.time, shared.nowUs, shared.now, `local written = false
 local function write(lockKey, text, keepMs)
@@ -1838,11 +1814,11 @@ for run = 1, count do
     end
   end
 end
-if #locks == 0 then return { now, news } end`, shared.whole, shared.lastText, shared.holdersIn, shared.parseLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holdersById, shared.leaseEnd, shared.lastEnd, shared.keepMsOf, shared.channelOf, shared.tell, shared.throwIfReplica, `local function tell(at, left, queued)
+if #locks == 0 then return { now, news } end`, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holdersById, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.channelOf, shared.tell, shared.throwIfReplica, `local function tell(at, left, queued)
   news[#news + 1] = { at, left, queued and 1 or 0 }
 end
 local function renew(lockKey, leases)
-  local lock = parseLock(redis.call('GET', lockKey) or '', {})
+  local lock = openLock({ lockKey = lockKey })
   local holders, found = holdersById(lock), false
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]

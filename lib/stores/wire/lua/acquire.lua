@@ -50,7 +50,7 @@
 --- @include shared/server-time
 --- @include shared/limits
 
--- The codes of RETURNS; UPGRADE and FULL stand beside what finds them (lock-record.lua).
+-- The codes of RETURNS; two more stand beside what finds them (lock-record.lua).
 local GONE, GRANTED, WAITING, BUSY, LATE, RECOVERING, PERMITS, TAKEN = 0, 1, 2, 3, 5, 7, 8, 9
 local REPLACED_LOST = 10 -- is added to them
 
@@ -100,7 +100,8 @@ if not uncommon then return count == 1 and replies[1] or replies end
 --- @request
 
 local function granted(lock, request, holder)
-  return { GRANTED, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, lock.memory ~= request.known and lock.memory or nil }
+  local contended = (lock.queued or lock.marked) and 1 or 0
+  return { GRANTED, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), contended, lock.memory ~= request.known and lock.memory or nil }
 end
 
 local function waiting(lock, id)
@@ -127,7 +128,7 @@ local function answer(lock, request)
       return granted(lock, request, enter(lock, request, math.max(request.leaseMs, request.minHoldMs), fence))
     end
   end
-  if not request.queue then return { BUSY, now, nextEnd(lock) - now + 1, holdsOf(lock) } end
+  if not request.queue then return { BUSY, now, endsOf(lock) - now + 1, holdsOf(lock) } end
   joinQueue(lock, request)
   return waiting(lock, id)
 end
@@ -163,10 +164,10 @@ local function takeHold(lock, request)
   closeLock(lock)
   if recoversForMs then return { RECOVERING, now, recoversForMs } end
   if not holder then return { GONE, now, lock.memory } end
-  return {
-    TAKEN, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, lock.memory,
-    lock.mode == 'p' and '-' or holder.owner, lock.permits, math.max(0, holder.minEnd - now),
-  }
+  local reply = granted(lock, request, holder)
+  reply[1], reply[8] = TAKEN, lock.memory
+  reply[9], reply[10], reply[11] = lock.mode == 'p' and '-' or holder.owner, lock.permits, math.max(0, holder.minEnd - now)
+  return reply
 end
 
 -- Takes away the lease that a request replaces; whether it was there. Its permit goes on to a request that says so, before those who
@@ -184,19 +185,15 @@ end
 
 local function grantOrPlace(request)
   local replaces = request.replaces
-  local lock = parseLock(redis.call('GET', request.lockKey) or '', request)
+  local lock = openLock(request)
   local recoversForMs = recoveryOf(lock)
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
   local isReplaced = replaces == '-' or replaceLease(lock, request) or lock.hasForgotten
   lock.asking[request.id], lock.saysWhatItWasTold, lock.standsIn = true, request.id, request.told ~= '-' and standIn(lock, request)
   settle(lock)
   local reply = answer(lock, request)
-  -- A refusal changes nothing, and requests of one command that are all refused a lock read its record once.
-  if reply[1] > WAITING and replaces == '-' and recoversForMs == 0 and not lock.standsIn and #lock.told == 0 then
-    lastText, lastHolders = lock.text, lock.holders
-  else
-    closeLock(lock)
-  end
+  -- Most refusals change nothing.
+  if reply[1] <= WAITING or replaces ~= '-' or recoversForMs > 0 or lock.standsIn or #lock.told > 0 then closeLock(lock) end
   if not isReplaced then reply[1] = reply[1] + REPLACED_LOST end
   return reply
 end
@@ -209,9 +206,9 @@ if takes == 'f' then
 
 local function refuse(lock, line, mark)
   if mark then addMark(line, mark) end
-  local leftMs = #lock.holders > 0 and lastEnd(lock) - now + 1 or -1
+  local leftMs = #lock.holders > 0 and endsOf(lock) - now + 1 or -1
   if #lock.holders == 0 then
-    if line.turn then lock.holders = { line.turn } else giveTurn(lock, line) end
+    keepTurn(lock, line)
   elseif mark and not lock.marked then
     -- Whoever holds the lock hears at once that somebody waits for it, when that one is the first.
     lock.marked = true
@@ -226,15 +223,15 @@ end
 local function vote(request)
   local id, mode, owner, proposal = request.id, request.mode, request.owner, request.floor
   request.floor = nil
-  local lock = parseLock(redis.call('GET', request.lockKey) or '', request)
+  local lock = openLock(request)
   if recoveryOf(lock) > 0 then return { RECOVERING, now, lock.recoversForMs } end
   -- The node's own clock stays out of the fence: then nodes that saw the same grants answer the same number.
   lock.floor, nowUs = proposal - 1, 0
   local own, kin = holderOf(lock, id), ownedBy(lock, owner)
   local shares = not own and kin
   if not own then
-    if kin and lock.mode == 'r' and mode == 'w' then return { UPGRADE, now } end
-    if kin and isFullFor(lock, owner) then return { FULL, now } end
+    local refusal = besideOwner(lock, request)
+    if refusal and refusal > 0 then return { refusal, now } end
     local line, mark, waiter = openLine(lock), markOf(request), string.match(id, '^(.*)/') or id
     dropMark(line, waiter)
     local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
@@ -245,7 +242,9 @@ local function vote(request)
     closeLock(lock)
     writeLine(line)
   end
-  return { GRANTED, now, own.fence, shares and 0 or own.fences, lock.mode == 'r' and 0 or 1, leaseEnd(own), lock.marked and 1 or 0, lock.memory ~= request.known and lock.memory or nil }
+  local reply = granted(lock, request, own)
+  if shares then reply[4] = 0 end
+  return reply
 end
 answerTo = vote
 end

@@ -76,7 +76,7 @@ end
 local function bringBack(lease)
   if now > lease.notAfter then return { 2 } end
   lease.floor = lease.fence + lease.fences - 1
-  local lock = parseLock(redis.call('GET', lease.lockKey) or '', lease)
+  local lock = openLock(lease)
   local recoversForMs = recoveryOf(lock)
   local holder = holderOf(lock, lease.id)
   if holder then

@@ -10,9 +10,6 @@
 --- INVARIANT beside others of its owner, who still write, a hold stays stronger than it needs to be
 --- @bind
 
-local text = redis.call('GET', lockKey)
-if not text then return 0 end
-
 --- @include shared/server-time
 --- @include shared/limits
 --- @include shared/memory
@@ -20,7 +17,7 @@ if not text then return 0 end
 --- @include shared/queue
 --- @request
 
-local lock = parseLock(text, request)
+local lock = openLock(request)
 settle(lock)
 local holder = holderOf(lock, id)
 if holder and lock.mode == 'w' and #lock.holders == 1 then

@@ -15,8 +15,6 @@
 --- @include shared/server-time
 
 if now > notAfter then return { 2, now } end
-local text = redis.call('GET', lockKey)
-if not text then return { 0, now } end
 
 --- @include shared/limits
 --- @include shared/memory
@@ -25,7 +23,7 @@ if not text then return { 0, now } end
 --- @include shared/stand-in
 --- @request
 
-local lock = parseLock(text, request)
+local lock = openLock(request)
 settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do

@@ -34,10 +34,7 @@ end
 
 -- The waiters of one lock, which is read and written once however many they are. Returns their answers in order.
 local function heartbeat(waiters)
-  local first, answers = waiters[1], {}
-  local text = redis.call('GET', first.lockKey)
-  if not text then return answers end
-  local lock = parseLock(text, first)
+  local lock, answers = openLock(waiters[1]), {}
   for _, waiter in ipairs(waiters) do
     lock.asking[waiter.id], lock.floor = true, math.max(lock.floor, waiter.floor)
   end
@@ -63,6 +60,6 @@ end
 local answers = {}
 for _, waiters in ipairs(locks) do
   local found = orRefused(pcall(heartbeat, waiters))
-  for n, waiter in ipairs(waiters) do answers[waiter.place] = found[1] == 'refused' and found or found[n] or { 0 } end
+  for n, waiter in ipairs(waiters) do answers[waiter.place] = found[1] == 'refused' and found or found[n] end
 end
 return { now, answers }

@@ -8,14 +8,11 @@
 --- INVARIANT what keeps a lock that nobody holds is left out: the time for leases to be brought back, and a turn on a node of a Redlock
 --- @bind
 
-local text = redis.call('GET', lockKey)
-if not text then return { '', {}, {} } end
-
 --- @include shared/server-time
 --- @include shared/limits
 --- @include shared/lock-record
 
-local lock = parseLock(text, {})
+local lock = openLock({ lockKey = lockKey })
 local holders, waiters = {}, {}
 for _, holder in ipairs(lock.holders) do
   -- Only what stands in the place of a holder has no fences.

@@ -55,10 +55,9 @@ local function isOnlyForgotten(lock, id)
 end
 
 local function release(request)
-  local text = redis.call('GET', request.lockKey)
-  local lock = parseLock(text or '', request)
+  local lock = openLock(request)
   local there = leave(lock, request.id, request.abandoned) or isOnlyForgotten(lock, request.id)
-  if text then
+  if lock.text ~= '' then
     settle(lock)
     passOn(lock, request)
     closeLock(lock)

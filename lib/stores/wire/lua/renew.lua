@@ -62,7 +62,7 @@ end
 
 -- Renews the holders of one lock that are in this batch; it is read again, for one of them may have been renewed just now.
 local function renew(lockKey, leases)
-  local lock = parseLock(redis.call('GET', lockKey) or '', {})
+  local lock = openLock({ lockKey = lockKey })
   local holders, found = holdersById(lock), false
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]

@@ -17,8 +17,8 @@
 -- included: the lease has ended graceMs before. An id that begins with ~ has been released, but its minHoldMs has not passed: nobody's
 -- hold, and yet the lock is taken. Without permits there is one such line at most, which has the latest end of all.
 
--- Makes the table from the string. The request gives lockKey, queueKey, fenceKey; floor; known and recoveryMs (memory.lua).
--- A script leaves out what it does not need; without `known` the server is asked which memory it has.
+-- Makes the table from the string that stands at the key, or of a lock that is not there. The request gives lockKey, queueKey, fenceKey;
+-- floor; known and recoveryMs (memory.lua). A script leaves out what it does not need; without `known` the server is asked which memory it has.
 --
 -- Others write these fields of the table while they work on it, and closeLock reads what they wrote:
 --
@@ -42,11 +42,7 @@ local function whole(holder)
   return holder
 end
 
--- The record that was read last, if the script left it as it was.
-local lastText, lastHolders
-
 local function holdersIn(text)
-  if text == lastText then return lastHolders end
   local holders = {}
   local latest, at, count, sub, find = now + USUAL_LEASE_MS, #text > 4 and 5, 0, string.sub, string.find
   while at do
@@ -62,10 +58,10 @@ local function holdersIn(text)
   return holders
 end
 
-local function parseLock(text, request)
+local function openLock(request)
+  local text = redis.call('GET', request.lockKey) or ''
   local mode, permits, holders = string.sub(text, 1, 1), 0, holdersIn(text)
   if mode == 'p' then permits = tonumber(string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)) end
-  lastText = nil
   return {
     text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', marked = string.sub(text, 2, 2) == '2',
     holders = holders,
@@ -103,31 +99,22 @@ local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
 
--- For how long a lock stays taken after a release is one line: of any number of readers who owe it, that which owes it for longest.
--- Of permits each keeps its own.
-local function keepLastReleased(lock)
-  if lock.mode == 'p' then return end
-  local last
-  for _, holder in ipairs(lock.holders) do
-    if isReleased(holder) and (not last or holder.ending > last.ending) then last = holder end
-  end
-  local kept = {}
-  for _, holder in ipairs(lock.holders) do
-    if holder == last or not isReleased(holder) then kept[#kept + 1] = holder end
-  end
-  lock.holders = kept
-end
-
 -- Takes a holder out of the lock; whether it was there. One that owes a part of its minHoldMs leaves the lock taken for the rest of
 -- it, to nobody; one whose work never began owes nothing.
 local function removeHolder(lock, id, abandoned)
   local holder, position = holderOf(lock, id)
   if not holder then return false end
-  if holder.minEnd > now and not abandoned then
-    holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
-    keepLastReleased(lock)
-  else
+  if holder.minEnd <= now or abandoned then
     table.remove(lock.holders, position)
+    return true
+  end
+  holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
+  -- Any number of readers who owe it leave one line, of the one that owes it for longest. Of permits each keeps its own.
+  for i, other in ipairs(lock.holders) do
+    if lock.mode ~= 'p' and i ~= position and isReleased(other) then
+      table.remove(lock.holders, other.ending > holder.ending and position or i)
+      break
+    end
   end
   return true
 end
@@ -195,28 +182,21 @@ local function leaseEnd(holder)
   return whole(holder).ending - holder.graceMs
 end
 
--- The last instant at which the lock is taken if nobody renews or releases.
-local function lastEnd(lock)
-  local last = 0
+-- The last instant before somebody can be let in if nobody renews or releases: of a lock with permits that of the first to end; and
+-- the last instant at which anybody holds it.
+local function endsOf(lock)
+  local first, last = math.huge, 0
   for _, holder in ipairs(lock.holders) do
+    if holder.ending < first then first = holder.ending end
     if holder.ending > last then last = holder.ending end
   end
-  return last
+  return lock.mode == 'p' and first or last, last
 end
 
 -- For how many ms the key of a lock is kept, as text: until nobody holds it any more, and for at least so long.
 local function keepMsOf(lock, leastMs)
-  return string.format('%.0f', math.max(lastEnd(lock) - now, leastMs or 0) + LOCK_GRACE_MS)
-end
-
--- The last instant before somebody can be let in if nobody renews or releases: of a lock with permits that of the first to end.
-local function nextEnd(lock)
-  if lock.mode ~= 'p' then return lastEnd(lock) end
-  local first = math.huge
-  for _, holder in ipairs(lock.holders) do
-    if holder.ending < first then first = holder.ending end
-  end
-  return first
+  local _, last = endsOf(lock)
+  return string.format('%.0f', math.max(last - now, leastMs or 0) + LOCK_GRACE_MS)
 end
 
 -- Adds a holder, in place of what it may have left of an earlier minHoldMs. `who` says id, fences, minHoldMs, graceMs,
@@ -251,14 +231,19 @@ local function writeLock(lock)
     -- Where nothing was deleted yet: this deletes nothing either, but after it a full server lets the next line through.
     if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
     redis.call('SET', lock.lockKey, text, 'PX', keepMsOf(lock, lock.queued and WAITER_LEASE_MS))
-  elseif lock.queue and lock.queue.isKept and lastEnd(lock) - now < WAITER_LEASE_MS then
-    redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
+  elseif lock.queue and lock.queue.isKept then
+    local _, last = endsOf(lock)
+    if last - now < WAITER_LEASE_MS then redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS) end
   end
 end
 
--- Tells a holder, in one word, what has become of its hold or of the lock.
+-- Tells an id, in one word, what has become of its hold, its turn or the lock.
+local function tellId(lock, id, word)
+  lock.told[#lock.told + 1] = { id, word .. ' ' .. id }
+end
+
 local function tellHolder(lock, holder, word)
-  if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, word .. ' ' .. holder.id } end
+  if not isReleased(holder) then tellId(lock, holder.id, word) end
 end
 
 -- The channel of the process of an id.

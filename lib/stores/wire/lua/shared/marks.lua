@@ -57,10 +57,6 @@ local function goesFirst(line, id, mode, since)
   return true
 end
 
-local function callTurn(lock, id)
-  lock.told[#lock.told + 1] = { id, 't ' .. id }
-end
-
 -- Notes whether somebody waits whom a holder that has just come in keeps out, and calls the readers who can come in beside it.
 local function markWaiting(lock, line)
   lock.marked = false
@@ -69,16 +65,20 @@ local function markWaiting(lock, line)
       lock.marked = true
       return
     end
-    callTurn(lock, mark.id)
+    tellId(lock, mark.id, 't')
   end
 end
 
--- Keeps a free lock for the one that has waited longest.
-local function giveTurn(lock, line)
+-- Keeps a free lock for the one whose turn it is already, or else for that which has waited longest.
+local function keepTurn(lock, line)
   local first = line.marks[1]
-  lock.mode, lock.marked, lock.holders = 'w', true, {}
+  if line.turn or not first then
+    lock.holders = { line.turn }
+    return
+  end
+  lock.mode, lock.marked = 'w', true
   addNobody(lock, TURN .. first.id, now + first.patience)
-  callTurn(lock, first.id)
+  tellId(lock, first.id, 't')
 end
 
 -- A full server may refuse marks.
@@ -109,10 +109,7 @@ local function passOn(lock, request)
     addMark(line, mark)
     lock.marked = true
   end
-  if line.turn and (mark or line.turn.id ~= TURN .. request.id) then
-    lock.holders = { line.turn }
-  elseif #lock.holders == 0 and line.marks[1] then
-    giveTurn(lock, line)
-  end
+  if line.turn and not mark and line.turn.id == TURN .. request.id then line.turn = nil end
+  if #lock.holders == 0 then keepTurn(lock, line) end
   writeLine(line)
 end

@@ -256,12 +256,12 @@ end
 
 -- How long until the present hold ends, for the waiter whose turn is next; -1 for all others.
 local function askAgainIn(lock, id)
-  return nextInLine(lock) == id and nextEnd(lock) - now + 1 or -1
+  return nextInLine(lock) == id and endsOf(lock) - now + 1 or -1
 end
 
 -- Whether what ends next is no lease any more, but the rest of the minHoldMs of a hold that was released.
 local function endsWithoutHolder(lock)
-  local ending = nextEnd(lock)
+  local ending = endsOf(lock)
   for _, holder in ipairs(lock.holders) do
     if holder.ending == ending and isReleased(holder) then return true end
   end
@@ -274,6 +274,6 @@ local function leave(lock, id, abandoned)
   if not removeHolder(lock, id, abandoned) then return takeOut(lock, id) end
   lock.frees = true
   local waiter = lock.queued and endsWithoutHolder(lock) and nextInLine(lock)
-  if waiter then lock.told[#lock.told + 1] = { waiter, 't ' .. waiter } end
+  if waiter then tellId(lock, waiter, 't') end
   return true
 end
