@@ -104,7 +104,7 @@ const list = [
   ['lib/core/hold/work.ts', "const cause = outcome.status === 'rejected' ?", 'A loss has no cause of its own, and work that has ended well no reason.', undefined, 'true'],
   ['lib/core/hold/several-keys.ts', 'const refusal = shutdown.refusal(keys[0]!', 'The refusal is made anew where the locks were given back.', '0', '1'],
   ['lib/core/hold/several-keys.ts', 'const leftMs = Math.max(0,', 'A wait of 1 ms for what goes on in the background is none.', '0', '1'],
-  ['lib/core/hold/shutdown-gate.ts', 'if (this.closing) return;', 'To begin again rejects those who wait by then, and there are none.', undefined, 'false'],
+  ['lib/core/hold/shutdown-gate.ts', "if (this.serves !== 'all') return;", 'To begin again rejects those who wait by then, and there are none.', undefined, 'false'],
   ['lib/core/hold/shutdown-gate.ts', 'this.announce();', 'LockService announces every shutdown before it begins.'],
   ['lib/core/hold/shutdown-gate.ts', 'this.begin();', 'LockService begins every shutdown before it waits for the holds.'],
   ['lib/core/hold/hold.ts', 'return this.readers + this.writers === 0;', 'Readers and writers are never inside together.', undefined, 'this.readers - this.writers'],

@@ -69,7 +69,10 @@ export class LockCalls implements Core {
     this.election = new Election(this);
   }
 
-  /** Notes a call for these keys, which were checked. `list`: the options that it may name. `waitMs`: overrides the option. @throws LockUsageError for options that cannot work */
+  /**
+   * Notes a call for these keys, which were checked. `list`: the options that it may name. `waitMs`: overrides the option.
+   * @throws LockUsageError for options that cannot work
+   */
   begin(keys: readonly string[], given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): Call {
     const { defaults, store, clock, context } = this;
     const resolved = given === undefined ? defaults : (this.resolved.get(given) ?? this.resolve(given, keys[0], list));
@@ -131,7 +134,7 @@ export class LockCalls implements Core {
   take(call: Call, now: number): Promise<readonly StoreLease[]> {
     if (call.keys.length > 1) return takeAll(call, this);
     if (call.insideHold && !call.ticket && this.context.find(call.key)) return this.reenter(call);
-    const refusal = this.shutdown.refusal(call.key, call.insideHold);
+    const refusal = this.shutdown.serves === 'all' ? undefined : this.shutdown.refusal(call.key, call.insideHold);
     return refusal ? Promise.reject(refusal) : call.waitIn(this.queues.queueFor(call), now);
   }
 

@@ -13,8 +13,8 @@ export class ShutdownGate {
   /** When holds are declared lost, in clock.now() time; undefined before the shutdown is announced. */
   private graceEndsAt: number | undefined;
   private letProcessEnd: () => void = () => {};
-  private closing = false;
-  private closed = false;
+  /** Which calls are still served. A call inside a hold is longest, because the hold may need it to end. Only this class writes it. */
+  serves: 'all' | 'inside holds' | 'none' = 'all';
   private readonly graceOver = new Alarm(() => this.endTheRest());
   private readonly whenAllEnded: (() => void)[] = [];
   /** The holds that are just being declared lost because the grace is over; undefined at all other times. */
@@ -22,9 +22,9 @@ export class ShutdownGate {
 
   constructor(private readonly core: LockCalls) {}
 
-  /** The error of a call that is refused; undefined when it is served. A call inside a hold is, because the hold may need it to end. */
+  /** The error of a call that is refused; undefined when it is served. */
   refusal(key: string, insideHold: boolean): LockClosedError | undefined {
-    return this.closed || (this.closing && !insideHold) ? closedError(key) : undefined;
+    return this.serves === 'all' || (this.serves === 'inside holds' && insideHold) ? undefined : closedError(key);
   }
 
   /** Notes that a hold was released or lost: the shutdown does not wait for it any more. */
@@ -53,8 +53,8 @@ export class ShutdownGate {
 
   /** Begins the shutdown: calls that wait and new calls are rejected, except those inside a hold. */
   begin(): void {
-    if (this.closing) return;
-    this.closing = true;
+    if (this.serves !== 'all') return;
+    this.serves = 'inside holds';
     this.announce();
     this.core.queues.rejectWaiting((key, insideHold) => this.refusal(key, insideHold));
   }
@@ -82,7 +82,7 @@ export class ShutdownGate {
   private endTheRest(): void {
     this.letProcessEnd();
     // Before the shutdown begins, calls that come later are served: other parts of the application still need them to end.
-    this.closed = this.closing;
+    if (this.serves !== 'all') this.serves = 'none';
     this.core.queues.rejectWaiting(closedError);
     const { shutdownGraceMs } = this.core.defaults;
     const overstaying: Hold[] = (this.overstaying = []);

@@ -93,8 +93,8 @@ export class Call implements Appointment, AbortListener {
   }
 
   /**
-   * Resolves with the lease that this queue lets it use, the only one for now. Rejects with LockTimeoutError, LockStoreError, LockUsageError or signal.reason. A
-   * call that was settled may wait anew.
+   * Resolves with the lease that this queue lets it use, the only one for now. Rejects with LockTimeoutError, LockStoreError, LockUsageError or
+   * signal.reason. A call that was settled may wait anew.
    */
   waitIn(queue: CallLine, now: number): Promise<readonly [StoreLease]> {
     return new Promise((resolve, reject) => {

@@ -2,7 +2,7 @@
  * The queue of a key: the calls of this process that want one lock, in one line; one request to the store for the first of them; and
  * the lease that it brings, which is handed on to the others.
  *
- *     IDLE ──▶ ASKING ──▶ HELD ──▶ hand on, hand on, … ──▶ yield (release and ask in one step) or release
+ *     IDLE ──▶ ASKING ──▶ HELD ──▶ hand on, hand on, … ──▶ yield (give back and ask in one step) or give back
  *                           └──(lost)──▶ ASKING, if a call still waits
  *
  * Only calls with like options follow each other on a lease. Readers are on one lease at the same time. There are several leases when
@@ -145,7 +145,10 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     else this.send(now);
   }
 
-  /** Asks for the first call for which no request was made; there is one, because requests are fewer than calls. `unused`: a lease that the request replaces. */
+  /**
+   * Asks for the first call for which no request was made; there is one, because requests are fewer than calls. `unused`: a lease that the
+   * request replaces.
+   */
   private send(now: number, unused?: StoreLease, user?: Pick<LeaseUser, 'left'>): void {
     const { requests } = this;
     this.arrivalsWhenAsked = this.arrivals;
@@ -177,8 +180,9 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   }
 
   /**
-   * The store refused the request, gave it a place in its queue, or failed. Calls with waitMs 0 are rejected, the others begin to wait. Readers behind a writer that waits get
-   * places of their own in the store's queue, so that they enter with the readers of other processes that wait as long as they do.
+   * The store refused the request, gave it a place in its queue, or failed. Calls with waitMs 0 are rejected, the others begin to wait.
+   * Readers behind a writer that waits get places of their own in the store's queue, so that they enter with the readers of other processes
+   * that wait as long as they do.
    */
   requestDelayed(request: StoreRequest): void {
     const writerWaits = request.mode === 'write' && this.first === request.asker;
