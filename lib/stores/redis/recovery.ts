@@ -14,9 +14,9 @@
  * memory is told with the next answer to a request.
  */
 import { delay, inTime, pause } from '../../core/port/clock.js';
-import type { LockStoreError } from '../../core/port/errors.js';
+import { LockStoreError } from '../../core/port/errors.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
-import type { Doubt, HeldLease, HolderRef, StoreRecovery } from '../../core/port/lock-store.js';
+import type { Doubt, HeldLease, HolderRef, Reply, StoreRecovery } from '../../core/port/lock-store.js';
 import { readRecall, recallCall, type RecallReply } from '../wire/lua.generated.js';
 import { lasted } from '../wire/store-failure.js';
 import { SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
@@ -48,12 +48,6 @@ interface Together {
   goOn: () => void;
 }
 
-interface Groups {
-  readonly held: ReadonlySet<number>;
-  /** In which a lease is held that the present memory does not know. */
-  readonly outdated: ReadonlySet<number>;
-}
-
 export class Recovery implements StoreRecovery {
   recoveries = 0;
   /** How many leases this process has brought back since it started. Only Renewals writes it. */
@@ -62,6 +56,8 @@ export class Recovery implements StoreRecovery {
   isOpen = false;
   /** Hears that the server forgot, and that its recovery is over. */
   listener: (event: StoreEvent) => void = () => {};
+  /** Hears the answer to each claim, and to the first question at boot. */
+  claimed: (answer: Reply<RecallReply>) => void = () => {};
   /** They renew leases in doubt, and bring back those that were forgotten. */
   private readonly doubters: ((doubt: Doubt) => Promise<void> | void)[] = [];
   /** The leases of this process. */
@@ -70,7 +66,7 @@ export class Recovery implements StoreRecovery {
   /** The local instant at which the recovery ends, as far as the server has said. */
   private openAt = -Infinity;
   /** What was found in this turn of the event loop, and the review that begins in the next one. */
-  private found: Groups | undefined;
+  private found: Readonly<Record<'held' | 'outdated', ReadonlySet<number>>> | undefined;
   private reviewing: Promise<void> | undefined;
   /** Whether it was told that the server forgot, and not yet that its recovery is over. */
   private isTelling = false;
@@ -94,7 +90,8 @@ export class Recovery implements StoreRecovery {
 
   /** Asks for all memories for the first time, at boot. Rejects with LockStoreError, and then nothing else is asked. */
   async learnAtBoot(): Promise<void> {
-    await Promise.all(this.all.map(({ groups }) => this.ask(groups, () => false)));
+    const [answer] = await Promise.all(this.all.map(({ groups }) => this.ask(groups, () => false)));
+    this.claimed(answer!);
     this.isOpen = true;
     // The connection may have been replaced meanwhile.
     if (!this.view.memories.areKnown) this.doubt();
@@ -196,8 +193,12 @@ export class Recovery implements StoreRecovery {
     const { held } = this.groups();
     if (this.view.isCluster && !groups.some((group) => held.has(group))) return 'through';
     // A claim that the server refuses, because a record is damaged, counts as answered: only what is unanswered is claimed for ever.
-    const claim = (): Promise<'unanswered' | 'partly' | 'through'> =>
-      this.ask(groups, (group) => held.has(group)).then(() => 'through', (error: LockStoreError) => (error.retryable ? 'unanswered' : 'partly'));
+    const claim = async (): Promise<'unanswered' | 'partly' | 'through'> => {
+      const answer = await this.ask(groups, (group) => held.has(group)).catch((error: LockStoreError) => error);
+      if (answer instanceof LockStoreError && answer.retryable) return 'unanswered';
+      this.claimed(answer);
+      return answer instanceof LockStoreError ? 'partly' : 'through';
+    };
     const claimed = await claim();
     if (claimed !== 'through') return claimed;
     const reviewed = this.review(doubt);
@@ -223,8 +224,8 @@ export class Recovery implements StoreRecovery {
     await Promise.all(this.doubters.map(async (doubter) => doubter(doubt)));
   }
 
-  /** In which groups this process holds something now. It is looked up once in a turn of the event loop, because there may be very many leases. */
-  private groups(): Groups {
+  /** In which groups this process holds something now, and in which a lease that the present memory does not know (`outdated`). It is looked up once in a turn of the event loop, because there may be very many leases. */
+  private groups(): NonNullable<Recovery['found']> {
     const { keys, memories, clock } = this.view;
     if (this.found !== undefined) return this.found;
     const found = { held: new Set<number>(), outdated: new Set<number>() };

@@ -194,7 +194,7 @@ export class Ballot {
     const { state, request, waitedMs, tookMs, patienceMs } = this;
     if (state === 'open' && waitedMs >= 0) this.markToKeep = markOf(request, waitedMs + tookMs, patienceMs);
     const leftMs = Math.max(0, ...votes.map((vote) => (vote.kind === 'busy' && vote.retryInMs >= 0 ? vote.retryInMs : Infinity)));
-    return { kind: 'busy', retryInMs: retryPause({ waitedMs: Math.max(0, waitedMs), tookMs, leftMs }, Math.random()) };
+    return { kind: 'busy', retryInMs: retryPause(Math.max(0, waitedMs), tookMs, leftMs, Math.random()) };
   }
 }
 
@@ -328,7 +328,7 @@ class Standing {
 
   private refused(kind: AcquireOutcome['kind']): void {
     const { ballot, node } = this;
-    if (kind === 'recovering') node.doubt();
+    if (kind === 'recovering') node.store.recovery.doubt();
     this.mayHave = false;
     if (kind !== 'busy' || ballot.waitedMs < 0) return;
     // Once a quorum of others has granted the lock, its mark would be that of a wait that has ended.

@@ -41,7 +41,7 @@ export class NodeLog {
     const at = new Date(clock.wallNow() + leftMs).toISOString();
     const until = leftMs > 0 ? `until ${at} (for ${lasted(leftMs)}), when all leases that it may have forgotten have ended` : 'until the last fences are told to it';
     const rest =
-      nodes.filter(({ isOut }) => !isOut).length >= quorum
+      nodes.filter(({ outSince }) => outSince === undefined).length >= quorum
         ? 'The other nodes are a quorum and go on.'
         : 'With it there is no quorum left, and no lock can be granted until then. If all nodes are new, and nothing was ever locked there, `npx holdfast redlock init` ends this at once.';
     this.report({ kind: `forgot ${name}`, level: 'warning', message: `Locks: the Redlock node ${name} is new, was restarted or flushed. It grants nothing ${until}. ${rest}` });

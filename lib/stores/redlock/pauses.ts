@@ -17,21 +17,17 @@ const MIN_PAUSE_AT_LEASE_END_MS = 20;
 const MIN_PATIENCE_MS = 150;
 const MAX_PATIENCE_MS = 500;
 
-interface Refusal {
-  readonly waitedMs: number;
-  /** How long the nodes took to refuse the request, in ms. */
-  readonly tookMs: number;
-  /** In how many ms the present lease ends, as far as the nodes know; Infinity when it is the turn of another request. */
-  readonly leftMs: number;
-}
-
 /**
  * How long a refused request waits before it asks again, unless a message calls it earlier. The pause is random, so that two requests
  * that split the votes do not split them again. It is shorter for a request that has waited longer, and longer where the nodes take
  * long to answer, so that a crowd of waiters does not overload them. A request that has waited for seconds asks seldom, because its
- * mark on the nodes keeps its turn, and a message calls it: candidates wait for days. @param random from 0 to 1
+ * mark on the nodes keeps its turn, and a message calls it: candidates wait for days.
+ *
+ * @param tookMs how long the nodes took to refuse it
+ * @param leftMs in how many ms the present lease ends, as far as the nodes know; Infinity when it is the turn of another request
+ * @param random from 0 to 1
  */
-export function retryPause({ waitedMs, tookMs, leftMs }: Refusal, random: number): number {
+export function retryPause(waitedMs: number, tookMs: number, leftMs: number, random: number): number {
   const grown = Math.min(MAX_PAUSE_MS, GROWS_BY * (waitedMs - GROWS_AFTER_MS));
   const longest = Math.max(SHRUNK_PAUSE_MS, PAUSE_AT_FIRST_MS - SHRINKS_BY * waitedMs, grown);
   const pause = (longest * (1 + random)) / 2 + SLOWNESS_FACTOR * tookMs;

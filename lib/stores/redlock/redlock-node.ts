@@ -25,7 +25,7 @@ import { RedisStore, type RedisStoreOptions } from '../redis/redis-store.js';
 import { beginningOf } from '../redis/server-view.js';
 import { notAllowed } from '../redis/boot-probe.js';
 import type { Connect } from '../wire/connections.js';
-import { admitCall, readAdmit } from '../wire/lua.generated.js';
+import { admitCall, readAdmit, type RecallReply } from '../wire/lua.generated.js';
 import { NO_SERVER, SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { quorumOf } from './quorum.js';
 import type { RedlockStore, RedlockStoreOptions } from './redlock-store.js';
@@ -38,8 +38,6 @@ const LOOKS_AGAIN_AFTER_MS = 500;
 const LOOKED_AT_EVERY_MS = 2_000;
 /** For how long an inspection waits for a node that does not answer, in ms. */
 const INSPECTED_WITHIN_MS = 500;
-
-type Opened = Reply<'open'>;
 
 /** What a node remembers. */
 export interface Survey {
@@ -63,8 +61,11 @@ export function storeOfNode(connection: Connect, options: Omit<RedlockStoreOptio
 }
 
 /** Asks a node what it remembers, and tells it the fences that this process has seen: should no quorum of others remember, they have to be enough. */
-export async function survey({ recovery }: RedisStore): Promise<Survey> {
-  const { now, recoversForMs, groups } = await recovery.ask(eachGroup((group) => group), () => false);
+export function survey({ recovery }: RedisStore): Promise<Survey> {
+  return recovery.ask(eachGroup((group) => group), () => false).then(surveyOf);
+}
+
+function surveyOf({ now, recoversForMs, groups }: RecallReply): Survey {
   const since = Math.max(...groups.map(({ memory }) => beginningOf(memory)));
   return { now, server: groups[0]!.memory.slice(0, NO_SERVER.length), closed: recoversForMs > 0, since, fences: groups.map(({ fence }) => fence) };
 }
@@ -94,12 +95,14 @@ export class RedlockNode {
   private server: string | undefined;
   private refusedWith: LockStoreError | undefined;
   private isClosed = false;
-  /** Whether it may have forgotten something since it was looked at last. */
-  private isDoubted = false;
+  /** The server, and since when it remembers, as they were when the node was met last. */
+  private memory: string | undefined;
+  /** What the server has said that it remembers, until {@link serve} looks at it; or why it does not say so. */
+  private found: Reply<Survey> | undefined;
   /** Ends the present pause. */
   private goOn = (): void => {};
-  /** The memory for which the log says that the node is out; undefined while it votes. */
-  private outSince: string | undefined;
+  /** While it does not vote, because it may have forgotten something: the memory for which the log says so. */
+  outSince: string | undefined;
   /** While the node is out, the nodes that were out at some time since then. */
   private outWith = new Set<RedlockNode>();
 
@@ -130,11 +133,6 @@ export class RedlockNode {
     return owesSince <= this.muteSince;
   }
 
-  /** Whether it does not vote, because it may have forgotten something. */
-  get isOut(): boolean {
-    return this.outSince !== undefined;
-  }
-
   get isListening(): boolean {
     return this.isUsable && !this.isSilent;
   }
@@ -157,17 +155,6 @@ export class RedlockNode {
     }
   }
 
-  /** Opens the node, and lets it vote again whenever it has forgotten something. Resolves with what came of the first try. */
-  open(): Promise<Opened> {
-    return new Promise((resolve) => void this.serve(resolve));
-  }
-
-  /** Has the node looked at: it may have forgotten what it granted. */
-  doubt(): void {
-    this.isDoubted = true;
-    this.goOn();
-  }
-
   async close(): Promise<void> {
     this.isClosed = true;
     this.goOn();
@@ -181,85 +168,80 @@ export class RedlockNode {
       floors,
       outages: { away: (reason) => log.lost(this, reason), back: (afterMs) => log.back(this, afterMs) },
     });
+    store.recovery.claimed = (answer) => {
+      this.found = answer instanceof LockStoreError ? answer : surveyOf(answer);
+      this.goOn();
+    };
+    store.view.connections.commands.events.on('open', () => (this.server = this.found = undefined));
     store.onWake((wake) => this.isUsable && redlock.follow(wake, this));
     this.store = store;
     this.background = new BackgroundRelease(store, clock, redlock.schedule);
   }
 
-  private async serve(told: (opened: Opened) => void): Promise<void> {
+  /**
+   * Opens the node, tells what came of each try, and looks at what it remembers whenever its recovery has asked for that: on a new connection,
+   * and when it may have forgotten something. Then it lets it vote again.
+   */
+  async serve(told: (opened: Reply<'open'>) => void): Promise<void> {
+    const { redlock } = this;
     while (!this.isClosed) {
       let pauseMs = LOOKS_AGAIN_AFTER_MS;
-      this.isDoubted = false;
       try {
-        const found = this.isOpen ? await this.survey() : await this.openStore();
+        if (!this.isOpen) await this.store.open();
+        const { found } = this;
+        this.found = undefined;
+        if (found instanceof LockStoreError) throw found;
+        if (found !== undefined) await this.meet(found);
+        if (!this.isOpen && redlock.startedAt !== undefined && !this.isClosed) redlock.log.back(this, redlock.clock.now() - redlock.startedAt);
+        this.isOpen = true;
         told('open');
-        pauseMs = await this.bringBack(found);
+        pauseMs = found === undefined ? Infinity : await this.bringBack(found);
       } catch (error) {
+        if (!this.isOpen) await this.store.close();
         told(error as LockStoreError);
         if (!(error as LockStoreError).retryable) return this.refuse(error as LockStoreError);
-        // A new connection is looked at when it is there.
-        if (this.isOpen && !this.isConnected) pauseMs = Infinity;
       }
-      if (this.isClosed || this.isDoubted || !(await pause(this.redlock.clock, pauseMs, (end) => (this.goOn = end)))) continue;
+      if (this.isClosed || this.found !== undefined || !(await pause(redlock.clock, pauseMs, (end) => (this.goOn = end)))) continue;
       if (!this.isOpen) this.makeStore();
       else if (this.twin !== undefined) this.store.view.connections.masters()[0]!.drop();
+      else this.store.recovery.doubt();
     }
   }
 
-  private async openStore(): Promise<Survey> {
-    const { store, redlock, redlock: { clock, log } } = this;
-    try {
-      await store.open();
-      const found = await this.survey();
-      const { startedAt } = redlock;
-      if (this.twin !== undefined && startedAt === undefined) throw sameServer(this.twin, this);
-      store.view.connections.commands.events.on('open', () => {
-        this.server = undefined;
-        this.doubt();
-      });
-      store.onDoubt(() => this.doubt());
-      this.isOpen = true;
-      if (startedAt !== undefined && !this.isClosed) log.back(this, clock.now() - startedAt);
-      return found;
-    } catch (error) {
-      await store.close();
-      throw error;
-    }
-  }
-
-  /** Asks the server who it is and what it remembers, and claims it for this node. */
-  private async survey(): Promise<Survey> {
-    const { store, redlock: { nodes, log, startedAt, options: { prefix } } } = this;
-    const { memories } = store.view;
+  /** Learns who the server is, and claims it for this node. */
+  private async meet({ server, since }: Survey): Promise<void> {
+    const { store: { view: { memories, format } }, redlock, redlock: { nodes, log, options: { prefix } } } = this;
     const { connection } = memories;
-    const found = await survey(store);
-    if (found.server === NO_SERVER) throw notAllowed(this.name, prefix, '+info', new Error('it does not say who it is, so a restart of it could not be noticed'));
+    if (server === NO_SERVER) throw notAllowed(this.name, prefix, '+info', new Error('it does not say who it is, so a restart of it could not be noticed'));
+    const memory = `${server}${since}`;
     // Another version may have used a server first that lost its data.
-    await store.view.format.claim();
-    if (connection !== memories.connection) {
-      this.isDoubted = true;
-      return found;
+    if (memory !== this.memory) await format.claim();
+    // Then what the server says on the present connection comes next.
+    if (connection !== memories.connection) return;
+    this.memory = memory;
+    const twin = nodes.find((other) => other !== this && other.isUsable && other.server === server);
+    if (twin !== undefined && twin !== this.twin) {
+      const error = sameServer(twin, this);
+      if (!this.isOpen && redlock.startedAt === undefined) throw error;
+      log.report({ kind: `twin ${this.name}`, level: 'error', message: error.message });
     }
-    const twin = nodes.find((other) => other !== this && other.isUsable && other.server === found.server);
-    this.server = twin === undefined ? found.server : undefined;
-    const isNews = twin !== undefined && twin !== this.twin && (this.isOpen || startedAt !== undefined);
-    if (isNews) log.report({ kind: `twin ${this.name}`, level: 'error', message: sameServer(twin, this).message });
     this.twin = twin;
-    return found;
+    this.server = twin === undefined ? server : undefined;
+    if (twin === undefined) redlock.serves();
   }
 
   /** Returns in how many ms the node should be looked at again; Infinity when it votes. */
-  private async bringBack({ server, closed, since, now }: Survey): Promise<number> {
+  private async bringBack({ closed, since, now }: Survey): Promise<number> {
     const { store, redlock: { log } } = this;
-    if (this.twin !== undefined) return LOOKS_AGAIN_AFTER_MS;
+    if (this.server === undefined) return LOOKS_AGAIN_AFTER_MS;
     if (!closed) {
-      if (this.isOut) log.report({ kind: `votes ${this.name}`, level: 'info', message: `Locks: ${this.name} votes again.` });
+      if (this.outSince !== undefined) log.report({ kind: `votes ${this.name}`, level: 'info', message: `Locks: ${this.name} votes again.` });
       this.outSince = undefined;
       return Infinity;
     }
     const maxLeaseMs = await this.longestLease();
     const leftMs = Math.max(0, since + maxLeaseMs + 1 - now);
-    if (this.outSince !== `${server}${since}`) this.goesOut(`${server}${since}`, leftMs);
+    if (this.outSince !== this.memory) this.goesOut(leftMs);
     if (leftMs > 0) return Math.min(leftMs, LOOKED_AT_EVERY_MS) + SPREAD_MS * Math.random();
     const fences = await this.fencesOfOthers();
     if (fences === undefined) return LOOKS_AGAIN_AFTER_MS * (0.5 + Math.random());
@@ -289,9 +271,9 @@ export class RedlockNode {
     return eachGroup((group) => Math.max(floors.of(group), ...answers.map(({ fences }) => fences[group]!)));
   }
 
-  private goesOut(memory: string, leftMs: number): void {
-    this.outSince = memory;
-    const others = this.redlock.nodes.filter((other) => other !== this && other.isOut);
+  private goesOut(leftMs: number): void {
+    this.outSince = this.memory;
+    const others = this.redlock.nodes.filter((other) => other !== this && other.outSince !== undefined);
     for (const other of others) other.outWith.add(this);
     this.outWith = new Set(others);
     this.redlock.log.forgot(this, leftMs);

@@ -15,7 +15,6 @@ import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import type { RedisStoreOptions } from '../redis/redis-store.js';
 import { FenceFloors } from '../redis/server-view.js';
 import type { Connect } from '../wire/connections.js';
-import { checkProcess } from '../wire/redis-keys.js';
 import { Ballot, markOf, renewByQuorum } from './ballot.js';
 import { NodeLog } from './node-log.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
@@ -30,6 +29,7 @@ export interface RedlockStoreOptions extends Omit<RedisStoreOptions, 'connection
 
 /** A request that waits. */
 interface Waiter {
+  readonly key: string;
   /** The local instant at which it asked first. */
   readonly since: number;
   /** The nodes that have called it since it asked last: each keeps the free lock for it, because it has waited longest there. */
@@ -39,8 +39,6 @@ interface Waiter {
 /** When a quorum is connected, the boot waits this long, in ms, for the other nodes before the application starts without them. */
 const STRAGGLERS_MS = 500;
 const NO_REPLICAS = 'minReplicas cannot be counted on a Redlock, whose nodes are independent masters. Leave it out.';
-/** As `waitedMs`: nobody in the process waits. */
-const DOES_NOT_WAIT = -1;
 
 export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities = { queue: false, replicas: false, permits: false };
@@ -68,11 +66,10 @@ export class RedlockStore implements LockStore {
 
   /** @throws LockUsageError */
   constructor(readonly options: RedlockStoreOptions) {
-    const { nodes, process, clock, report } = options;
+    const { nodes, clock, report } = options;
     if (nodes.length < 3 || nodes.length % 2 === 0) {
       throw new LockUsageError(`Lock options: a Redlock needs an odd number of at least 3 independent masters, got ${nodes.length}.`);
     }
-    checkProcess(process);
     this.quorum = quorumOf(nodes.length);
     this.clock = clock;
     this.schedule = new Schedule(clock);
@@ -103,7 +100,7 @@ export class RedlockStore implements LockStore {
     const known = present && (present.state === 'open' ? present.outcome : await this.grantedBefore(present));
     if (known !== undefined) return known;
     const now = this.clock.now();
-    const waitedMs = queue ? this.waits(id, now) : DOES_NOT_WAIT;
+    const waitedMs = queue ? this.waits(key, id, now) : -1;
     const before = replaces === undefined ? undefined : this.ballots.get(replaces);
     // Others have waited longer, so that the nodes would refuse a vote. The release says that this process waits as well, and they call it.
     if (before?.state === 'held' && before.isWanted && queue) return this.standBehind(before, request, waitedMs);
@@ -193,11 +190,12 @@ export class RedlockStore implements LockStore {
     const replies = nodes.map((): Reply<'open'> | undefined => undefined);
     let stragglers: Timer | undefined;
     await new Promise<void>((resolve) => {
-      nodes.forEach(async (node, at) => {
-        replies[at] = await node.open();
+      const told = (reply: Reply<'open'>, at: number): void => {
+        replies[at] ??= reply;
         if (!replies.includes(undefined)) resolve();
         else if (answersOf(replies).length >= quorum) stragglers ??= clock.setTimer(resolve, STRAGGLERS_MS);
-      });
+      };
+      nodes.forEach((node, at) => void node.serve((reply) => told(reply, at)));
     });
     if (stragglers !== undefined) clock.clearTimer(stragglers);
     for (const reply of replies) if (reply instanceof LockStoreError && !reply.retryable) throw reply;
@@ -240,6 +238,12 @@ export class RedlockStore implements LockStore {
     this.listener({ kind, key, id });
   }
 
+  /** A node can be asked again. When it completes a quorum, those who wait ask at once: the pause after a failure may outlast the connections. */
+  serves(): void {
+    if (this.nodes.filter(({ isUsable }) => isUsable).length !== this.quorum) return;
+    for (const [id, { key }] of this.waiters) this.listener({ kind: 'ask', key, id });
+  }
+
   /** What a request is answered whose id has the lock: its lease, renewed for what is left of it; undefined when no quorum knows that any more. */
   private async grantedBefore(ballot: Ballot): Promise<AcquireOutcome | undefined> {
     const leftMs = ballot.trustedUntil - this.clock.now();
@@ -258,7 +262,7 @@ export class RedlockStore implements LockStore {
     const { tookMs } = this;
     this.ballots.delete(ballot.request.id);
     const replaced = await ballot.release({}, markOf(request, waitedMs, patienceMs(tookMs))).catch(() => undefined);
-    return { kind: 'busy', retryInMs: retryPause({ waitedMs, tookMs, leftMs: Infinity }, Math.random()), replacedLost: replaced === 'lost' };
+    return { kind: 'busy', retryInMs: retryPause(waitedMs, tookMs, Infinity, Math.random()), replacedLost: replaced === 'lost' };
   }
 
   private agree<A extends string>(what: string, key: string | undefined, ask: (node: RedlockNode) => Promise<A>, namesNobody = false): Promise<A> {
@@ -274,9 +278,9 @@ export class RedlockStore implements LockStore {
   }
 
   /** Notes that a request asks, and waits when it is refused. Returns for how long it has waited: from when it asked first. */
-  private waits(id: string, now: number): number {
+  private waits(key: string, id: string, now: number): number {
     const { since } = this.waiters.get(id) ?? { since: now };
-    this.waiters.set(id, { since, called: new Set() });
+    this.waiters.set(id, { key, since, called: new Set() });
     return now - since;
   }
 

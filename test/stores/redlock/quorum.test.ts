@@ -140,7 +140,10 @@ describe('A word', () => {
 
 describe('The pause of who was refused', () => {
   const refusal = { waitedMs: 0, tookMs: 0, leftMs: Infinity };
-  const pauses = (of: Partial<typeof refusal>): number[] => [0, 1].map((random) => retryPause({ ...refusal, ...of }, random));
+  const pauses = (of: Partial<typeof refusal>): number[] => {
+    const { waitedMs, tookMs, leftMs } = { ...refusal, ...of };
+    return [0, 1].map((random) => retryPause(waitedMs, tookMs, leftMs, random));
+  };
 
   it('is random, and shorter for who has waited longer', () => {
     expect(pauses({})).toEqual([200, 400]);

@@ -2,6 +2,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireOutcome, AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
+import { LockService } from '../../../lib/lock.service.js';
 import type { RedlockStore } from '../../../lib/stores/redlock/redlock-store.js';
 import { acquire, bringBack, recall } from '../../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
@@ -651,6 +652,27 @@ describe('A node with a new connection', () => {
     three.start(true);
     await redlock.pass(5_000);
     expect((await requests.failure(member.store.inspect('k'))).nodes[2]!.reason).toMatch(/^format 'version=1'/);
+  });
+});
+
+describe('Nodes whose connections are all cut again and again', () => {
+  it('grant locks as soon as a quorum is connected', async () => {
+    const { store, ways } = await redlock.opened('p');
+    const locks = new LockService({ store, process: 'p', clock: redlock.clock });
+    for (const { faults } of ways) faults.shortestMs = faults.longestMs = 20;
+    let granted = 0;
+    let isOver = false;
+    const caller = async (): Promise<void> => {
+      while (!isOver) await locks.withLock('k', { waitMs: 10_000 }, async () => void (granted += 1));
+    };
+    void caller();
+    for (let n = 0; n < 50; n += 1) {
+      for (const way of ways) way.cut();
+      await redlock.pass(250);
+    }
+    isOver = true;
+    expect(granted).toBeGreaterThan(20);
+    await redlock.runUntil(locks.close());
   });
 });
 
