@@ -183,7 +183,7 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
 
   /** When the watchdog has to look at it, if the next renewal is planned for `at`: at the end of trust at the latest. */
   nextLook(at: number): number {
-    return at < this.trustedUntil && (this.renews || this.isUnanswered) ? at : this.trustedUntil;
+    return at < this.trustedUntil && (this.options.renew || this.isGathered || this.isUnanswered) ? at : this.trustedUntil;
   }
 
   /** Starts a renewal. False when one is under way already, or the lease is not renewed at all. */
