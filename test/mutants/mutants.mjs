@@ -295,6 +295,7 @@ const list = [
   ['no release is doubted', redlock('ballot'), '{ key, id, askedAt, trustedUntil, abandoned: abandoned', '{ key, id, askedAt, trustedUntil: Infinity * trustedUntil, abandoned: abandoned', 'a release says that a lease stood which had ended', 'test/stores/redlock/releases-and-withdrawals'],
   ['one damaged lock refuses a bundle of votes', lua('acquire'), 'replies[n] = orRefused(pcall(answerTo, request))', 'replies[n] = answerTo(request)', 'L: what another program wrote in one lock', 'test/lua/redlock'],
   ['two votes for one server', redlock('redlock-node'), 'this.server = twin === undefined ? server : undefined;', 'this.server = server;', 'S1: a majority of names is none of servers', 'test/stores/redlock/simulated-nodes'],
+  ['who waits does not ask when a quorum is connected', redlock('redlock-node'), 'if (twin === undefined) redlock.serves();', '', 'L3: nothing is granted where all connections are cut again and again', 'test/stores/redlock/simulated-nodes'],
   ['marks are ignored', lua('shared/marks'), 'if mark.since > since then return true end', 'if true then return true end', 'L1: who has just given the lock back takes it again', 'test/lua/redlock'],
   ['marks never end', lua('shared/marks'), 'ending >= now and ending <= now + MARK_MS and id ~= past', 'id ~= past', 'L3: the dead come first for ever', 'test/lua/redlock'],
   ['turns come round again', lua('shared/marks'), ' and id ~= past', '', 'L3: a free lock is kept for the dead again and again', 'test/lua/redlock'],

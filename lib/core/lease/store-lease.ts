@@ -61,7 +61,7 @@ export interface LeaseUser extends LossListener {
 export interface LeaseKeeper {
   /** A user has left the lease. The keeper hands it on or gives it back, and tells the user how that ended. */
   userLeft(lease: StoreLease, user: LeaseUser): void;
-  /** The lease has ended here: it was lost, or went to a ticket. Or it may admit a caller now that it could not admit before. */
+  /** The lease was lost, went to a ticket, or can admit callers that it could not admit before: its queue looks at it again. */
   leaseChanged(lease: StoreLease): void;
 }
 

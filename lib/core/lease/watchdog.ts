@@ -18,7 +18,7 @@ import { StoreLease } from './store-lease.js';
 
 /** A lease that is due within this part of its length is renewed together with one that is due now, so that commands fill up. */
 const MAX_EARLY_PART = 1 / 24;
-/** How many leases are renewed together so at most: as many as one command takes. */
+/** With one lease that is due, at most so many are renewed in all: as many as one command takes. */
 const MAX_TOGETHER = 250;
 /**
  * A lease that is shorter than was asked for, as one from the queue is at first, is renewed so soon after its grant, in ms. From then on

@@ -193,7 +193,7 @@ export interface WithAdoptedOptions extends AdoptOptions, Pick<WithLockOptions, 
   withinMs?: number | undefined;
 }
 
-/** All that a call can say, but for its profile, which is taken up by the others. */
+/** All options of a call but its profile: what that says has been put in for the options that the call leaves out. */
 type CallOptions = Omit<WithLockOptions & CallSite, 'profile'>;
 /** What it need not say, and what has no default then. */
 type Optional = 'owner' | 'permits' | 'signal' | 'label' | 'template' | 'expectsBusy';

@@ -142,7 +142,7 @@ export abstract class CallLine {
    */
   abstract giveUp(call: Call, reason: unknown): void;
 
-  /** Puts the call at the end. */
+  /** Puts the call at the end of the line. */
   protected add(call: Call, arrival = (this.arrivals += 1)): void {
     call.line = this;
     call.arrival = arrival;
