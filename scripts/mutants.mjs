@@ -1,6 +1,4 @@
-// Applies each mutant of test/mutants/mutants.mjs in turn in a copy of the tree, and shows what notices it:
-//
-//   npm run mutants -- [--only <part of a name>] [--from <part of a name>] [--seeds 60]
+// Applies each mutant of test/mutants/mutants.mjs in turn in a copy of the tree, and shows what notices it. USAGE says how it is called.
 //
 // First where the list says, which is where it costs least; then the simulations, then the tests of core, the model and the
 // stores. Fails when one survives, when its text is not there any more, or when a place fails without any mutant.
@@ -8,12 +6,18 @@ import { spawn } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { mutants } from '../test/mutants/mutants.mjs';
+import { optionsOf } from './options-of.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const copy = join(root, 'build', `mutants-${process.pid}`);
-const { values } = parseArgs({ options: { only: { type: 'string' }, from: { type: 'string' }, seeds: { type: 'string', default: '60' } } });
+
+const USAGE = `npm run mutants -- [options]
+  --only <part>     only the mutants whose names contain this
+  --from <part>     from the first mutant on whose name contains this
+  --seeds 60        how many seeds a simulation looks at for each mutant`;
+
+const values = optionsOf(USAGE, { only: { type: 'string' }, from: { type: 'string' }, seeds: { type: 'string', default: '60' } });
 
 /** No look takes longer. */
 const LONGEST_MS = 240_000;

@@ -1,32 +1,37 @@
-// Simulates the whole library on the committed Lua text, on virtual time (docs/maintainers/proof.md):
-//
-//   npm run simulate -- --seeds 10000 [--from 1] [--topology single|redlock|sentinel|cluster] [--profile storm] [--calls 200] [--workers 2]
-//   npm run simulate -- --seed 4711 --topology single [--trace]      the same run again; --trace tells the faults while they
-//                                                                  happen, --account all that happened, also when nothing failed
+// Simulates the whole library on the committed Lua text, on virtual time (docs/maintainers/proof.md). USAGE says how it is called.
 import { fork } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { optionsOf } from './options-of.mjs';
 import { buildPlain } from './plain-build.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const built = join(root, 'build', `simulation-${process.pid}`);
 
-const { values } = parseArgs({
-  options: {
-    seeds: { type: 'string', default: '1000' },
-    from: { type: 'string', default: '1' },
-    seed: { type: 'string' },
-    topology: { type: 'string' },
-    profile: { type: 'string' },
-    failures: { type: 'string', default: '5' },
-    calls: { type: 'string', default: '200' },
-    workers: { type: 'string', default: String(Math.min(availableParallelism(), 8)) },
-    trace: { type: 'boolean', default: false },
-    account: { type: 'boolean', default: false },
-  },
+const USAGE = `npm run simulate -- [options]
+  --seeds 1000          how many runs, each by its seed; --from 1 is the first seed
+  --topology <name>     single, sentinel, cluster or redlock; without it all of them
+  --profile <part>      only the profiles of faults whose names contain this
+  --calls 200           how many calls of the store a run makes at least
+  --workers <number>    how many processes run them
+  --failures 5          after so many runs that break a promise it ends
+  --seed 4711           one run again, mostly with --topology: of one that failed it prints all that happened
+  --trace               tells the faults of that run while they happen
+  --account             prints all that happened, also when nothing failed`;
+
+const values = optionsOf(USAGE, {
+  seeds: { type: 'string', default: '1000' },
+  from: { type: 'string', default: '1' },
+  seed: { type: 'string' },
+  topology: { type: 'string' },
+  profile: { type: 'string' },
+  failures: { type: 'string', default: '5' },
+  calls: { type: 'string', default: '200' },
+  workers: { type: 'string', default: String(Math.min(availableParallelism(), 8)) },
+  trace: { type: 'boolean', default: false },
+  account: { type: 'boolean', default: false },
 });
 
 function replayOf({ seed, topology }) {

@@ -1,24 +1,21 @@
-// Runs the long tests: npm run test:soak -- [--scenario <part of its name, or a topology>] [--seed <first>] [--runs <of each>, or
-// --hours <for all together>] [--side-by-side <at once>]. With the name of a scenario and a seed that a run printed, the same faults happen again. Without
-// a scenario the test of a hundred thousand leases runs too. `--scenario 'recovery: cluster'` holds many leases while a server forgets.
+// Runs the long tests: without a scenario also that of a hundred thousand leases. USAGE says how it is called.
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { optionsOf } from './options-of.mjs';
 
-const { values } = parseArgs({
-  options: {
-    scenario: { type: 'string' },
-    seed: { type: 'string' },
-    runs: { type: 'string' },
-    hours: { type: 'string' },
-    'side-by-side': { type: 'string' },
-    help: { type: 'boolean' },
-  },
+const USAGE = `npm run test:soak -- [options]
+  --scenario <part>          only the scenarios whose names contain this, or a topology; 'recovery: cluster' holds many leases while a server forgets
+  --seed <number>            the first seed; that which a run printed makes the same faults happen again
+  --runs <number>            how many runs of each scenario; --hours <number>: for how long all together
+  --side-by-side <number>    how many at once`;
+
+const values = optionsOf(USAGE, {
+  scenario: { type: 'string' },
+  seed: { type: 'string' },
+  runs: { type: 'string' },
+  hours: { type: 'string' },
+  'side-by-side': { type: 'string' },
 });
-if (values.help) {
-  console.log('npm run test:soak -- [--scenario <part of a name, or single, sentinel, cluster, redlock>] [--seed N] [--runs N | --hours N] [--side-by-side N]');
-  process.exit(0);
-}
 const env = { ...process.env };
 if (values.scenario !== undefined) env.HOLDFAST_SCENARIO = values.scenario;
 if (values.seed !== undefined) env.HOLDFAST_SEED = values.seed;
