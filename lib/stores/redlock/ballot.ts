@@ -10,8 +10,8 @@ import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type H
 import type { LockMode } from '../../core/port/lock-options.js';
 import type { Vote } from '../redis/requests.js';
 import type { MarkingRelease } from '../redis/releases.js';
-import { marginOf, trustOf } from '../wire/server-clock.js';
-import { agree, answersOf, asking, noQuorum, poll, quorumEnd, reasonOf, verdict, type Counted, type Replies } from './quorum.js';
+import { trustOf } from '../wire/server-clock.js';
+import { agree, answersOf, asking, noQuorum, poll, quorumEnd, verdict, type Counted, type Replies } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 import type { RedlockStore } from './redlock-store.js';
 import { patienceMs, retryPause } from './pauses.js';
@@ -24,28 +24,20 @@ export class Ballot {
   state: 'open' | 'held' | 'over' = 'open';
   /** The local instant until which a quorum is known to have the ballot. */
   trustedUntil = -Infinity;
-  /** The local instant at which the ballot has ended by itself on every node. */
-  endsAt = 0;
   mode: LockMode;
   /** The first fence of the grant; 0 until a quorum has voted. */
-  firstFence = 0;
+  fence = 0;
   fences: number;
+  /** Whether others wait for the lock. */
+  contended = false;
   /** The ballot on each node, in the order of the nodes. */
   readonly standings: readonly Standing[];
-  /** The slot group of the lock, on each node. */
-  readonly group: number;
   /** The local instant after which no node must vote any more. */
   limit = 0;
   /** What comes of it, once it was cast: a request that is made twice is one ballot. */
   outcome: Promise<AcquireOutcome> | undefined;
-  /** How long the nodes took to answer, in ms. */
-  tookMs = 0;
-  /** How long a node keeps the free lock for the request, in ms. */
-  private readonly patienceMs: number;
   /** Once it is over: what its releases say. */
   leaving: Leaving | undefined;
-  /** Whether others wait for the lock. */
-  isWanted = false;
   /** Where others come first and the request goes on waiting: the mark that it has on nodes that had granted the lock. */
   markToKeep: string | undefined;
 
@@ -56,13 +48,9 @@ export class Ballot {
     readonly id: string,
     /** For how long the request has waited, in ms; -1 when it does not wait. */
     readonly waitedMs: number,
-    /** How long the nodes took to answer the last ballot, in ms. */
-    tookMs: number,
   ) {
-    const { nodes } = redlock;
-    [this.mode, this.fences, this.patienceMs] = [request.mode, request.fences, patienceMs(tookMs)];
-    this.group = nodes[0]!.store.view.keys.groupOf(request.key);
-    this.standings = nodes.map((node) => new Standing(this, node));
+    [this.mode, this.fences] = [request.mode, request.fences];
+    this.standings = redlock.nodes.map((node) => new Standing(this, node));
   }
 
   get key(): string {
@@ -76,15 +64,14 @@ export class Ballot {
 
   /** Asks all nodes. Rejects with LockStoreError when no quorum answered. A ballot that is not granted has to be taken back. */
   cast(): Promise<AcquireOutcome> {
-    const { redlock: { nodes, quorum, clock, options: { commandTimeoutMs }, floors }, id, standings, request, waitedMs } = this;
-    const { leaseMs, minHoldMs, graceMs = 0 } = request;
+    const { redlock, redlock: { nodes, quorum, clock, options: { commandTimeoutMs }, floors, tookMs }, id, key, standings, request, waitedMs } = this;
+    const { leaseMs } = request;
     const now = clock.now();
     this.limit = Math.min(request.notAfter, now + Math.max(leaseMs, commandTimeoutMs));
-    const proposal = Math.max(floors.of(this.group) + 1, Math.floor(clock.wallNow()) * 1_000);
+    const proposal = Math.max(floors.of(nodes[0]!.store.view.keys.groupOf(key)) + 1, Math.floor(clock.wallNow()) * 1_000);
     const timeoutMs = Math.min(commandTimeoutMs, LONGEST_VOTE_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
-    const mark = waitedMs < 0 ? undefined : markOf(request, waitedMs, this.patienceMs);
+    const mark = waitedMs < 0 ? undefined : markOf(request, waitedMs, patienceMs(tookMs));
     const asked = { ...request, id, queue: false, replaces: undefined, askedAt: now, notAfter: this.limit, vote: { proposal, mark, timeoutMs } };
-    this.lasts(this.limit - now + Math.max(leaseMs, minHoldMs) + graceMs);
     // A silent node is not asked while the others are a quorum, so that nobody waits for it.
     const isSpared = (node: RedlockNode): boolean => node.isSilent && nodes.filter(({ isListening }) => isListening).length >= quorum;
     this.outcome = poll<Standing, AcquireOutcome, AcquireOutcome>(
@@ -92,12 +79,12 @@ export class Ballot {
       (standing, hear) => {
         const { node } = standing;
         if (node.isUsable && !isSpared(node)) standing.ask(asked, hear);
-        else hear(node.refusal(this.key, node.isUsable ? 'silent' : undefined));
+        else hear(node.refusal(key, node.isUsable ? 'silent' : undefined));
       },
-      (replies, count) => {
-        const result = count < quorum ? undefined : verdict(replies.map(wordOf));
+      (replies) => {
+        const result = verdict(replies.map(wordOf));
         if (result === undefined) return undefined;
-        this.tookMs = clock.now() - now;
+        redlock.tookMs = clock.now() - now;
         return this.decided(replies, result);
       },
     );
@@ -106,13 +93,8 @@ export class Ballot {
 
   /** The grant, as its holder may trust it now. */
   grant(): Grant {
-    const { firstFence: fence, fences, mode, trustedUntil, isWanted: contended } = this;
+    const { fence, fences, mode, trustedUntil, contended } = this;
     return { fence, fences, mode, trustedUntil, contended };
-  }
-
-  /** Notes that the ballot was, or may have been, prolonged just now by `forMs`. */
-  lasts(forMs: number): void {
-    this.endsAt = Math.max(this.endsAt, this.redlock.clock.now() + forMs + marginOf(forMs));
   }
 
   /** Ends the ballot and releases it on the nodes, also in the background on those that do not answer. `mark`: the mark that the nodes note for the request that replaces it. */
@@ -148,11 +130,11 @@ export class Ballot {
       this.mode = counted[0]!.vote!.mode;
       this.fences = 1;
     }
-    this.firstFence = Math.max(...counted.map(({ vote }) => vote!.fence));
+    this.fence = Math.max(...counted.map(({ vote }) => vote!.fence));
     // The limit of what nodes are told of it until a quorum is known to have it.
     this.trustedUntil = Math.max(...counted.map(({ end }) => end!));
-    const agreed = counted.filter(({ vote }) => vote!.fence === this.firstFence);
-    const others = voters.filter(({ vote }) => vote!.fence !== this.firstFence);
+    const agreed = counted.filter(({ vote }) => vote!.fence === this.fence);
+    const others = voters.filter(({ vote }) => vote!.fence !== this.fence);
     const raised = others.map((standing) => standing.give(this.request.leaseMs));
     // Then the fence of another node matters only to a later share of the hold, which compares it there.
     if (agreed.length >= this.redlock.quorum) return this.granted(agreed);
@@ -164,7 +146,7 @@ export class Ballot {
     const { nodes, quorum, clock } = this.redlock;
     if (agreed.length < quorum) {
       const words = this.standings.map((standing) => (agreed.includes(standing) ? 'agreed' : standing.vote && 'lost the vote'));
-      throw noQuorum('its agreement on a fence', this.key, nodes, words, (word) => word);
+      throw noQuorum('its agreement on a fence', this.key, nodes, words);
     }
     const trustedUntil = quorumEnd(agreed.map(({ end }) => end!), quorum);
     if (clock.now() >= trustedUntil) {
@@ -178,21 +160,19 @@ export class Ballot {
   }
 
   private refused(replies: Replies<AcquireOutcome>, result: Exclude<Word, 'granted' | number> | 'split'): AcquireOutcome {
-    if (result === 'upgrade' || result === 'full') return { kind: result };
+    if (result !== 'split') return { kind: result };
     const { nodes, quorum } = this.redlock;
-    const votes = answersOf(replies);
-    const against = votes.filter(isAgainst);
+    // A node that shares the hold of the owner has the lock for it already.
+    const against = answersOf(replies).filter((vote) => vote.kind !== 'recovering' && wordOf(vote) !== 'granted');
     // Without answers from a quorum nobody knows whether the lock is busy.
     const failed = replies.filter((reply) => reply instanceof LockStoreError).length;
-    if (failed > nodes.length - quorum || against.length === 0) {
-      throw noQuorum('a grant', this.key, nodes, replies, textOfVote);
-    }
+    if (failed > nodes.length - quorum || against.length === 0) throw noQuorum('a grant', this.key, nodes, replies);
     return this.busy(against);
   }
 
   private busy(votes: readonly AcquireOutcome[]): AcquireOutcome {
-    const { state, request, waitedMs, tookMs, patienceMs } = this;
-    if (state === 'open' && waitedMs >= 0) this.markToKeep = markOf(request, waitedMs + tookMs, patienceMs);
+    const { state, request, waitedMs, redlock: { tookMs } } = this;
+    if (state === 'open' && waitedMs >= 0) this.markToKeep = markOf(request, waitedMs + tookMs, patienceMs(tookMs));
     const leftMs = Math.max(0, ...votes.map((vote) => (vote.kind === 'busy' && vote.retryInMs >= 0 ? vote.retryInMs : Infinity)));
     return { kind: 'busy', retryInMs: retryPause(Math.max(0, waitedMs), tookMs, leftMs, Math.random()) };
   }
@@ -260,8 +240,9 @@ class Standing {
 
   /** Releases it until the node has answered. */
   private withdraw(): void {
-    const { ballot: { leaving, endsAt, redlock: { clock } }, lateUntil } = this;
-    this.node.background.release({ ...leaving!, lateUntil }, endsAt - clock.now());
+    const { ballot: { leaving, request: { graceMs = 0 }, redlock: { options: { maxLeaseMs } } }, lateUntil } = this;
+    // By then it has ended by itself, however it was renewed.
+    this.node.background.release({ ...leaving!, lateUntil }, maxLeaseMs + graceMs);
   }
 
   /**
@@ -287,12 +268,12 @@ class Standing {
    * now. It does not get its minHoldMs then: the others, a quorum, keep the time.
    */
   private async renewal(leaseMs: number, memory: string | undefined): Promise<RenewOutcome> {
-    const { node, ballot, ballot: { key, id, mode, firstFence, fences, trustedUntil, request, request: { graceMs } } } = this;
+    const { node, ballot, ballot: { key, id, mode, trustedUntil, request, request: { graceMs } } } = this;
     const held: HeldLease = {
       get state() {
         return ballot.state === 'over' ? 'lost' : 'held';
       },
-      mode, grant: { fence: firstFence, fences }, options: request, trustedUntil, memory, minHoldUntil: -Infinity,
+      mode, grant: ballot.grant(), options: request, trustedUntil, memory, minHoldUntil: -Infinity,
     };
     this.mayHave ||= memory !== undefined;
     const outcome = await node.store.renew({ key, id, leaseMs, graceMs, minReplicas: 0, held: memory === undefined ? undefined : held });
@@ -315,15 +296,15 @@ class Standing {
 
   private granted(vote: Grant): void {
     const { ballot, ballot: { request } } = this;
-    ballot.isWanted ||= vote.contended;
+    ballot.contended ||= vote.contended;
     this.end = vote.trustedUntil;
     this.memory = vote.memory;
     if (ballot.state === 'over') {
       // A vote may come after the release: a script that the server did not know is sent again, behind it.
       this.mayHave ||= vote.trustedUntil >= trustOf(Math.floor(request.leaseMs), ballot.leaving!.askedAt);
       this.takeBack();
-    } else if (ballot.firstFence === 0) this.vote = vote;
-    else if (vote.fence !== ballot.firstFence) void this.give(request.leaseMs);
+    } else if (ballot.fence === 0) this.vote = vote;
+    else if (vote.fence !== ballot.fence) void this.give(request.leaseMs);
   }
 
   private refused(kind: AcquireOutcome['kind']): void {
@@ -342,37 +323,17 @@ export function markOf({ id, mode }: AcquireRequest, waitedMs: number, patienceM
   return `${mode[0]},${Math.floor(waitedMs)},${patienceMs},${id}`;
 }
 
-/** The fence that a node shares whose vote is for a share of the owner's hold; undefined for any other answer. */
-function sharedFence(vote: AcquireOutcome): number | undefined {
-  return vote.kind === 'granted' && vote.grant.fences === 0 ? vote.grant.fence : undefined;
-}
-
-/** Whether the answer says that others have the lock, or that its owner has it already. */
-function isAgainst(vote: AcquireOutcome): boolean {
-  return vote.kind === 'busy' || vote.kind === 'upgrade' || vote.kind === 'full' || sharedFence(vote) !== undefined;
-}
-
 /**
- * What an answer is counted as. A number is the fence of the owner's hold, in which the node granted a share: nodes that answer
- * different fences do not agree. A node that failed cannot grant, which counts as a vote against.
+ * What an answer is counted as, if it is not a vote against. A number is the fence of the owner's hold, in which the node granted a share:
+ * nodes that answer different fences do not agree. A node that failed cannot grant, which counts as a vote against.
  */
-type Word = 'granted' | number | 'upgrade' | 'full' | 'against';
+type Word = 'granted' | number | 'upgrade' | 'full';
 
 function wordOf(vote: Reply<AcquireOutcome> | undefined): Counted<Word> {
   if (vote === undefined) return undefined;
-  if (vote instanceof LockStoreError) return 'against';
-  if (vote.kind === 'granted') return sharedFence(vote) ?? 'granted';
-  return vote.kind === 'upgrade' || vote.kind === 'full' ? vote.kind : 'against';
-}
-
-/** How an answer is described in messages. */
-function textOfVote({ kind }: AcquireOutcome): string {
-  const texts: Partial<Record<AcquireOutcome['kind'], string>> = {
-    recovering: 'restarted or flushed, and stays out until what it may have forgotten has ended and the others have told it the last fences',
-    upgrade: 'the owner reads',
-    full: 'the owner has as many holds as can be',
-  };
-  return texts[kind] ?? kind;
+  if (vote instanceof LockStoreError) return null;
+  if (vote.kind === 'granted') return vote.grant.fences === 0 ? vote.grant.fence : 'granted';
+  return vote.kind === 'upgrade' || vote.kind === 'full' ? vote.kind : null;
 }
 
 /**
@@ -388,8 +349,7 @@ function textOfVote({ kind }: AcquireOutcome): string {
  * Never rejects.
  */
 export async function renewByQuorum(ballot: Ballot, leaseMs: number): Promise<RenewOutcome> {
-  const { key, standings, request, redlock: { nodes, quorum, clock } } = ballot;
-  ballot.lasts(leaseMs + request.leaseMs + (request.graceMs ?? 0));
+  const { key, standings, redlock: { nodes, quorum, clock } } = ballot;
   let isKept = false;
   const giveBack = (reply: Reply<RenewOutcome> | undefined, at: number): void => {
     if (isKept && isOf(reply, 'lost') && !standings[at]!.isTaken) void standings[at]!.give(leaseMs);
@@ -417,14 +377,9 @@ export async function renewByQuorum(ballot: Ballot, leaseMs: number): Promise<Re
     return { kind: 'renewed', trustedUntil, contended: kept.some(({ contended }) => contended) };
   }
   if (missing.length >= quorum && !(kept.length > 0 && mayGoOn)) return { kind: 'lost' };
-  return { kind: 'unknown', cause: noQuorum('a renewal', key, nodes, replies, textOfRenewal) };
+  return { kind: 'unknown', cause: noQuorum('a renewal', key, nodes, replies) };
 }
 
 function isOf<K extends RenewOutcome['kind']>(reply: Reply<RenewOutcome> | undefined, kind: K): reply is Extract<RenewOutcome, { kind: K }> {
   return reply !== undefined && 'kind' in reply && reply.kind === kind;
-}
-
-/** What a node said; with the words in which it refused the key of this lock. */
-function textOfRenewal(outcome: RenewOutcome): string {
-  return outcome.kind === 'unknown' && outcome.cause instanceof LockStoreError ? reasonOf(outcome.cause) : outcome.kind;
 }

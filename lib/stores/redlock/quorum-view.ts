@@ -2,6 +2,7 @@
  * The state of a lock according to all nodes together. One node alone may be behind, may have forgotten, or may keep a vote of an
  * attempt that failed: only a holder counts that a quorum may know.
  */
+import { LockStoreError } from '../../core/port/errors.js';
 import type { HolderState, ListOptions, LockState } from '../../core/port/lock-state.js';
 import { answersOf, asking, noQuorum, poll, quorumOf, type Replies } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
@@ -18,7 +19,7 @@ export async function viewOf(key: string, nodes: Nodes): Promise<LockState> {
     (all, count) => (count === nodes.length || (answersOf(all).length >= quorum && nodes.every((node, at) => all[at] !== undefined || !node.isListening)) ? all : undefined),
   );
   const views = answersOf(replies);
-  if (views.length < quorum) throw noQuorum('an inspection', key, nodes, replies, () => 'answered');
+  if (views.length < quorum) throw noQuorum('an inspection', key, nodes, replies.map((reply) => (reply instanceof LockStoreError ? reply : 'answered')));
   return merge(key, views, nodes.length - views.length, quorum);
 }
 

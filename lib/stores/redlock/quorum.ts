@@ -58,8 +58,8 @@ export function asking<N extends Node, A>(key: string | undefined, question: (no
 }
 
 /**
- * `decide` is called after each reply with all so far and their count, and returns undefined while missing ones can change the result, but
- * not after the last. When it throws, the poll rejects with the error. `late` hears what comes after the decision.
+ * `decide` is called when a quorum has replied, and after each further reply, with all so far and their count. It returns undefined while
+ * missing ones can change the result, but not after the last. When it throws, the poll rejects with the error. `late` hears what comes after the decision.
  */
 export function poll<N, A, R>(
   nodes: readonly N[],
@@ -75,6 +75,7 @@ export function poll<N, A, R>(
       if (!isOpen) return late?.(reply, at);
       if (replies[at] === undefined) count += 1;
       replies[at] = reply;
+      if (count < quorumOf(nodes.length)) return;
       try {
         const result = decide(replies, count);
         if (result === undefined) return;
@@ -97,9 +98,9 @@ export function agree<N extends Pick<Node, 'name'>, A extends string>(
   { namesNobody = false, waitsForAll = false } = {},
 ): Promise<A> {
   return poll<N, A, A>(nodes, ask, (replies, count) => {
-    if (count < (waitsForAll ? nodes.length : quorumOf(nodes.length))) return undefined;
+    if (waitsForAll && count < nodes.length) return undefined;
     const word = verdict<A>(replies.map((reply) => (reply instanceof LockStoreError ? null : reply)));
-    if (word === 'split') throw noQuorum(what, key, nodes, replies, (answer) => answer, namesNobody);
+    if (word === 'split') throw noQuorum(what, key, nodes, replies, namesNobody);
     return word;
   });
 }
@@ -109,23 +110,32 @@ export function answersOf<A>(replies: Replies<A>): A[] {
   return replies.flatMap((reply) => (reply === undefined || reply instanceof LockStoreError ? [] : [reply]));
 }
 
+/** What a node said, as far as an error tells it. */
+type Told = string | { readonly kind: string; readonly cause?: LockStoreError };
+
+const FORGETFUL = 'restarted or flushed, and stays out until what it may have forgotten has ended and the others have told it the last fences';
+
+function textOf(told: Told): string {
+  if (typeof told === 'string') return told;
+  if (told.kind === 'recovering') return FORGETFUL;
+  return told.cause === undefined ? told.kind : reasonOf(told.cause);
+}
+
 /**
  * The error for a question on which no quorum agreed: it names every node with its reason. `namesNobody`: it takes the lock from whoever
  * has it, so that nobody should simply ask for it again.
  */
-export function noQuorum<N extends Pick<Node, 'name'>, A>(
+export function noQuorum<N extends Pick<Node, 'name'>>(
   what: string,
   key: string | undefined,
   all: readonly N[],
-  replies: Replies<A>,
-  textOf: (answer: A) => string,
+  replies: Replies<Told>,
   namesNobody = false,
 ): LockStoreError {
   const nodes = all.map((node, at): NodeFailure => {
     const reply = replies[at];
     if (reply === undefined) return { node: node.name, reason: 'had not answered when the others had decided' };
-    if (!(reply instanceof LockStoreError)) return { node: node.name, reason: textOf(reply) };
-    return { node: node.name, reason: reasonOf(reply) };
+    return { node: node.name, reason: reply instanceof LockStoreError ? reasonOf(reply) : textOf(reply) };
   });
   const failures = replies.filter((reply) => reply instanceof LockStoreError);
   // Another try can help unless so many nodes need an operator that the others are no quorum.

@@ -60,7 +60,7 @@ export class RedlockStore implements LockStore {
   private readonly waiters = new Map<string, Waiter>();
   private attempts = 0;
   /** How long the nodes took to answer the last ballot, in ms. */
-  private tookMs = 0;
+  tookMs = 0;
   private isClosed = false;
   private listener: (wake: Wake) => void = () => {};
 
@@ -103,16 +103,15 @@ export class RedlockStore implements LockStore {
     const waitedMs = queue ? this.waits(key, id, now) : -1;
     const before = replaces === undefined ? undefined : this.ballots.get(replaces);
     // Others have waited longer, so that the nodes would refuse a vote. The release says that this process waits as well, and they call it.
-    if (before?.state === 'held' && before.isWanted && queue) return this.standBehind(before, request, waitedMs);
+    if (before?.state === 'held' && before.contended && queue) return this.standBehind(before, request, waitedMs);
     // Each node runs requests in order: the replaced lease is released before the vote. A release that fails is repeated in the background.
     const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined);
-    const ballot = new Ballot(this, request, `${id}/${(++this.attempts).toString(36)}`, waitedMs, this.tookMs);
+    const ballot = new Ballot(this, request, `${id}/${(++this.attempts).toString(36)}`, waitedMs);
     this.ballots.set(id, ballot);
     let outcome: AcquireOutcome;
     try {
       outcome = await ballot.cast();
     } finally {
-      this.tookMs = ballot.tookMs;
       if (ballot.state === 'open') this.drop(ballot);
     }
     // A request that is refused, or fails, goes on waiting until it is released.
@@ -226,7 +225,7 @@ export class RedlockStore implements LockStore {
     const ballot = this.ballots.get(id);
     if (ballot?.id !== ballotId) return;
     if (kind === 'contended') {
-      ballot.isWanted = true;
+      ballot.contended = true;
       return this.listener({ kind, key, id });
     }
     // A forced release took the lock away on this node. When a quorum of nodes has said so, the process looks whether they still have the

@@ -343,7 +343,6 @@ async function renewal(words: readonly Answer[], isTrusted = true, isTakenBack =
       return takenOn + standings.filter(({ isTaken }) => isTaken).length;
     },
     redlock: { nodes, quorum: quorumOf(nodes.length), clock },
-    lasts: () => {},
   } as unknown as Ballot;
   const renewing = renewByQuorum(ballot, LEASE_MS);
   if (isTakenBack) Object.assign(ballot, { state: 'over' });
