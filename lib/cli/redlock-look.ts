@@ -6,7 +6,7 @@ import { LockStoreError } from '../core/port/errors.js';
 import type { ListOptions, LockState } from '../core/port/lock-state.js';
 import type { RedisStore } from '../stores/redis/redis-store.js';
 import { FenceFloors } from '../stores/redis/server-view.js';
-import { listByQuorum, viewOf } from '../stores/redlock/quorum-view.js';
+import { ANSWERS_WITHIN_MS, listByQuorum, viewOf } from '../stores/redlock/quorum-view.js';
 import { agree, asking, quorumOf } from '../stores/redlock/quorum.js';
 import { storeOfNode } from '../stores/redlock/redlock-node.js';
 import type { RedlockStoreOptions } from '../stores/redlock/redlock-store.js';
@@ -47,7 +47,7 @@ export class RedlockLook {
   private async connect(): Promise<void> {
     const { nodes, startedAt, options: { clock } } = this;
     const away = nodes.filter(({ isListening }) => !isListening);
-    const failures = await Promise.all(away.map((node) => node.inspect('nestjs-holdfast:cli').then(() => undefined, (error: unknown) => error)));
+    const failures = await Promise.all(away.map((node) => node.store.inspect('nestjs-holdfast:cli', ANSWERS_WITHIN_MS).then(() => undefined, (error: unknown) => error)));
     const up = nodes.filter(({ isListening }) => isListening).length;
     if (up === nodes.length || (up >= quorumOf(nodes.length) && clock.now() - startedAt > STRAGGLERS_MS)) return;
     const known = failures.filter((error) => error instanceof LockStoreError);
@@ -57,9 +57,6 @@ export class RedlockLook {
     });
   }
 }
-
-/** For how long it is waited for the answer of a node, in ms. */
-const ANSWERS_WITHIN_MS = 500;
 
 /** A question makes a node connect, although the question itself fails: so all of them may be asked at any time. */
 export class NodeToAsk {
@@ -77,10 +74,6 @@ export class NodeToAsk {
 
   get isListening(): boolean {
     return this.store.view.connections.commands.isOpen;
-  }
-
-  inspect(key: string): Promise<LockState> {
-    return this.store.inspect(key, ANSWERS_WITHIN_MS);
   }
 
   refusal(key: string | undefined): LockStoreError {

@@ -203,10 +203,10 @@ class Standing {
   ) {}
 
   /** Asks for the node's vote. */
-  ask(request: AcquireRequest & { readonly askedAt: number; readonly vote: Vote }, hear: Hear<AcquireOutcome>): void {
+  ask(request: AcquireRequest & { readonly vote: Vote }, hear: Hear<AcquireOutcome>): void {
     this.mayHave = true;
     void this.node.store.acquire(request, (vote) => {
-      if (vote instanceof LockStoreError) this.failed(request.askedAt);
+      if (vote instanceof LockStoreError) this.failed();
       else if (vote.kind === 'granted') this.granted(vote.grant);
       else this.refused(vote.kind);
       hear(vote);
@@ -288,8 +288,7 @@ class Standing {
   }
 
   /** Without an answer the request may still come. */
-  private failed(askedAt: number): void {
-    this.node.muteSince = askedAt;
+  private failed(): void {
     this.lateUntil = this.ballot.limit;
     if (this.ballot.state === 'over') this.withdraw();
   }

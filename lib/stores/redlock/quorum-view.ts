@@ -7,15 +7,18 @@ import type { HolderState, ListOptions, LockState } from '../../core/port/lock-s
 import { answersOf, asking, noQuorum, poll, quorumOf, type Replies } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 
-type Nodes = readonly Pick<RedlockNode, 'name' | 'inspect' | 'store' | 'isUsable' | 'isListening' | 'refusal'>[];
+type Nodes = readonly Pick<RedlockNode, 'name' | 'store' | 'isUsable' | 'isListening' | 'refusal'>[];
 type One = Nodes[number];
+
+/** For how long the answer of a node is waited for, in ms. */
+export const ANSWERS_WITHIN_MS = 500;
 
 /** Rejects with LockStoreError when fewer than a quorum of nodes answered. */
 export async function viewOf(key: string, nodes: Nodes): Promise<LockState> {
   const quorum = quorumOf(nodes.length);
   const replies = await poll<One, LockState, Replies<LockState>>(
     nodes,
-    asking(key, (node) => node.inspect(key)),
+    asking(key, ({ store }) => store.inspect(key, Math.min(store.view.timeoutMs, ANSWERS_WITHIN_MS))),
     (all, count) => (count === nodes.length || (answersOf(all).length >= quorum && nodes.every((node, at) => all[at] !== undefined || !node.isListening)) ? all : undefined),
   );
   const views = answersOf(replies);

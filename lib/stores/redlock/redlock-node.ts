@@ -20,7 +20,6 @@ import { pause } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import { BackgroundRelease } from '../../core/lease/background-release.js';
 import type { Reply } from '../../core/port/lock-store.js';
-import type { LockState } from '../../core/port/lock-state.js';
 import { RedisStore, type RedisStoreOptions } from '../redis/redis-store.js';
 import { beginningOf } from '../redis/server-view.js';
 import { notAllowed } from '../redis/boot-probe.js';
@@ -36,8 +35,8 @@ const SPREAD_MS = 100;
 const LOOKS_AGAIN_AFTER_MS = 500;
 /** A node that is closed is looked at least this often, in ms, because an operator may open it early. */
 const LOOKED_AT_EVERY_MS = 2_000;
-/** For how long an inspection waits for a node that does not answer, in ms. */
-const INSPECTED_WITHIN_MS = 500;
+/** A node that owes answers for longer than this is silent, in ms: longer than most garbage collections of this process, and busy moments of a server. */
+const SILENT_AFTER_MS = 500;
 
 /** What a node remembers. */
 export interface Survey {
@@ -86,8 +85,6 @@ export class RedlockNode {
   background!: BackgroundRelease;
   /** The node that was first to meet this node's server, when both addresses lead to one server. */
   twin: RedlockNode | undefined;
-  /** When a question was sent last that was not answered in time. */
-  muteSince = -Infinity;
   /** Whether it was missing at boot, or stopped serving, and has not served since. */
   isAway = false;
   private isOpen = false;
@@ -127,10 +124,10 @@ export class RedlockNode {
     return this.server !== undefined && this.isConnected && this.refusedWith === undefined;
   }
 
-  /** Whether the node left a question without an answer in time, and has answered nothing since. */
+  /** Whether the node has answered nothing for a while, though it was asked. */
   get isSilent(): boolean {
-    const { owesSince = Infinity } = this.store.view.connections.masters()[0]!;
-    return owesSince <= this.muteSince;
+    const { owesSince } = this.store.view.connections.masters()[0]!;
+    return owesSince !== undefined && this.redlock.clock.now() - owesSince >= SILENT_AFTER_MS;
   }
 
   get isListening(): boolean {
@@ -142,17 +139,6 @@ export class RedlockNode {
     if (this.refusedWith !== undefined) return this.refusedWith;
     const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
     return new LockStoreError(`${subject}: ${this.name} is ${reason}.`, { key, nodes: [{ node: this.name, reason }] });
-  }
-
-  async inspect(key: string): Promise<LockState> {
-    const { store, redlock: { clock, options } } = this;
-    const askedAt = clock.now();
-    try {
-      return await store.inspect(key, Math.min(options.commandTimeoutMs, INSPECTED_WITHIN_MS));
-    } catch (error) {
-      this.muteSince = askedAt;
-      throw error;
-    }
   }
 
   async close(): Promise<void> {

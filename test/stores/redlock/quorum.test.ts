@@ -187,12 +187,12 @@ function setUp(says: readonly Says[], silent: readonly number[] = []) {
     name: 'abcde'[n]!,
     isUsable: true,
     isListening: !silent.includes(n),
-    inspect: async (key: string): Promise<LockState> => {
+    store: { view: { timeoutMs: 2_000 }, inspect: async (key: string): Promise<LockState> => {
       await delay(clock, what === 'mute' ? GIVES_UP_AFTER_MS : 1);
       if (what === 'fails' || what === 'mute') throw new LockStoreError('out of order', { nodes: [{ node: 'abcde'[n]!, reason: what === 'mute' ? 'no answer' : 'out of order' }] });
       const holders = what.holders.map((told) => ({ fence: 1, owner: undefined, label: undefined, remainingMs: 1_000, ...told }));
       return { key, mode: holders.length === 0 ? null : (what.mode ?? 'write'), holders, waiters: [] };
-    },
+    } },
   })) as unknown as RedlockNode[];
   return { clock, nodes, view: () => clock.runUntil(viewOf('k', nodes)) };
 }
@@ -287,7 +287,7 @@ describe('A list of locks', () => {
         scanned.add('abcde'[n]!);
         for (const key of keys) yield await inspect(key);
       };
-      return { name: 'abcde'[n]!, isUsable: true, isListening: !out.includes(n) && !silent.includes(n), inspect, store: { list } };
+      return { name: 'abcde'[n]!, isUsable: true, isListening: !out.includes(n) && !silent.includes(n), store: { list, inspect, view: { timeoutMs: 2_000 } } };
     }) as unknown as RedlockNode[];
     const keys: string[] = [];
     const list = async (): Promise<void> => {
