@@ -70,7 +70,7 @@ export class Ballot {
     this.limit = Math.min(request.notAfter, now + Math.max(leaseMs, commandTimeoutMs));
     const proposal = Math.max(floors.of(nodes[0]!.store.view.keys.groupOf(key)) + 1, Math.floor(clock.wallNow()) * 1_000);
     const timeoutMs = Math.min(commandTimeoutMs, LONGEST_VOTE_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
-    const mark = waitedMs < 0 ? undefined : markOf(request, waitedMs, patienceMs(tookMs));
+    const mark = waitedMs < 0 ? undefined : markOf(request, waitedMs, tookMs);
     const asked = { ...request, id, queue: false, replaces: undefined, askedAt: now, notAfter: this.limit, vote: { proposal, mark, timeoutMs } };
     // A silent node is not asked while the others are a quorum, so that nobody waits for it.
     const isSpared = (node: RedlockNode): boolean => node.isSilent && nodes.filter(({ isListening }) => isListening).length >= quorum;
@@ -172,9 +172,9 @@ export class Ballot {
 
   private busy(votes: readonly AcquireOutcome[]): AcquireOutcome {
     const { state, request, waitedMs, redlock: { tookMs } } = this;
-    if (state === 'open' && waitedMs >= 0) this.markToKeep = markOf(request, waitedMs + tookMs, patienceMs(tookMs));
+    if (state === 'open' && waitedMs >= 0) this.markToKeep = markOf(request, waitedMs + tookMs, tookMs);
     const leftMs = Math.max(0, ...votes.map((vote) => (vote.kind === 'busy' && vote.retryInMs >= 0 ? vote.retryInMs : Infinity)));
-    return { kind: 'busy', retryInMs: retryPause(Math.max(0, waitedMs), tookMs, leftMs, Math.random()) };
+    return { kind: 'busy', retryInMs: retryPause(Math.max(0, waitedMs), tookMs, leftMs) };
   }
 }
 
@@ -318,8 +318,8 @@ class Standing {
 }
 
 /** The mark of a request as a release brings it to the nodes (marks.lua). */
-export function markOf({ id, mode }: AcquireRequest, waitedMs: number, patienceMs: number): string {
-  return `${mode[0]},${Math.floor(waitedMs)},${patienceMs},${id}`;
+export function markOf({ id, mode }: AcquireRequest, waitedMs: number, tookMs: number): string {
+  return `${mode[0]},${Math.floor(waitedMs)},${patienceMs(tookMs)},${id}`;
 }
 
 /**

@@ -25,9 +25,8 @@ const MAX_PATIENCE_MS = 500;
  *
  * @param tookMs how long the nodes took to refuse it
  * @param leftMs in how many ms the present lease ends, as far as the nodes know; Infinity when it is the turn of another request
- * @param random from 0 to 1
  */
-export function retryPause(waitedMs: number, tookMs: number, leftMs: number, random: number): number {
+export function retryPause(waitedMs: number, tookMs: number, leftMs: number, random = Math.random()): number {
   const grown = Math.min(MAX_PAUSE_MS, GROWS_BY * (waitedMs - GROWS_AFTER_MS));
   const longest = Math.max(SHRUNK_PAUSE_MS, PAUSE_AT_FIRST_MS - SHRINKS_BY * waitedMs, grown);
   const pause = (longest * (1 + random)) / 2 + SLOWNESS_FACTOR * tookMs;

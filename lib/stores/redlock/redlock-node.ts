@@ -26,6 +26,7 @@ import { notAllowed } from '../redis/boot-probe.js';
 import type { Connect } from '../wire/connections.js';
 import { admitCall, readAdmit, type RecallReply } from '../wire/lua.generated.js';
 import { NO_SERVER, SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
+import { tellAway, tellBack, tellForgot, tellQuorumForgot } from './node-log.js';
 import { quorumOf } from './quorum.js';
 import type { RedlockStore, RedlockStoreOptions } from './redlock-store.js';
 
@@ -91,7 +92,6 @@ export class RedlockNode {
   /** How the memories of the server begin that answers on this connection, once it has said so. */
   private server: string | undefined;
   private refusedWith: LockStoreError | undefined;
-  private isClosed = false;
   /** The server, and since when it remembers, as they were when the node was met last. */
   private memory: string | undefined;
   /** What the server has said that it remembers, until {@link serve} looks at it; or why it does not say so. */
@@ -142,17 +142,16 @@ export class RedlockNode {
   }
 
   async close(): Promise<void> {
-    this.isClosed = true;
     this.goOn();
     this.background.close();
     await this.store.close();
   }
 
   private makeStore(): void {
-    const { connection, redlock, redlock: { options, log, floors, clock } } = this;
+    const { connection, redlock, redlock: { options, floors, clock } } = this;
     const store = storeOfNode(connection, options, {
       floors,
-      outages: { away: (reason) => log.lost(this, reason), back: (afterMs) => log.back(this, afterMs) },
+      outages: { away: (reason) => tellAway(this, redlock, reason), back: (afterMs) => tellBack(this, redlock, afterMs) },
     });
     store.recovery.claimed = (answer) => {
       this.found = answer instanceof LockStoreError ? answer : surveyOf(answer);
@@ -170,7 +169,7 @@ export class RedlockNode {
    */
   async serve(told: (opened: Reply<'open'>) => void): Promise<void> {
     const { redlock } = this;
-    while (!this.isClosed) {
+    while (!redlock.isClosed) {
       let pauseMs = LOOKS_AGAIN_AFTER_MS;
       try {
         if (!this.isOpen) await this.store.open();
@@ -178,7 +177,7 @@ export class RedlockNode {
         this.found = undefined;
         if (found instanceof LockStoreError) throw found;
         if (found !== undefined) await this.meet(found);
-        if (!this.isOpen && redlock.startedAt !== undefined && !this.isClosed) redlock.log.back(this, redlock.clock.now() - redlock.startedAt);
+        if (!this.isOpen && redlock.startedAt !== undefined && !redlock.isClosed) tellBack(this, redlock, redlock.clock.now() - redlock.startedAt);
         this.isOpen = true;
         told('open');
         pauseMs = found === undefined ? Infinity : await this.bringBack(found);
@@ -187,7 +186,7 @@ export class RedlockNode {
         told(error as LockStoreError);
         if (!(error as LockStoreError).retryable) return this.refuse(error as LockStoreError);
       }
-      if (this.isClosed || this.found !== undefined || !(await pause(redlock.clock, pauseMs, (end) => (this.goOn = end)))) continue;
+      if (redlock.isClosed || this.found !== undefined || !(await pause(redlock.clock, pauseMs, (end) => (this.goOn = end)))) continue;
       if (!this.isOpen) this.makeStore();
       else if (this.twin !== undefined) this.store.view.connections.masters()[0]!.drop();
       else this.store.recovery.doubt();
@@ -196,7 +195,7 @@ export class RedlockNode {
 
   /** Learns who the server is, and claims it for this node. */
   private async meet({ server, since }: Survey): Promise<void> {
-    const { store: { view: { memories, format } }, redlock, redlock: { nodes, log, options: { prefix } } } = this;
+    const { store: { view: { memories, format } }, redlock, redlock: { nodes, options: { prefix, report } } } = this;
     const { connection } = memories;
     if (server === NO_SERVER) throw notAllowed(this.name, prefix, '+info', new Error('it does not say who it is, so a restart of it could not be noticed'));
     const memory = `${server}${since}`;
@@ -209,7 +208,7 @@ export class RedlockNode {
     if (twin !== undefined && twin !== this.twin) {
       const error = sameServer(twin, this);
       if (!this.isOpen && redlock.startedAt === undefined) throw error;
-      log.report({ kind: `twin ${this.name}`, level: 'error', message: error.message });
+      report({ kind: `twin ${this.name}`, level: 'error', message: error.message });
     }
     this.twin = twin;
     this.server = twin === undefined ? server : undefined;
@@ -218,10 +217,10 @@ export class RedlockNode {
 
   /** Returns in how many ms the node should be looked at again; Infinity when it votes. */
   private async bringBack({ closed, since, now }: Survey): Promise<number> {
-    const { store, redlock: { log } } = this;
+    const { store, redlock: { options: { report } } } = this;
     if (this.server === undefined) return LOOKS_AGAIN_AFTER_MS;
     if (!closed) {
-      if (this.outSince !== undefined) log.report({ kind: `votes ${this.name}`, level: 'info', message: `Locks: ${this.name} votes again.` });
+      if (this.outSince !== undefined) report({ kind: `votes ${this.name}`, level: 'info', message: `Locks: ${this.name} votes again.` });
       this.outSince = undefined;
       return Infinity;
     }
@@ -244,7 +243,7 @@ export class RedlockNode {
 
   /** For each slot group the fence that all new fences must exceed; undefined while too few nodes that may remember it answer. */
   private async fencesOfOthers(): Promise<readonly number[] | undefined> {
-    const { nodes, floors, log } = this.redlock;
+    const { nodes, floors } = this.redlock;
     const others = nodes.filter((other) => other !== this && other.isUsable);
     const surveys = await Promise.all(others.map((node) => survey(node.store).then((found) => ({ ...found, node }), () => undefined)));
     const answers = surveys.filter((found) => found !== undefined);
@@ -253,7 +252,7 @@ export class RedlockNode {
     const forgetful = new Set([this, ...out, ...this.outWith]).size;
     const quorum = quorumOf(nodes.length);
     if (whole < quorum && nodes.length - forgetful >= quorum) return undefined;
-    if (whole < quorum) log.quorumForgot(this, forgetful);
+    if (whole < quorum) tellQuorumForgot(this, this.redlock, forgetful);
     return eachGroup((group) => Math.max(floors.of(group), ...answers.map(({ fences }) => fences[group]!)));
   }
 
@@ -262,15 +261,15 @@ export class RedlockNode {
     const others = this.redlock.nodes.filter((other) => other !== this && other.outSince !== undefined);
     for (const other of others) other.outWith.add(this);
     this.outWith = new Set(others);
-    this.redlock.log.forgot(this, leftMs);
+    tellForgot(this, this.redlock, leftMs);
   }
 
   /** What an operator has to put right is an error of the boot, or is told. */
   private refuse(error: LockStoreError): void {
     this.refusedWith = error;
-    if (this.isClosed || this.redlock.startedAt === undefined) return;
+    if (this.redlock.isClosed || this.redlock.startedAt === undefined) return;
     const message = `Locks: ${this.name} is not used until this process is restarted: ${error.message}`;
-    this.redlock.log.report({ kind: `refused ${this.name}`, level: 'error', message });
+    this.redlock.options.report({ kind: `refused ${this.name}`, level: 'error', message });
   }
 }
 

@@ -16,11 +16,10 @@ import type { RedisStoreOptions } from '../redis/redis-store.js';
 import { FenceFloors } from '../redis/server-view.js';
 import type { Connect } from '../wire/connections.js';
 import { Ballot, markOf, renewByQuorum } from './ballot.js';
-import { NodeLog } from './node-log.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
 import { agree, answersOf, asking, quorumOf, reasonOf } from './quorum.js';
 import { RedlockNode } from './redlock-node.js';
-import { patienceMs, retryPause } from './pauses.js';
+import { retryPause } from './pauses.js';
 
 export interface RedlockStoreOptions extends Omit<RedisStoreOptions, 'connection' | 'recoveryMs' | 'minReplicas' | 'redlock'> {
   /** An odd number of masters, at least three, without replication between them. */
@@ -49,7 +48,6 @@ export class RedlockStore implements LockStore {
   readonly clock: Clock;
   /** The highest fences that this process has seen. */
   readonly floors = new FenceFloors();
-  readonly log: NodeLog;
   /** When the application started; undefined while it boots. */
   startedAt: number | undefined;
   /** The releases that are to be sent to a node again. */
@@ -61,19 +59,18 @@ export class RedlockStore implements LockStore {
   private attempts = 0;
   /** How long the nodes took to answer the last ballot, in ms. */
   tookMs = 0;
-  private isClosed = false;
+  isClosed = false;
   private listener: (wake: Wake) => void = () => {};
 
   /** @throws LockUsageError */
   constructor(readonly options: RedlockStoreOptions) {
-    const { nodes, clock, report } = options;
+    const { nodes, clock } = options;
     if (nodes.length < 3 || nodes.length % 2 === 0) {
       throw new LockUsageError(`Lock options: a Redlock needs an odd number of at least 3 independent masters, got ${nodes.length}.`);
     }
     this.quorum = quorumOf(nodes.length);
     this.clock = clock;
     this.schedule = new Schedule(clock);
-    this.log = new NodeLog(this, report);
     this.nodes = nodes.map((connection) => new RedlockNode(connection, this));
   }
 
@@ -185,7 +182,7 @@ export class RedlockStore implements LockStore {
 
   /** Opens the nodes together. The application starts as soon as a quorum is there; nodes that are down join later. */
   private async boot(): Promise<void> {
-    const { nodes, log, clock, quorum } = this;
+    const { nodes, clock, quorum, options: { report } } = this;
     const replies = nodes.map((): Reply<'open'> | undefined => undefined);
     let stragglers: Timer | undefined;
     await new Promise<void>((resolve) => {
@@ -212,7 +209,7 @@ export class RedlockStore implements LockStore {
     this.startedAt = clock.now();
     if (missing.length === 0) return;
     const message = `Locks: ${missing.length} of ${nodes.length} Redlock nodes cannot be used now (${details}). The others are a quorum.`;
-    log.report({ kind: 'boot', level: 'warning', message });
+    report({ kind: 'boot', level: 'warning', message });
   }
 
   /** Messages of the nodes are hints: each becomes a wake when enough nodes have sent it. */
@@ -260,8 +257,8 @@ export class RedlockStore implements LockStore {
   private async standBehind(ballot: Ballot, request: AcquireRequest, waitedMs: number): Promise<AcquireOutcome> {
     const { tookMs } = this;
     this.ballots.delete(ballot.request.id);
-    const replaced = await ballot.release({}, markOf(request, waitedMs, patienceMs(tookMs))).catch(() => undefined);
-    return { kind: 'busy', retryInMs: retryPause(waitedMs, tookMs, Infinity, Math.random()), replacedLost: replaced === 'lost' };
+    const replaced = await ballot.release({}, markOf(request, waitedMs, tookMs)).catch(() => undefined);
+    return { kind: 'busy', retryInMs: retryPause(waitedMs, tookMs, Infinity), replacedLost: replaced === 'lost' };
   }
 
   private agree<A extends string>(what: string, key: string | undefined, ask: (node: RedlockNode) => Promise<A>, namesNobody = false): Promise<A> {
@@ -296,14 +293,11 @@ function refusal(key: string, why: string): LockStoreError {
 
 /** What a Redlock is, in the line with which an application starts. */
 function redlockSummary(prefix: string, nodes: readonly RedlockNode[]): StoreSummary {
-  const open = nodes.filter(({ store }) => store.summary !== undefined);
-  const missing = nodes.length - open.length;
   const names = nodes.map(({ name }) => name).join(', ');
-  const silent = missing > 0 ? `, ${missing} did not respond` : '';
-  const place = `a Redlock of ${nodes.length} nodes (${names}; ${quorumOf(nodes.length)} decide${silent})`;
-  const off = open.flatMap(({ name, store: { facts } }) =>
+  const place = `a Redlock of ${nodes.length} nodes (${names}; ${quorumOf(nodes.length)} decide)`;
+  const off = nodes.flatMap(({ name, store: { facts } }) =>
     facts?.evicting === undefined ? [] : [`safety from eviction on ${name} (maxmemory-policy is ${facts.evicting}: a vote may be evicted)`],
   );
-  const untold = open.filter(({ store }) => store.facts === undefined).map(({ name }) => name);
+  const untold = nodes.filter(({ store: { summary, facts } }) => summary !== undefined && facts === undefined).map(({ name }) => name);
   return { place, prefix, off, unknown: untold.length === 0 ? undefined : `eviction on ${untold.join(', ')}, because the user may not run INFO` };
 }
