@@ -87,7 +87,7 @@ describe('The line with which a lock module starts', () => {
     const nodes = masters.map(({ port }) => `127.0.0.1:${port}`);
     expect(lines).toEqual([
       `Locks are kept by a Redlock of 3 nodes (${nodes.join(', ')}; 2 decide), prefix 'lock'. ` +
-        `Without: safety from eviction on ${nodes[2]} (maxmemory-policy is volatile-lru: a vote may be evicted).`,
+        `Without: safety from eviction (maxmemory-policy is volatile-lru: a lock that is held may be evicted) on ${nodes[2]}.`,
     ]);
   });
 

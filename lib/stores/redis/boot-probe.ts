@@ -6,13 +6,12 @@
 import { once } from 'node:events';
 import { delay, inTime } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
-import type { Report } from '../../core/port/lock-events.js';
 import type { StoreSummary } from '../../core/port/lock-store.js';
 import type { Connections } from '../wire/connections.js';
 import { acquireCall, readAcquire, readRelease, releaseCall, type AcquireArgs } from '../wire/lua.generated.js';
 import { RECOVERING_REASON } from '../wire/lock-reply.js';
 import { UNKNOWN_MEMORY } from '../wire/redis-keys.js';
-import type { ScriptReply, ScriptRunner } from '../wire/script-runner.js';
+import type { ScriptReply } from '../wire/script-runner.js';
 import { causeOf, isReply, reasonOf, storeFailure } from '../wire/store-failure.js';
 import type { WakeListener } from '../wire/wake-channel.js';
 import type { Recovery } from './recovery.js';
@@ -20,7 +19,10 @@ import type { RedisStoreOptions } from './redis-store.js';
 import type { ServerView } from './server-view.js';
 
 /** The store that boots. */
-type Booting = ServerView & Pick<RedisStoreOptions, 'bootTimeoutMs' | 'report' | 'strictServer'> & { readonly recovery: Recovery; readonly messages: WakeListener };
+interface Booting extends ServerView, Pick<RedisStoreOptions, 'bootTimeoutMs' | 'strictServer' | 'minReplicas' | 'redlock'> {
+  readonly recovery: Recovery;
+  readonly messages: WakeListener;
+}
 
 /** The pause before a server that is loading, busy or failing over is probed again, in ms. */
 const PROBES_AGAIN_AFTER_MS = 100;
@@ -36,15 +38,14 @@ const TRIAL_LEASE_MS = 1_000;
 export const NEVER = 9_999_999_999_999;
 
 /**
- * Resolves when the server can be used, with what it says of its set-up, or with undefined when the user may not ask: it may be loading,
- * busy or failing over for a while. Rejects with LockStoreError, or with the error that the server replied: at once when waiting does not
+ * Resolves when the server can be used, with what it is: it may be loading, busy or failing over for a while. Rejects with LockStoreError, or with the error that the server replied: at once when waiting does not
  * mend what is wrong, and when `bootTimeoutMs` is over.
  */
-export async function probe(store: Booting): Promise<ServerFacts | undefined> {
+export async function probe(store: Booting): Promise<StoreSummary> {
   const { connections, connections: { commands }, clock, bootTimeoutMs } = store;
   /** What was wrong when it was asked last. */
   let unfit: LockStoreError | undefined;
-  const becomesFit = async (): Promise<ServerFacts | undefined> => {
+  const becomesFit = async (): Promise<StoreSummary> => {
     for (;;) {
       try {
         if (!commands.isOpen) await Promise.race([commands.opened(), once(commands.events, 'problem')]);
@@ -67,7 +68,7 @@ export async function probe(store: Booting): Promise<ServerFacts | undefined> {
   }
 }
 
-async function check(store: Booting): Promise<ServerFacts | undefined> {
+async function check(store: Booting): Promise<StoreSummary> {
   await runEveryCommand(store);
   await store.format.claim();
   // Each answer will do: a server that forgot refuses a lock for as long as it recovers, and is fit all the same.
@@ -76,23 +77,16 @@ async function check(store: Booting): Promise<ServerFacts | undefined> {
   await store.channel.open(store.messages).catch((error: unknown) => {
     throw storeFailure(error, { what: 'subscribe', key: undefined, node: store.connections.node });
   });
-  const facts = await factsOf(store);
-  checkEviction(facts?.evicting, store);
-  return facts;
-}
-
-/** The name of a probe lock. It contains the node, because one server can be given as two Redlock nodes under two names. */
-function probeName(what: string, { process, connections }: Booting): string {
-  return `${what}:${process}@${connections.node}`;
+  return summaryOf(store);
 }
 
 /**
  * Runs every command that the scripts use by itself, because the error of a script does not always name the command that it may not run.
  * They are sent together: over a slow network each answer is a wait. The writes are such that a copy which arrives late leaves nothing behind.
  */
-async function runEveryCommand(store: Booting): Promise<void> {
-  const { runner, keys, process, connections } = store;
-  const { lockKey: key, fenceKey: fence } = keys.probe(keys.groupOf(''), probeName('rights', store));
+async function runEveryCommand({ runner, keys, process, node, connections }: Booting): Promise<void> {
+  // The name of a probe lock contains the node, because one server can be given as two Redlock nodes under two names.
+  const { lockKey: key, fenceKey: fence } = keys.probe(keys.groupOf(''), `rights:${process}@${node}`);
   const calls: readonly (readonly [string, ...(string | number)[]])[] = [
     ['eval', TRIVIAL_SCRIPT, 1, key],
     ['evalsha', TRIVIAL_SHA1, 1, key],
@@ -107,7 +101,7 @@ async function runEveryCommand(store: Booting): Promise<void> {
     ['time'],
     ['publish', keys.channel(process), ''],
   ];
-  const groups = GROUPS_BY_DIGITS.map((group) => Object.values(keys.probe(group, probeName('keys', store))));
+  const groups = GROUPS_BY_DIGITS.map((group) => Object.values(keys.probe(group, `keys:${process}@${node}`)));
   await Promise.all([
     ...calls.map(([command, ...args]) => runner.command(command, key, (client) => client.call(command, ...args))),
     ...groups.map((all) => runner.command('eval', all[0], (client) => client.call('eval', TRIVIAL_SCRIPT, all.length, ...all))),
@@ -140,61 +134,35 @@ function granted(reply: ScriptReply): void {
   if (typeof reply !== 'string' && readAcquire(reply).kind === 'recovering') throw new Error(RECOVERING_REASON);
 }
 
-function checkEviction(evicting: string | undefined, { connections: { node }, report, strictServer }: Booting): void {
-  if (evicting === undefined) return;
-  const message = `Locks: ${node} has maxmemory-policy ${evicting} and may evict a lock that is held. Set it to noeviction.`;
-  if (strictServer !== true) return report({ kind: `eviction on ${node}`, level: 'error', message });
-  throw new LockStoreError(message, { retryable: false, nodes: [{ node, reason: `maxmemory-policy ${evicting}` }] });
-}
-
-/** What the servers of a store say of their set-up: whether they may evict locks, keep a file, and have replicas. */
-export interface ServerFacts {
-  readonly masters: number;
-  /** How many replicas all masters have together. */
-  readonly replicas: number;
-  /** A maxmemory-policy other than noeviction that one of the masters has. */
-  readonly evicting: string | undefined;
-  /** How many masters have no append-only file, so that a restart brings an old state back, or none. */
-  readonly withoutFile: number;
-}
-
-/** Asks every master. Undefined when the user may not run INFO. */
-async function factsOf({ runner, connections }: Booting): Promise<ServerFacts | undefined> {
-  let told: readonly string[];
-  try {
-    told = await Promise.all(connections.masters().map((master) => runner.command<string>('info', master, (client) => client.call('info', 'default'))));
-  } catch {
-    return undefined;
-  }
-  const policies = told.map((info) => fieldOf(info, 'maxmemory_policy'));
-  return {
-    masters: told.length,
-    replicas: told.reduce((sum, info) => sum + (Number(fieldOf(info, 'connected_slaves')) || 0), 0),
-    evicting: policies.find((policy) => policy !== undefined && policy !== 'noeviction'),
-    withoutFile: told.filter((info) => fieldOf(info, 'aof_enabled') === '0').length,
+/** What the servers are, and what guards the locks there, in the line with which an application starts. Every master is asked. */
+async function summaryOf({ runner, connections, keys: { prefix }, node, isCluster, report, recoveryMs, strictServer, minReplicas = 0, redlock }: Booting): Promise<StoreSummary> {
+  const masters = connections.masters();
+  const infos = await Promise.all(masters.map((master) => runner.command<string>('info', master, (client) => client.call('info', 'default')))).catch(() => undefined);
+  const off = recoveryMs === 0 ? ['recovery (recoveryMs is 0: after a restart or a failover without the grant two may hold one lock)'] : [];
+  const place = (what: string, ...details: string[]): string => (details.length === 0 ? what : `${what} (${details.join(', ')})`);
+  const placeWith = (...more: string[]): string => {
+    if (isCluster) return place('a Cluster', `${masters.length} masters`, ...more);
+    return node.includes('Sentinel') ? place(node, ...more) : place('one Redis', node, ...more);
   };
+  if (infos === undefined) return { place: placeWith(), prefix, off, unknown: 'replicas, eviction and persistence, because the user may not run INFO' };
+  const replicas = infos.reduce((sum, info) => sum + (Number(fieldOf(info, 'connected_slaves')) || 0), 0);
+  const evicting = infos.map((info) => fieldOf(info, 'maxmemory_policy')).find((policy) => policy !== undefined && policy !== 'noeviction');
+  const withoutFile = infos.filter((info) => fieldOf(info, 'aof_enabled') === '0').length;
+  // A Redlock needs neither replicas nor files.
+  const isAlone = redlock === undefined;
+  if (isAlone && minReplicas === 0) off.push(replicas === 0 ? 'replicas (none is connected)' : 'grants that wait for a replica (minReplicas is 0: an old master may go on granting in a partition)');
+  if (evicting !== undefined) {
+    const message = `Locks: ${node} has maxmemory-policy ${evicting} and may evict a lock that is held. Set it to noeviction.`;
+    if (strictServer === true) throw new LockStoreError(message, { retryable: false, nodes: [{ node, reason: `maxmemory-policy ${evicting}` }] });
+    report({ kind: `eviction on ${node}`, level: 'error', message });
+    off.push(`safety from eviction (maxmemory-policy is ${evicting}: a lock that is held may be evicted)`);
+  }
+  if (isAlone && withoutFile > 0) off.push(`the append-only file${masters.length > 1 ? ` of ${withoutFile} masters` : ''} (a restart forgets what was granted since the last snapshot)`);
+  return { place: placeWith(...(replicas === 0 ? [] : [replicas === 1 ? '1 replica' : `${replicas} replicas`])), prefix, off };
 }
 
 function fieldOf(info: string, name: string): string | undefined {
   return new RegExp(`^${name}:(\\S+)`, 'm').exec(info)?.[1];
-}
-
-/** What one Redis, a Sentinel or a Cluster is, in the line with which an application starts. */
-export function redisSummary({ prefix, recoveryMs, minReplicas = 0 }: RedisStoreOptions, { node, isCluster }: Connections, facts: ServerFacts | undefined): StoreSummary {
-  const off = recoveryMs === 0 ? ['recovery (recoveryMs is 0: after a restart or a failover without the grant two may hold one lock)'] : [];
-  if (facts === undefined) {
-    return { place: isCluster ? 'a Cluster' : placeOf(node, ''), prefix, off, unknown: `replicas, eviction and persistence, because the user may not run INFO` };
-  }
-  const { masters, replicas, evicting, withoutFile } = facts;
-  const more = replicas === 0 ? '' : `, ${replicas === 1 ? '1 replica' : `${replicas} replicas`}`;
-  if (minReplicas === 0) off.push(replicas === 0 ? 'replicas (none is connected)' : 'grants that wait for a replica (minReplicas is 0: an old master may go on granting in a partition)');
-  if (evicting !== undefined) off.push(`safety from eviction (maxmemory-policy is ${evicting}: a lock that is held may be evicted)`);
-  if (withoutFile > 0) off.push(`the append-only file${masters > 1 ? ` of ${withoutFile} masters` : ''} (a restart forgets what was granted since the last snapshot)`);
-  return { place: isCluster ? `a Cluster (${masters} masters${more})` : placeOf(node, more), prefix, off };
-}
-
-function placeOf(node: string, more: string): string {
-  return node.includes('Sentinel') ? `${node}${more === '' ? '' : ` (${more.slice(2)})`}` : `one Redis (${node}${more})`;
 }
 
 const WHO_LISTENS = 'pubsub|numsub';
@@ -204,10 +172,10 @@ const WHO_LISTENS = 'pubsub|numsub';
  * process's own channel, which it has subscribed to. Never rejects; without an answer no waiter is passed over. On a
  * Cluster a node knows only its own subscribers, and behind some proxies the subscriptions are on another server than the scripts.
  */
-export async function canTellWhoListens(runner: ScriptRunner, { isCluster, node }: Connections, channel: string, report: Report): Promise<boolean> {
+export async function canTellWhoListens({ runner, isCluster, node, keys, process, report }: ServerView): Promise<boolean> {
   if (isCluster) return false;
   try {
-    const [, count] = await runner.command<[string, number]>(WHO_LISTENS, undefined, (client) => client.call('pubsub', 'NUMSUB', channel));
+    const [, count] = await runner.command<[string, number]>(WHO_LISTENS, undefined, (client) => client.call('pubsub', 'NUMSUB', keys.channel(process)));
     return count > 0;
   } catch (error) {
     const message =
@@ -219,8 +187,8 @@ export async function canTellWhoListens(runner: ScriptRunner, { isCluster, node 
 }
 
 /** Warns that a restart of the server cannot be noticed, unless recovery is switched off. */
-export function warnOfBlindness(areBlind: boolean, node: string, recoveryMs: number, report: Report): void {
-  if (recoveryMs === 0 || !areBlind) return;
+export function warnOfBlindness({ memories, node, recoveryMs, report }: ServerView): void {
+  if (recoveryMs === 0 || !memories.areBlind) return;
   const message =
     `Locks: ${node} does not tell its user who it is, so a restart or a failover that loses data is not noticed: two may hold a lock then. ` +
     'Allow +info (and +cluster|myid on a Cluster).';

@@ -15,7 +15,7 @@
  */
 import { delay, inTime, pause } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
-import type { Report, StoreEvent } from '../../core/port/lock-events.js';
+import type { StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, HeldLease, HolderRef, Reply, StoreRecovery } from '../../core/port/lock-store.js';
 import { readRecall, recallCall, type RecallReply } from '../wire/lua.generated.js';
 import { lasted } from '../wire/store-failure.js';
@@ -74,7 +74,6 @@ export class Recovery implements StoreRecovery {
 
   constructor(
     private readonly view: ServerView,
-    private readonly report: Report,
     /** Called when a group has another memory than before. */
     private readonly forgot: (group: number) => void,
   ) {
@@ -266,18 +265,18 @@ export class Recovery implements StoreRecovery {
    * are. A Redlock has words of its own for a node that forgot.
    */
   private async tell(before: string, memory: string): Promise<void> {
-    const { node: store, clock, recoveryMs } = this.view;
+    const { node: store, clock, report, recoveryMs } = this.view;
     if (this.isTelling || recoveryMs === 0 || recoveryMs === UNTIL_TOLD_MS) return;
     this.isTelling = true;
     const [reason, forMs, since, alreadyBack] = [whatHappened(before, memory), this.recoversForMs, clock.now(), this.broughtBack];
     const closed = forMs > 0 ? `It grants nothing new for ${lasted(forMs)}; leases that are held are brought back meanwhile.` : 'It grants again by now.';
-    this.report({ kind: `recovery of ${store}`, level: 'warning', message: `Locks: ${store} ${REASONS[reason]}, and may have forgotten who holds what. ${closed}` });
+    report({ kind: `recovery of ${store}`, level: 'warning', message: `Locks: ${store} ${REASONS[reason]}, and may have forgotten who holds what. ${closed}` });
     this.listener({ type: 'storeForgot', store, reason, forMs });
     do await pause(clock, Math.max(LOOKS_AFTER_MS, this.recoversForMs), (goOn) => (this.stopTelling = goOn)); while (this.isOpen && this.recoversForMs > 0);
     this.isTelling = false;
     if (!this.isOpen) return;
     const broughtBack = this.broughtBack - alreadyBack;
-    this.report({ kind: `end of the recovery of ${store}`, level: 'info', message: `Locks: ${store} grants again. This process brought back ${broughtBack} ${broughtBack === 1 ? 'lease' : 'leases'}.` });
+    report({ kind: `end of the recovery of ${store}`, level: 'info', message: `Locks: ${store} grants again. This process brought back ${broughtBack} ${broughtBack === 1 ? 'lease' : 'leases'}.` });
     this.listener({ type: 'storeRecovered', store, reason, afterMs: clock.now() - since, broughtBack });
   }
 }

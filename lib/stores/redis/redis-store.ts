@@ -7,7 +7,7 @@ import { messageOf } from '../../core/port/errors.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, HeartbeatOutcome, HeldLease, HolderRef, LockStore, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
-import { canTellWhoListens, probe, redisSummary, takeTrialLock, warnOfBlindness, type ServerFacts } from './boot-probe.js';
+import { canTellWhoListens, probe, takeTrialLock, warnOfBlindness } from './boot-probe.js';
 import type { Connect } from '../wire/connections.js';
 import { lockState } from '../wire/lock-reply.js';
 import { downgradeCall, inspectCall, readDowngrade } from '../wire/lua.generated.js';
@@ -55,8 +55,6 @@ export class RedisStore implements LockStore {
   readonly acquire: Requests['acquire'];
   readonly release: Requests['release'];
   summary: StoreSummary | undefined;
-  /** What the server said of its set-up when the store was opened; undefined when the user may not ask. */
-  facts: ServerFacts | undefined;
   readonly server: string;
   readonly recovery: Recovery;
   readonly view: ServerView;
@@ -64,13 +62,13 @@ export class RedisStore implements LockStore {
   private readonly renewals: Renewals;
 
   constructor(private readonly options: RedisStoreOptions) {
-    const { prefix, process, report } = options;
+    const { prefix, process } = options;
     checkProcess(process);
     const view = (this.view = serverView(options));
     const { keys, isCluster, node } = view;
     this.server = node;
     this.capabilities = { queue: true, replicas: true, permits: true, groupOf: isCluster ? (key) => keys.groupOf(key) : undefined };
-    this.recovery = new Recovery(view, report, (group) => this.serverForgot(group));
+    this.recovery = new Recovery(view, (group) => this.serverForgot(group));
     this.renewals = new Renewals(view, this.recovery);
     this.requests = new Requests(view, this.renewals, this.recovery);
     this.acquire = this.requests.acquire;
@@ -80,15 +78,14 @@ export class RedisStore implements LockStore {
   }
 
   async open(): Promise<void> {
-    const { options, recovery, view, view: { connections, runner, keys, memories, recoveryMs, outage } } = this;
+    const { options, recovery, requests, view, view: { connections, outage } } = this;
     const deadline = options.clock.now() + options.bootTimeoutMs;
     try {
-      this.facts = await probe({ ...options, ...view, recovery, messages: this.messages() });
-      this.summary = redisSummary(options, connections, this.facts);
+      this.summary = await probe({ ...options, ...view, recovery, messages: this.messages() });
       if (options.redlock === undefined) {
         await recovery.recovered(deadline - options.clock.now());
-        warnOfBlindness(memories.areBlind, connections.node, recoveryMs, options.report);
-        this.requests.needsListener = await canTellWhoListens(runner, connections, keys.channel(options.process), options.report);
+        warnOfBlindness(view);
+        requests.needsListener = await canTellWhoListens(view);
       }
       outage.watch();
     } catch (error) {
@@ -155,7 +152,7 @@ export class RedisStore implements LockStore {
    * whole time is listed, unless another program has put something else at one of its Redis keys.
    */
   async *list({ startsWith = '' }: ListOptions = {}): AsyncGenerator<LockState, void, undefined> {
-    const { options: { report }, view: { connections, runner, keys } } = this;
+    const { connections, runner, keys, report } = this.view;
     const pattern = keys.lockPattern(startsWith);
     const masters = connections.masters();
     if (masters.length === 0) throw storeFailure(new Error(NOT_CONNECTED), { what: 'list', key: undefined, node: connections.node });
@@ -224,6 +221,6 @@ export class RedisStore implements LockStore {
   /** Who waits asks again, which tells the server who holds the lock; and processes with another wire format must not boot now. */
   private serverForgot(group: number): void {
     this.requests.askAgain(group);
-    void this.view.format.keep(() => this.recovery.isOpen, this.options.report);
+    void this.view.format.keep(() => this.recovery.isOpen, this.view.report);
   }
 }

@@ -38,7 +38,7 @@ export function serverView(options: RedisStoreOptions) {
     await read.catch(() => undefined);
   };
   const view = {
-    connections, node, isCluster, clock, process, format, timeoutMs, runner, outage, keys, trust, readClock,
+    connections, node, isCluster, clock, process, report, format, timeoutMs, runner, outage, keys, trust, readClock,
     bundles: new Bundles(runner), memories: new Memories(), toldHolds: new ToldHolds(format),
     channel: new WakeChannel((listening) => connections.subscribe(listening), [keys.channel(process), keys.channelOfAll], clock),
     /** How long the server grants nothing new after it forgot, in ms. */

@@ -295,9 +295,7 @@ function refusal(key: string, why: string): LockStoreError {
 function redlockSummary(prefix: string, nodes: readonly RedlockNode[]): StoreSummary {
   const names = nodes.map(({ name }) => name).join(', ');
   const place = `a Redlock of ${nodes.length} nodes (${names}; ${quorumOf(nodes.length)} decide)`;
-  const off = nodes.flatMap(({ name, store: { facts } }) =>
-    facts?.evicting === undefined ? [] : [`safety from eviction on ${name} (maxmemory-policy is ${facts.evicting}: a vote may be evicted)`],
-  );
-  const untold = nodes.filter(({ store: { summary, facts } }) => summary !== undefined && facts === undefined).map(({ name }) => name);
+  const off = nodes.flatMap(({ name, store: { summary } }) => summary?.off.map((missing) => `${missing} on ${name}`) ?? []);
+  const untold = nodes.filter(({ store: { summary } }) => summary?.unknown !== undefined).map(({ name }) => name);
   return { place, prefix, off, unknown: untold.length === 0 ? undefined : `eviction on ${untold.join(', ')}, because the user may not run INFO` };
 }

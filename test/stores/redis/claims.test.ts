@@ -51,8 +51,8 @@ async function booted({ isCluster = false, memory = ONE, recoveryMs = 400 } = {}
     await on.reviewing;
     if (on.bringsBack) for (const lease of on.held) if (memories.isOutdated(keys.groupOf(lease.key), lease.memory)) lease.memory = memories.of(keys.groupOf(lease.key));
   };
-  const server = { runner: { run }, keys, trust, memories, clock, isCluster, node: 'a:6379', process: 'p', recoveryMs } as unknown as ServerView;
-  const recovery = new Recovery(server, (finding) => void on.told.push(finding), (group) => void on.forgot.push(group));
+  const server = { runner: { run }, keys, trust, memories, clock, isCluster, node: 'a:6379', process: 'p', recoveryMs, report: (finding: Finding) => void on.told.push(finding) } as unknown as ServerView;
+  const recovery = new Recovery(server, (group) => void on.forgot.push(group));
   recovery.onDoubt(review, () => on.held);
   recovery.listener = (event) => void on.events.push(event);
   await recovery.learnAtBoot();

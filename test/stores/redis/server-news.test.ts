@@ -2,9 +2,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Finding } from '../../../lib/core/port/lock-events.js';
 import { canTellWhoListens, warnOfBlindness } from '../../../lib/stores/redis/boot-probe.js';
-import type { Connections } from '../../../lib/stores/wire/connections.js';
+import type { ServerView } from '../../../lib/stores/redis/server-view.js';
 import { outageNews } from '../../../lib/stores/wire/store-failure.js';
-import type { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
 import type { Sender } from '../../../lib/stores/wire/server-connection.js';
 
 function reports(): { told: Finding[]; report: (finding: Finding) => void } {
@@ -34,10 +33,11 @@ describe('The news of an outage', () => {
 describe('A server that does not say who it is', () => {
   it('is warned of where something is recovered, and only there', () => {
     const { told, report } = reports();
-    warnOfBlindness(true, 'a:6379', 0, report);
-    warnOfBlindness(false, 'a:6379', 1, report);
+    const warn = (areBlind: boolean, recoveryMs: number): void => warnOfBlindness({ memories: { areBlind }, node: 'a:6379', recoveryMs, report } as ServerView);
+    warn(true, 0);
+    warn(false, 1);
     expect(told).toEqual([]);
-    warnOfBlindness(true, 'a:6379', 1, report);
+    warn(true, 1);
     expect(told).toEqual([{ kind: 'no recovery on a:6379', level: 'warning', message: expect.stringContaining('a:6379 does not tell its user who it is') }]);
   });
 });
@@ -54,7 +54,7 @@ describe('A server that is asked who listens', () => {
       asked.push(what);
       return send(sender);
     };
-    const can = await canTellWhoListens({ command } as unknown as ScriptRunner, { isCluster, node: 'a:6379' } as Connections, 'channel', report);
+    const can = await canTellWhoListens({ runner: { command }, isCluster, node: 'a:6379', keys: { channel: () => 'channel' }, report } as unknown as ServerView);
     return { can, asked };
   }
 
