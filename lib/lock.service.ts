@@ -179,7 +179,7 @@ export class LockService {
   }
 
   private async *listAll(options?: ListOptions): AsyncIterable<LockState> {
-    for (const { here, store } of this.cores()) yield* here.allNamed(store.list(options));
+    for (const { here, store } of this.cores()) for await (const state of store.list(options)) yield here.named(state);
   }
 
   /**

@@ -15,6 +15,9 @@ export interface EventSink {
 }
 
 export class Announcer {
+  /** The holds that the end of a shutdown has ended, until {@link shutdownLost} logs them. */
+  private overstayed: Hold[] = [];
+
   constructor(
     readonly events: EventSink,
     /** Takes what is for the log alone. */
@@ -35,11 +38,12 @@ export class Announcer {
     else this.events.next({ ...factsOf(hold), type: 'released', heldMs, outcome });
   }
 
-  /** A hold lost its lease. `forTheLog` is false when the loss will be logged together with others, in {@link overstayed}. */
-  lost(hold: Hold, cause: LockLostError, forTheLog: boolean): void {
+  lost(hold: Hold, cause: LockLostError): void {
     if (this.events.observed) this.events.next({ ...factsOf(hold), type: 'lost', heldMs: hold.heldMs, cause });
     // A nested hold has no lease of its own, so its loss is logged only for the hold around it.
-    if (forTheLog && !hold.isNested) this.report({ kind: 'lease lost', level: 'warning', message: lostText(cause.message, hold) });
+    if (hold.isNested) return;
+    if (cause.reason === 'shutdown') this.overstayed.push(hold);
+    else this.report({ kind: 'lease lost', level: 'warning', message: lostText(cause.message, hold) });
   }
 
   renewFailed(lease: StoreLease, cause: LockStoreError, trustedForMs: number): void {
@@ -56,8 +60,10 @@ export class Announcer {
   }
 
   /** Logs the holds that went on for longer than the shutdown waits, the longest first. */
-  overstayed(holds: readonly Hold[], graceMs: number): void {
-    this.report({ kind: 'shutdown', level: 'warning', message: keptText(holds, graceMs) });
+  shutdownLost(graceMs: number): void {
+    const holds = this.overstayed.sort((a, b) => b.heldMs - a.heldMs);
+    this.overstayed = [];
+    if (holds.length > 0) this.report({ kind: 'shutdown', level: 'warning', message: keptText(holds, graceMs) });
   }
 
   /** The function of a leader failed. */

@@ -342,8 +342,8 @@ export class Hold implements Lease, LeaseUser {
     this.controller?.abort(error);
     // The nested calls that wait would wait for nothing.
     this.nested?.forEach((nested) => nested.refuse(error));
-    const { announcer, shutdown } = this.core;
-    announcer.lost(this, error, !shutdown.holdLost(this));
+    this.core.shutdown.holdEnded();
+    this.core.announcer.lost(this, error);
   }
 
   /** Asks its work to end: the signal aborts, and the lock stays held until the work has ended. */

@@ -3,7 +3,7 @@
  * in time are declared lost, so that their signals abort, but their locks are not released while their work goes on.
  */
 import { LockClosedError } from '../port/errors.js';
-import type { Hold } from './hold.js';
+
 import type { LockCalls } from './lock-calls.js';
 import { Alarm } from '../lease/schedule.js';
 
@@ -17,8 +17,6 @@ export class ShutdownGate {
   serves: 'all' | 'inside holds' | 'none' = 'all';
   private readonly graceOver = new Alarm(() => this.endTheRest());
   private readonly whenAllEnded: (() => void)[] = [];
-  /** The holds that are just being declared lost because the grace is over; undefined at all other times. */
-  private overstaying: Hold[] | undefined;
 
   constructor(private readonly core: LockCalls) {}
 
@@ -33,12 +31,6 @@ export class ShutdownGate {
     if (this.holds === 0) for (const tell of this.whenAllEnded.splice(0)) tell();
   }
 
-  /** Notes that a hold was lost. True when the end of the grace caused it, so that it is logged together with the others. */
-  holdLost(hold: Hold): boolean {
-    this.holdEnded();
-    if (this.overstaying && !hold.isNested) this.overstaying.push(hold);
-    return this.overstaying !== undefined;
-  }
 
   /**
    * From now on the grace counts. Calls are served until {@link begin}, because other parts of the application may need locks to end; but
@@ -85,10 +77,8 @@ export class ShutdownGate {
     if (this.serves !== 'all') this.serves = 'none';
     this.core.queues.rejectWaiting(closedError);
     const { shutdownGraceMs } = this.core.defaults;
-    const overstaying: Hold[] = (this.overstaying = []);
     this.core.watchdog.loseAll(`the module was shut down and the work went on for longer than shutdownGraceMs (${shutdownGraceMs} ms)`);
-    this.overstaying = undefined;
-    if (overstaying.length > 0) this.core.announcer.overstayed(overstaying.sort((a, b) => b.heldMs - a.heldMs), shutdownGraceMs);
+    this.core.announcer.shutdownLost(shutdownGraceMs);
   }
 }
 

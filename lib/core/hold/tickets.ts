@@ -9,32 +9,26 @@ import { delay, keptAlive } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError, entangledHandOffError, foreignTicketError, handOffError, nestedHandOffError, noTicketsError } from '../port/hold-errors.js';
 import type { HandOffOptions, ResolvedOptions } from '../port/lock-options.js';
-import type { HeldLease, HolderRef, RenewRequest } from '../port/lock-store.js';
+import type { HeldLease, RenewRequest } from '../port/lock-store.js';
 import { type BroughtTicket, newSecret, type Ticket, ticketIdOf, ticketText } from '../port/ticket.js';
 import { withinMsOf } from '../port/options.js';
 import type { Hold } from './hold.js';
 import type { LockCalls } from './lock-calls.js';
 
 /** What is kept of a lease that goes to a ticket: this process has it no more, and yet has to see that the store learns of it. */
-export interface HandedLease extends HolderRef {
-  /** Whether the id stays a holder beside the ticket, because other readers of its process go on under it. */
+export interface HandedLease {
+  readonly lease: StoreLease;
+  /** Whether its id stays a holder beside the ticket, because other readers of its process go on under it. */
   readonly stays: boolean;
   /** Brings the lease back, as it was when it was handed off, to a store that forgot it. */
   readonly renewal: RenewRequest;
-  /** Until when the store has the lease at least, unless it forgot it: a local instant. */
-  readonly trustedUntil: number;
-  /** Until when a request for it that got no answer may still act in the store: a local instant. */
-  readonly lateUntil: number;
-  /** How long the store may have it at most, in ms from the hand-off. */
-  readonly storeLengthMs: number;
 }
 
 /** `stays`: whether other callers of this process stay on the lease. */
 export function handedLeaseOf(lease: StoreLease, now: number, stays: boolean): HandedLease {
-  const { key, id, mode, grant, options, minHoldUntil, trustedUntil, memory, storeLengthMs, lateUntil } = lease;
+  const { mode, grant, options, minHoldUntil, trustedUntil, memory } = lease;
   const held: HeldLease = { state: 'held', mode, grant, options, minHoldUntil, trustedUntil, memory };
-  const renewal = { ...lease.renewal(now, Math.floor(trustedUntil - now)), held };
-  return { key, id, renewal, trustedUntil, storeLengthMs, lateUntil, stays };
+  return { lease, stays, renewal: { ...lease.renewal(now, Math.floor(trustedUntil - now)), held } };
 }
 
 /** A hand-off that has begun. */
@@ -70,7 +64,7 @@ export class Tickets {
     const { process, secret } = from ?? { process: this.process, secret: newSecret() };
     const now = clock.now();
     const leases = hold.giveToTicket(now);
-    const until = Math.min(now + Math.max(options.waitMs, defaults.commandTimeoutMs), ...leases.map(({ trustedUntil }) => trustedUntil));
+    const until = Math.min(now + Math.max(options.waitMs, defaults.commandTimeoutMs), ...leases.map(({ lease }) => lease.trustedUntil));
     const handOff = { ticketId: ticketIdOf({ process, secret }), withinMs, leases, until };
     const outcome = await keptAlive(clock, () => this.untilAnswered(handOff, key));
     if (outcome === undefined || outcome instanceof LockStoreError) {
@@ -78,7 +72,7 @@ export class Tickets {
       for (const _ of leases) hold.left(outcome ? 'unknown' : 'lost');
       throw outcome ? handOffError(key, outcome) : hold.lossNow()!;
     }
-    for (const { key: lock, id, stays, lateUntil } of leases) {
+    for (const { lease: { key: lock, id, lateUntil }, stays } of leases) {
       if (!stays) background.releaseLate({ key: lock, id, abandoned: true, lateUntil, askedAt: now });
       hold.left('released');
     }
@@ -132,7 +126,7 @@ export class Tickets {
   /** Puts the ticket into the place of the holds, one after another. */
   private async ask({ ticketId, withinMs, leases }: HandOff, notAfter: number): Promise<HandedOff> {
     let handedOff: HandedOff;
-    for (const { key, id, stays } of leases) {
+    for (const { lease: { key, id }, stays } of leases) {
       const takesOver = stays ? 'beside' : 'hold';
       const terms = { mode: 'write', queue: false, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
       const outcome = await this.core.store.acquire({ ...terms, key, id: ticketId, leaseMs: withinMs, replaces: id, takesOver, notAfter });
@@ -155,7 +149,7 @@ export class Tickets {
   private giveBackHanded({ ticketId, withinMs, leases }: HandOff): void {
     const { clock, defaults, queues: { background } } = this.core;
     const lateUntil = clock.now() + defaults.commandTimeoutMs;
-    for (const { key, id, stays, storeLengthMs } of leases) {
+    for (const { lease: { key, id, storeLengthMs }, stays } of leases) {
       if (!stays) background.release({ key, id, lateUntil }, storeLengthMs + defaults.commandTimeoutMs);
       background.release({ key, id: ticketId, lateUntil }, withinMs + defaults.commandTimeoutMs);
     }

@@ -29,12 +29,9 @@ export class Timeouts {
     const { key, waitMs, message } = reason;
     // When the call is inside a hold of this lock, a sibling call was in its way, so naming the holder would explain nothing.
     const holders = this.core.context.find(key) ? [] : await this.look(key);
-    throw this.explained(message, { key, waitMs, held: this.heldBy(call), holders: holders.map((holder) => this.described(key, holder)) }, holders);
-  }
-
-  private explained(message: string, facts: WaitFacts & { key: string; waitMs: number }, holders: readonly HolderState[]): LockTimeoutError {
-    const idle = holders.some(({ id }) => this.core.here.of(facts.key, id).some((hold) => !hold.hasRun));
-    return new LockTimeoutError(`${message}${waitedStory(facts, idle)}`, facts);
+    const facts = { key, waitMs, held: this.heldBy(call), holders: holders.map((holder) => this.described(key, holder)) };
+    const idle = holders.some(({ id }) => this.core.here.of(key, id).some((hold) => !hold.hasRun));
+    throw new LockTimeoutError(`${message}${waitedStory(facts, idle)}`, facts);
   }
 
   /** The keys of the locks that the call holds: of the holds around it, the outermost first, and what it has of several locks. */
@@ -56,16 +53,12 @@ export class Timeouts {
     const present = this.looks.get(key);
     if (present) return present;
     if (this.looks.size >= MAX_LOOKS_AT_ONCE) return Promise.resolve([]);
-    const look = this.ask(key).finally(() => this.looks.delete(key));
-    this.looks.set(key, look);
-    return look;
-  }
-
-  private ask(key: string): Promise<readonly HolderState[]> {
     const { store, schedule } = this.core;
-    return schedule.within<readonly HolderState[]>(TELLS_WITHIN_MS, [], (answer) => {
+    const look = schedule.within<readonly HolderState[]>(TELLS_WITHIN_MS, [], (answer) => {
       store.inspect(key).then(({ holders }) => answer(holders), () => answer([]));
     });
+    this.looks.set(key, look);
+    return look.finally(() => this.looks.delete(key));
   }
 }
 
@@ -73,7 +66,7 @@ export class Timeouts {
 const MAX_HOLDERS_NAMED = 3;
 
 /** The sentences that follow on "Lock … was still busy". `idle`: a holder is a lease of this process in which no code has run. */
-function waitedStory({ holders = [], held = [] }: WaitFacts, idle: boolean): string {
+function waitedStory({ holders, held }: Required<WaitFacts>, idle: boolean): string {
   const sentences: string[] = [];
   if (holders.length > 0) {
     const more = holders.length > MAX_HOLDERS_NAMED ? `; and ${holders.length - MAX_HOLDERS_NAMED} more` : '';
@@ -110,7 +103,7 @@ export class HoldersHere {
   /** The holds of this process on the lease with this id, without nested ones. */
   of(key: string, id: string): Hold[] {
     const listeners = this.queues.leaseOf(key, id)?.listeners ?? [];
-    return listeners.filter((one): one is Hold => one instanceof Hold).filter(({ isNested }) => !isNested);
+    return listeners.filter((one): one is Hold => one instanceof Hold && !one.isNested);
   }
 
   /** The label of the call that holds now; that of the store, when the holder is no call of this process. */
@@ -121,13 +114,6 @@ export class HoldersHere {
 
   /** What the store knows of a lock, with the holders of this process under their present labels. */
   named(state: LockState): LockState {
-    const { key, holders } = state;
-    if (!holders.some((holder) => this.labelOf(key, holder) !== holder.label)) return state;
-    return { ...state, holders: holders.map((holder) => ({ ...holder, label: this.labelOf(key, holder) })) };
-  }
-
-  /** {@link named} for many locks. */
-  async *allNamed(states: AsyncIterable<LockState>): AsyncGenerator<LockState> {
-    for await (const state of states) yield this.named(state);
+    return { ...state, holders: state.holders.map((holder) => ({ ...holder, label: this.labelOf(state.key, holder) })) };
   }
 }

@@ -333,7 +333,7 @@ const OPTIONS: OptionList = { names, example: '{ leaseMs: 60000, waitMs: 0 }' };
 /** Checks the shape of profiles, and completes them: one that skips does not wait. The values are checked with their defaults. @throws LockUsageError */
 export function completeProfiles(given: LockProfiles | undefined): LockProfiles {
   if (given === undefined) return {};
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+  if (!isObject(given)) {
     throw invalidOption(`expected profiles to be an object such as { batch: ${OPTIONS.example} }, got ${show(given)}`);
   }
   const complete = Object.entries(given).map(([name, profile]): [string, LockProfile] => {
