@@ -39,6 +39,7 @@ type Renewed = Extract<RenewOutcome, { kind: 'renewed' }>;
 interface GrantedRequest extends HolderRef {
   /** The options of the caller for which the store was asked. */
   readonly options: ResolvedOptions;
+  readonly leaseMs: number;
   /** The local instant until which a try of it that got no answer may still act in the store. */
   readonly lateUntil: number;
   /** The holder id of the ticket that was adopted to get the lease; undefined for a request that was granted. */
@@ -88,8 +89,13 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
   goneFromStore = false;
   /** No renewal reaches beyond this instant. */
   private renewUntil = Infinity;
-  /** True while its caller wants several locks and does not have all of them: until then it is renewed, whatever the options say. */
-  private isGathered = false;
+  /**
+   * True when the watchdog keeps it alive; false for a lease of fixed length. While its caller wants several locks and does not have all of
+   * them, it is renewed, whatever the options say.
+   */
+  renews: boolean;
+  /** The length of its renewals, in ms. */
+  readonly lengthMs: number;
   /** True when the last renewal got no answer: then the store is asked again, also about a lease of fixed length. */
   private isUnanswered = false;
   /** A renewal has been started and not been answered yet (`yes`); the store may have forgotten the lease meanwhile (`in doubt`). */
@@ -123,7 +129,7 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
   private readonly sharesFence: boolean;
 
   constructor(
-    { key, id, options, lateUntil, ticketId }: GrantedRequest,
+    { key, id, options, leaseMs, lateUntil, ticketId }: GrantedRequest,
     readonly grant: Grant,
     /** When this process learned of the grant. */
     private readonly grantedAt: number,
@@ -132,12 +138,14 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
     /** The number of the last caller that waited when this phase of reading began. Readers up to it may join while a writer waits. */
     private readonly phase: number,
   ) {
-    const { mode, leaseMs, minHoldMs, graceMs } = options;
+    const { mode, renew, minHoldMs, graceMs } = options;
     this.key = key;
     this.id = id;
     this.options = options;
     this.lateUntil = lateUntil;
     this.ticketId = ticketId;
+    this.renews = renew;
+    this.lengthMs = leaseMs;
     this.mode = grant.mode;
     this.trustedUntil = grant.trustedUntil;
     this.contended = grant.contended;
@@ -158,15 +166,6 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
     return this.renewing !== 'no';
   }
 
-  /** True when the watchdog keeps it alive; false for a lease of fixed length. */
-  get renews(): boolean {
-    return this.isGathered || this.options.renew;
-  }
-
-  /** The length of its renewals, in ms. */
-  get lengthMs(): number {
-    return this.isGathered ? Math.min(this.options.leaseMs, this.options.maxHoldMs) : this.options.leaseMs;
-  }
 
   isTrusted(now: number): boolean {
     return this.state === 'held' && now < this.trustedUntil;
@@ -183,7 +182,7 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
 
   /** When the watchdog has to look at it, if the next renewal is planned for `at`: at the end of trust at the latest. */
   nextLook(at: number): number {
-    return at < this.trustedUntil && (this.options.renew || this.isGathered || this.isUnanswered) ? at : this.trustedUntil;
+    return at < this.trustedUntil && (this.renews || this.isUnanswered) ? at : this.trustedUntil;
   }
 
   /** Starts a renewal. False when one is under way already, or the lease is not renewed at all. */
@@ -353,7 +352,7 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
   /** Takes a user off the lease, so that it is not told of a later loss. `abandoned`: its work never began. */
   leave(user: LeaseUser, now: number, abandoned = false): void {
     this.users -= 1;
-    this.isGathered = false;
+    this.renews = this.options.renew;
     this.askedAt = now;
     // Under a hold that was adopted work has begun, in the process that handed it off.
     this.abandoned = abandoned && this.ticketId === undefined;
@@ -384,15 +383,14 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
   /** Keeps one of several locks that a caller wants: until {@link begin} the lease is renewed, whatever the options say. */
   gather(now: number): void {
     if ((this.options.renew && this.renewUntil === Infinity) || this.state !== 'held') return;
-    // With other callers on it the lease is one that readers share, which is renewed anyhow.
-    this.isGathered = this.users === 1;
+    this.renews = true;
     this.renewUntil = Infinity;
     this.watchdog.watch(this, now);
   }
 
   /** The caller has all of its locks: maxHoldMs counts from now. The caller renews a lease of fixed length once, so that it begins now. */
   begin({ maxHoldMs }: ResolvedOptions, now: number): void {
-    this.isGathered = false;
+    this.renews = this.options.renew;
     this.admittedAt = now;
     if (this.users === 1) this.renewUntil = now + maxHoldMs;
   }
@@ -414,14 +412,14 @@ export class StoreLease implements Appointment, HeldLease, EndingLease {
   }
 }
 
+
 /** Whether the requests of two callers to the store would be the same, so that one may take over the other's place in the queue. */
 export function askTheSame(a: ResolvedOptions, b: ResolvedOptions): boolean {
-  if (a === b) return true;
-  const sameLease = Math.min(a.leaseMs, a.maxHoldMs) === Math.min(b.leaseMs, b.maxHoldMs);
-  return mayShareLease(a, b) && sameLease && a.minHoldMs === b.minHoldMs;
+  return a === b || (mayShareLease(a, b) && a.minHoldMs === b.minHoldMs);
 }
 
 /** Whether two callers may follow each other on one lease, because they want the same of it. */
 function mayShareLease(a: ResolvedOptions, b: ResolvedOptions): boolean {
-  return a.mode === b.mode && a.leaseMs === b.leaseMs && a.renew === b.renew && a.graceMs === b.graceMs && a.minReplicas === b.minReplicas && a.owner === b.owner && a.permits === b.permits;
+  const sameLength = a.leaseMs === b.leaseMs && Math.min(a.leaseMs, a.maxHoldMs) === Math.min(b.leaseMs, b.maxHoldMs);
+  return sameLength && a.mode === b.mode && a.renew === b.renew && a.graceMs === b.graceMs && a.minReplicas === b.minReplicas && a.owner === b.owner && a.permits === b.permits;
 }

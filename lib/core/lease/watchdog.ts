@@ -60,9 +60,8 @@ export class Watchdog {
 
   /** Guards a lease from now on. The queue calls it in the same turn in which it learns of the grant, so no lease is ever unguarded. */
   watch(lease: StoreLease, now: number): void {
-    const { leaseMs, maxHoldMs } = lease.options;
     const thirdMs = (lease.trustedUntil - now) / 3;
-    if (thirdMs * 3 < Math.min(leaseMs, maxHoldMs) * NEARLY_WHOLE) return this.schedule.set(lease, lease.nextLook(now + Math.min(WHOLE_AFTER_MS, thirdMs)));
+    if (thirdMs * 3 < lease.lengthMs * NEARLY_WHOLE) return this.schedule.set(lease, lease.nextLook(now + Math.min(WHOLE_AFTER_MS, thirdMs)));
     // The first renewal is spread at random, so that leases that were taken together are not all due at the same time.
     this.planRenewal(lease, now, thirdMs * (0.7 + 0.3 * Math.random()));
   }

@@ -223,21 +223,21 @@ describe('A lease', () => {
     const { fleet, locks, wire } = alone();
     const [first, begun, hung] = [gate(), gate(), gate()];
     // The first has a single fence; the second, behind which another waits, has one for that one too.
-    const before = [locks.withLock('k', { leaseMs: 8_000 }, () => first.promise), locks.withLock('k', { leaseMs: 8_000 }, async () => {})];
-    const hangs = locks.withLock('k', { leaseMs: 8_000, maxHoldMs: 700, onLost: 'ignore' }, async () => {
+    const before = [locks.withLock('k', { leaseMs: 8_000 }, () => first.promise), locks.withLock('k', { leaseMs: 8_000 }, (lease) => lease.renew(20_000))];
+    const hangs = locks.withLock('k', { leaseMs: 8_000, maxHoldMs: 9_000, onLost: 'ignore' }, async () => {
       begun.open();
       await hung.promise;
     });
     await fleet.clock.settle();
     first.open();
-    await Promise.all(before);
+    await fleet.clock.runUntil(Promise.all(before));
     await begun.promise;
     // Its process may hang with it: then only the end of its lease in the store lets others in.
-    expect((await locks.inspect('k')).holders[0]?.remainingMs).toBeLessThanOrEqual(700);
+    expect((await locks.inspect('k')).holders[0]?.remainingMs).toBeLessThanOrEqual(8_000);
     expect(wire.sent.acquire).toBe(3);
     const since = fleet.clock.now();
     const next = await fleet.clock.runUntil(fleet.process().locks.acquire('k'));
-    expect(fleet.clock.now() - since).toBeLessThanOrEqual(710);
+    expect(fleet.clock.now() - since).toBeLessThanOrEqual(9_010);
     await next.release();
     hung.open();
     await hangs;
