@@ -2,7 +2,7 @@
  * What a process does, a step at a time: the rules of core/queue, core/lease and stores/redis written as changes of a state. What
  * goes over the wire, the trust in a grant and its verdict are the library's own functions; the order of its awaits is told here.
  */
-import { verdictOn } from '../../lib/core/queue/store-request.js';
+import { NEARLY_OVER_MS } from '../../lib/core/queue/store-request.js';
 import type { LockMode } from '../../lib/core/port/lock-options.js';
 import type { AcquireRequest, Grant } from '../../lib/core/port/lock-store.js';
 import { acquireCall, bringBackCall, heartbeatCall, recallCall, releaseCall, renewCall, type BuiltCall } from '../../lib/stores/wire/lua.generated.js';
@@ -221,15 +221,11 @@ export class Acting {
     const { client, now, rules } = this;
     const { request } = client;
     if (request === undefined) return;
-    switch (verdictOn(grant, now, rules.leaseMs, false)) {
-      case 'over':
-        return this.failed(request);
-      case 'short':
-        request.lengthens = grant;
-        return this.lengthen(request.id);
-      case 'good':
-        return this.take(request, grant);
-    }
+    const leftMs = grant.trustedUntil - now;
+    if (leftMs <= 0) return this.failed(request);
+    if (leftMs >= Math.min(NEARLY_OVER_MS, rules.leaseMs / 2)) return this.take(request, grant);
+    request.lengthens = grant;
+    this.lengthen(request.id);
   }
 
   take(request: Request, { fence, trustedUntil, memory }: Grant): void {

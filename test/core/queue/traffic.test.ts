@@ -13,7 +13,11 @@ describe('A crowd that asks the store in one moment', () => {
   it('is sent in order, so many at a time, the next with each answer', () => {
     const traffic = new Traffic(MOST);
     const sent: number[] = [];
-    for (let n = 0; n < CROWD; n++) traffic.join({ urgent: false, send: () => sent.push(n) > 0 }, 0);
+    for (let n = 0; n < CROWD; n++) {
+      const send = (): void => void (traffic.inFlight += sent.push(n) > 0 ? 1 : 0);
+      if (traffic.inFlight < traffic.most) send();
+      else traffic.waits({ send });
+    }
     expect(sent).toHaveLength(MOST);
     const sentAfter = Array.from({ length: CROWD }, () => (traffic.left(), sent.length));
     expect(sentAfter).toEqual(Array.from({ length: CROWD }, (_, answers) => Math.min(CROWD, MOST + answers + 1)));
