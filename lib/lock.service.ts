@@ -168,8 +168,8 @@ export class LockService {
    * @throws LockStoreError
    */
   async inspect(key: string): Promise<LockState> {
-    const { here, store } = this.coreOf([checkKey(key)]);
-    return here.named(await store.inspect(key));
+    const { holders, store } = this.coreOf([checkKey(key)]);
+    return holders.named(await store.inspect(key));
   }
 
   /** Every lock of this prefix that is held or waited for, in no order. @throws LockUsageError; LockStoreError at any step */
@@ -179,7 +179,7 @@ export class LockService {
   }
 
   private async *listAll(options?: ListOptions): AsyncIterable<LockState> {
-    for (const { here, store } of this.cores()) for await (const state of store.list(options)) yield here.named(state);
+    for (const { holders, store } of this.cores()) for await (const state of store.list(options)) yield holders.named(state);
   }
 
   /**

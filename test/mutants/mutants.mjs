@@ -283,9 +283,9 @@ const list = [
   ['lost with a minority', redlock('ballot'), ' && !(kept.length > 0 && mayGoOn)', '', 'availability: one node of three that granted ends a lease', 'test/stores/redlock/quorum'],
   ['revives what was released', redlock('ballot'), 'const mayGoOn = ballot.takenOn === 0 && ', 'const mayGoOn = ', 'forceRelease: taken back by its holder', 'test/stores/redlock/quorum'],
   // What is told
-  ['the holder is waited for', core('hold/timeouts'), '>(TELLS_WITHIN_MS, []', '>(Infinity, []', 'waitMs: a silent store keeps who waited in vain', 'test/core/hold/timeouts'],
+  ['the holder is waited for', core('hold/holders'), '>(TELLS_WITHIN_MS, []', '>(Infinity, []', 'waitMs: a silent store keeps who waited in vain', 'test/core/hold/timeouts'],
   ['holders are asked for on hot paths', core('hold/lock-calls'), 'waitMs > 0 && !expectsBusy', 'waitMs >= 0', 'a command more for each busy tryAcquire', 'test/core/hold/timeouts'],
-  ['a lease that was handed on keeps its first name', core('hold/timeouts'), 'holds.length === 0 ? label :', 'holds.length === 0 || label !== undefined ? label :', 'inspect names the call that asked the store, not the one that holds', 'test/core/hold/lock-events'],
+  ['a lease that was handed on keeps its first name', core('hold/holders'), 'holds.length === 0 ? label :', 'holds.length === 0 || label !== undefined ? label :', 'inspect names the call that asked the store, not the one that holds', 'test/core/hold/lock-events'],
   ['any answer ends an outage', wire('store-failure'), 'answers && now - failedAt >= QUIET_MS', 'answers', 'a dead master of a Cluster is never told', 'test/stores/wire/outage'],
   ['locks of another prefix', wire('redis-keys'), 'return this.lock(key) === redisKey ? key : undefined;', 'return key;', 'list: shows locks that nobody can find under this prefix', 'test/stores/wire/redis-keys'],
   ['a server is believed to be the one it was', lua('acquire'), 'string.sub(last, 18) == known', 'known', 'S6: a server that was restarted with old data votes', 'test/lua/redlock'],

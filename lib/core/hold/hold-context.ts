@@ -59,9 +59,4 @@ export class HoldContext {
       return hold.isOpen && held !== undefined && covers(held, mode);
     });
   }
-
-  /** Whether the running code is inside this very hold. */
-  isInside(hold: Hold): boolean {
-    return this.around().includes(hold);
-  }
 }

@@ -114,7 +114,7 @@ class Candidacy implements Leadership {
 
   stop(): Promise<void> {
     this.leave('it was stopped');
-    return this.hold && this.core.context.isInside(this.hold) ? Promise.resolve() : this.ended;
+    return this.hold && this.core.context.around().includes(this.hold) ? Promise.resolve() : this.ended;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -19,7 +19,7 @@ import { Announcer, type EventSink } from './announcer.js';
 import { Election } from './leading.js';
 import { Hold } from './hold.js';
 import { HoldContext } from './hold-context.js';
-import { HoldersHere, Timeouts } from './timeouts.js';
+import { Holders } from './holders.js';
 import { abandon, takeAll } from './several-keys.js';
 import { ShutdownGate } from './shutdown-gate.js';
 import { runInHold, type Work } from './work.js';
@@ -47,12 +47,11 @@ export class LockCalls implements Core {
   readonly watchdog: Watchdog;
   readonly schedule: Schedule;
   readonly shutdown: ShutdownGate;
-  readonly here: HoldersHere;
+  readonly holders: Holders;
   readonly election: Election;
   private readonly resolved = new WeakMap<WithLockOptions & CallSite, ResolvedOptions>();
   readonly queues: Queues;
   readonly tickets: Tickets;
-  private readonly timeouts: Timeouts;
 
   constructor({ events, store, process, instance, clock, defaults, report }: LockModuleParts) {
     const announcer = (this.announcer = new Announcer(events, report));
@@ -64,8 +63,7 @@ export class LockCalls implements Core {
     this.queues = new Queues(store, clock, this.watchdog, process, defaults);
     this.shutdown = new ShutdownGate(this);
     this.tickets = new Tickets(this, process, instance);
-    this.here = new HoldersHere(this.queues);
-    this.timeouts = new Timeouts(this);
+    this.holders = new Holders(this);
     this.election = new Election(this);
   }
 
@@ -163,7 +161,7 @@ export class LockCalls implements Core {
     const { waitMs, expectsBusy, signal } = call.options;
     const isCancelled = endedBy(signal, reason);
     this.announcer.refused(call, isCancelled ? undefined : reason, this.clock.now() - call.since);
-    if (waitMs > 0 && !expectsBusy && !isCancelled) return this.timeouts.reject(call, reason);
+    if (waitMs > 0 && !expectsBusy && !isCancelled) return this.holders.reject(call, reason);
     throw reason;
   }
 

@@ -47,13 +47,11 @@ export class ShutdownGate {
   begin(): void {
     if (this.serves !== 'all') return;
     this.serves = 'inside holds';
-    this.announce();
     this.core.queues.rejectWaiting((key, insideHold) => this.refusal(key, insideHold));
   }
 
   /** Resolves when all holds have ended or the grace is over; undefined when there are none. */
   holdsEnded(): Promise<void> | undefined {
-    this.begin();
     const graceMs = this.graceEndsAt! - this.core.clock.now();
     return this.holds > 0 ? this.core.schedule.within<void>(graceMs, undefined, (done) => this.whenAllEnded.push(done)) : undefined;
   }

@@ -11,7 +11,7 @@ import { asStoreError } from '../port/hold-errors.js';
 import type { HolderRef, LockStore, ReleaseRequest, Reply } from '../port/lock-store.js';
 import { Backoff } from './backoff.js';
 import type { Schedule } from './schedule.js';
-import type { LeaseUser } from './store-lease.js';
+import type { LeaseUser, StoreLease } from './store-lease.js';
 
 const FIRST_RETRY_MS = 50;
 /** The longest pause between two tries. It is short, because others may wait for the lock. */
@@ -31,16 +31,6 @@ const MAX_REMEMBERED = 256;
 interface DoubtfulRelease extends ReleaseRequest {
   /** The local instant until which a request for this id that got no answer may still act in the store. */
   readonly lateUntil?: number | undefined;
-}
-
-/** A lease that is given back. */
-export interface EndingLease extends DoubtfulRelease {
-  /** How long the store may keep the lease without a further request, in ms. */
-  readonly storeLengthMs: number;
-  /** Whether the store said that it does not know it. */
-  readonly goneFromStore: boolean;
-  /** The memory of the store that knew it last. */
-  readonly memory: string | undefined;
 }
 
 /** A release that the store has answered. */
@@ -74,12 +64,12 @@ export class BackgroundRelease {
   }
 
   /** Releases a lease that was lost by the clock of this process, for the sake of those who wait: the store may still have it. */
-  releaseLost(lease: EndingLease): void {
+  releaseLost(lease: StoreLease): void {
     if (!lease.goneFromStore) this.release(lease, lease.storeLengthMs);
   }
 
   /** Releases a lease and tells its last user the outcome. When it is unknown, the release is repeated in the background. */
-  releaseAndTell(lease: EndingLease, user: Pick<LeaseUser, 'left'>): void {
+  releaseAndTell(lease: StoreLease, user: Pick<LeaseUser, 'left'>): void {
     const told = (outcome: Reply<'released' | 'lost'>): void => {
       const isUnknown = outcome instanceof LockStoreError;
       if (isUnknown) this.release(lease, lease.storeLengthMs);
@@ -90,7 +80,7 @@ export class BackgroundRelease {
   }
 
   /** Notes that the store has answered the release of a lease. */
-  released(lease: EndingLease): void {
+  released(lease: StoreLease): void {
     const { key, id, abandoned, memory, askedAt = this.clock.now(), storeLengthMs } = lease;
     this.remembered.push({ key, id, abandoned, memory, endsAt: askedAt + storeLengthMs });
     if (this.remembered.length > MAX_REMEMBERED) this.remembered.shift();

@@ -17,7 +17,6 @@ import { lostError } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import { NO_MEMORY, type Grant, type HeldLease, type HolderRef, type RenewOutcome, type RenewRequest } from '../port/lock-store.js';
-import type { EndingLease } from './background-release.js';
 import type { Appointment } from './schedule.js';
 import type { Watchdog } from './watchdog.js';
 
@@ -67,7 +66,7 @@ export interface LeaseKeeper {
 }
 
 /** Every file may read the state of a lease, and only this class writes it: test/architecture.test.ts checks that. */
-export class StoreLease implements Appointment, HeldLease, EndingLease {
+export class StoreLease implements Appointment, HeldLease {
   index = -1;
   readonly key: string;
   readonly id: string;

@@ -14,28 +14,28 @@ interface LockEventBase {
   readonly template: string | undefined;
 }
 
+/** What happened to a hold. `nested`: its call re-entered a hold around it, without asking the store. */
+interface HoldEventBase extends LockEventBase {
+  readonly fence: number;
+  readonly nested: boolean;
+}
+
 /** What happened to a lock in this process, as {@link LockService.events} tells it. Times are in ms. */
 export type LockEvent =
-  /** A hold began. `waitedMs` counts from the call. `nested`: the call re-entered a hold around it, without asking the store. */
-  | (LockEventBase & { readonly type: 'granted'; readonly fence: number; readonly nested: boolean; readonly waitedMs: number })
+  /** A hold began. `waitedMs` counts from the call. */
+  | (HoldEventBase & { readonly type: 'granted'; readonly waitedMs: number })
   /** A call could not be granted its lock at once and waits. */
   | (LockEventBase & { readonly type: 'waiting' })
   /** A call ended with LockTimeoutError, because the lock stayed busy. */
   | (LockEventBase & { readonly type: 'busy'; readonly waitedMs: number })
   /** A hold ended. `outcome` is that of the release. */
-  | (LockEventBase & {
-      readonly type: 'released';
-      readonly fence: number;
-      readonly nested: boolean;
-      readonly heldMs: number;
-      readonly outcome: ReleaseOutcome;
-    })
+  | (HoldEventBase & { readonly type: 'released'; readonly heldMs: number; readonly outcome: ReleaseOutcome })
   /** A hold began, because this process brought its ticket. `waitedMs` counts from the call. */
-  | (LockEventBase & { readonly type: 'adopted'; readonly fence: number; readonly nested: boolean; readonly waitedMs: number })
+  | (HoldEventBase & { readonly type: 'adopted'; readonly waitedMs: number })
   /** A hold ended, because it was handed off: whoever brings its ticket has the lock next. There is no `released` for it. */
-  | (LockEventBase & { readonly type: 'handedOff'; readonly fence: number; readonly nested: boolean; readonly heldMs: number })
+  | (HoldEventBase & { readonly type: 'handedOff'; readonly heldMs: number })
   /** The lease of a hold was lost before the hold ended; `cause.reason` says why. */
-  | (LockEventBase & { readonly type: 'lost'; readonly fence: number; readonly nested: boolean; readonly heldMs: number; readonly cause: LockLostError })
+  | (HoldEventBase & { readonly type: 'lost'; readonly heldMs: number; readonly cause: LockLostError })
   /** The store did not answer a renewal. The watchdog tries again until the lease can no longer be trusted. */
   | (LockEventBase & { readonly type: 'renewFailed'; readonly cause: LockError })
   /** A call stopped waiting, because its `signal` aborted. */

@@ -12,14 +12,13 @@
  * has ended is asked for again under the same id, or given back if the call does not wait. One that comes when its request was cancelled is
  * released. So is one that a message tells of to a process that no longer has a request of that id (a `stray` wake, queues.ts).
  */
-import type { EndingLease } from '../lease/background-release.js';
 import { type Backoff, requestPauses } from '../lease/backoff.js';
 import { Alarm } from '../lease/schedule.js';
 import { LockStoreError } from '../port/errors.js';
 import {
   asStoreError, busyError, givenUpError, outageError, ownerUpgradeError, permitsError, silenceError, slownessError, ticketError, tooManyHoldsError,
 } from '../port/hold-errors.js';
-import type { LeaseUser } from '../lease/store-lease.js';
+import type { LeaseUser, StoreLease } from '../lease/store-lease.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type Reply } from '../port/lock-store.js';
 import type { Call } from './call.js';
@@ -102,7 +101,7 @@ export class StoreRequest implements AcquireRequest {
     /** It hears of the grant or of a refusal, once, unless it cancels the request before. */
     private readonly keeper: KeyQueue,
     /** A lease of this process that the store releases in the same command; undefined once it has. */
-    private replaced?: EndingLease | undefined,
+    private replaced?: StoreLease | undefined,
     /** The last user of that lease, which learns how the release ended by the first answer or failure. Later tries release again and tell nobody. */
     private replacedUser?: Pick<LeaseUser, 'left'> | undefined,
     /** Whether the permit of that lease goes to this request before those who wait. */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { BackgroundRelease, type EndingLease } from '../../../lib/core/lease/background-release.js';
+import { BackgroundRelease } from '../../../lib/core/lease/background-release.js';
+import type { StoreLease } from '../../../lib/core/lease/store-lease.js';
 import { Schedule } from '../../../lib/core/lease/schedule.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { Doubt, ReleaseRequest } from '../../../lib/core/port/lock-store.js';
@@ -51,7 +52,8 @@ function setUp(): { clock: FakeClock; store: Releases; background: BackgroundRel
   return { clock, store, background: new BackgroundRelease(store, clock, new Schedule(clock)) };
 }
 
-const lease = (lateUntil?: number): EndingLease => ({ key: 'k', id: 'p.1', abandoned: true, lateUntil, storeLengthMs: 1_000, goneFromStore: false, memory: 'M1' });
+const lease = (facts: Partial<StoreLease> = {}): StoreLease =>
+  ({ key: 'k', id: 'p.1', abandoned: true, lateUntil: -Infinity, storeLengthMs: 1_000, goneFromStore: false, memory: 'M1', ...facts }) as StoreLease;
 
 describe('A release in the background', () => {
   it('is sent once when it is answered, for the id and as it was asked for', async () => {
@@ -64,7 +66,7 @@ describe('A release in the background', () => {
   it('C3: is repeated less often beside thousands, as after an outage, so that they do not keep the process busy', async () => {
     const { clock, store, background } = setUp();
     store.failures = Infinity;
-    for (let n = 1; n <= 2_000; n++) background.release({ ...lease(), id: `p.${n}` }, 60_000);
+    for (let n = 1; n <= 2_000; n++) background.release(lease({ id: `p.${n}` }), 60_000);
     await clock.advance(10_000);
     expect(store.asked.length).toBeLessThan(20_000);
     store.failures = 0;
@@ -89,7 +91,7 @@ describe('A release in the background', () => {
 
   it('is sent for a lost lease that the store may still have, and for no other lost lease', async () => {
     const { clock, store, background } = setUp();
-    background.releaseLost({ ...lease(), goneFromStore: true });
+    background.releaseLost(lease({ goneFromStore: true }));
     background.releaseLost(lease());
     await clock.runUntil(background.settled());
     expect(store.asked).toHaveLength(1);
@@ -99,16 +101,16 @@ describe('A release in the background', () => {
     const { clock, store, background } = setUp();
     await clock.advance(500);
     background.releaseLate(lease());
-    background.releaseLate(lease(500));
-    background.releaseLate({ ...lease(400), askedAt: 400 });
+    background.releaseLate(lease({ lateUntil: 500 }));
+    background.releaseLate(lease({ lateUntil: 400, askedAt: 400 }));
     await clock.advance(5_000);
     expect(store.asked).toEqual([]);
     // It may act in its last instant.
-    background.release(lease(clock.now()), 1_000);
+    background.release(lease({ lateUntil: clock.now() }), 1_000);
     await clock.advance(1_000);
     expect(store.asked.splice(0)).toHaveLength(2);
     // It acted before the answer came, and behind the release.
-    background.releaseLate({ ...lease(400), askedAt: 399 });
+    background.releaseLate(lease({ lateUntil: 400, askedAt: 399 }));
     await clock.advance(5_000);
     expect(store.asked).toHaveLength(1);
   });
@@ -116,16 +118,16 @@ describe('A release in the background', () => {
   describe('that the store has answered is sent again when the store may have forgotten it', () => {
     const asked = (store: Releases): string[] => store.asked.splice(0).map(({ request: { key, id } }) => `${key} ${id}`);
 
-    async function released(...leases: readonly EndingLease[]): Promise<ReturnType<typeof setUp>> {
+    async function released(...leases: readonly StoreLease[]): Promise<ReturnType<typeof setUp>> {
       const stage = setUp();
-      for (const each of leases) stage.background.releaseAndTell({ ...each, lateUntil: -Infinity }, { left: () => undefined });
+      for (const each of leases) stage.background.releaseAndTell(each, { left: () => undefined });
       await stage.clock.settle();
       stage.store.asked.splice(0);
       return stage;
     }
 
     it('where it says so, once, with what was said of its work', async () => {
-      const { clock, store } = await released(lease(), { ...lease(), id: 'p.2', memory: 'M2' });
+      const { clock, store } = await released(lease(), lease({ id: 'p.2', memory: 'M2' }));
       store.forgets = 'M2';
       store.doubt('where it says so');
       store.doubt('where it says so');
@@ -139,10 +141,10 @@ describe('A release in the background', () => {
     });
 
     it('also when it was released after an earlier doubt', async () => {
-      const { clock, store, background } = await released(lease(), { ...lease(), id: 'p.2', memory: 'M2' });
+      const { clock, store, background } = await released(lease(), lease({ id: 'p.2', memory: 'M2' }));
       store.forgets = 'M2';
       store.doubt('where it says so');
-      for (const id of ['p.3', 'p.4']) background.releaseAndTell({ ...lease(-Infinity), id }, { left: () => undefined });
+      for (const id of ['p.3', 'p.4']) background.releaseAndTell(lease({ id }), { left: () => undefined });
       await clock.settle();
       store.asked.length = 0;
       store.doubt('replaced');
@@ -162,12 +164,12 @@ describe('A release in the background', () => {
     });
 
     it('until its lease has ended by itself', async () => {
-      const { clock, store } = await released(lease(), { ...lease(), id: 'p.2', storeLengthMs: 1_500 });
+      const { clock, store } = await released(lease(), lease({ id: 'p.2', storeLengthMs: 1_500 }));
       await clock.advance(1_000);
       store.doubt('replaced');
       await clock.settle();
       expect(asked(store)).toEqual(['k p.2']);
-      const failing = await released({ ...lease(), storeLengthMs: 1_500 });
+      const failing = await released(lease({ storeLengthMs: 1_500 }));
       await failing.clock.advance(1_000);
       failing.store.failures = Infinity;
       failing.store.doubt('replaced');
@@ -177,7 +179,7 @@ describe('A release in the background', () => {
     });
 
     it('of as many as the last 256, the later ones in the place of the earliest', async () => {
-      const { clock, store } = await released(...Array.from({ length: 300 }, (_, n) => ({ ...lease(), id: `p.${n}` })));
+      const { clock, store } = await released(...Array.from({ length: 300 }, (_, n) => lease({ id: `p.${n}` })));
       store.doubt('replaced');
       await clock.settle();
       expect(new Set(asked(store))).toEqual(new Set(Array.from({ length: 256 }, (_, n) => `k p.${n + 44}`)));

@@ -1,14 +1,13 @@
 /**
- * Explains a LockTimeoutError: who holds the lock, which locks the caller itself held meanwhile, and, by its stack, where the call came
- * from.
+ * Names those who hold a lock: to who looks at it, and in a LockTimeoutError, which also tells which locks the caller itself held meanwhile,
+ * and, by its stack, where the call came from.
  *
- * The error is made in an async function whose promise the caller awaits. So V8 adds the caller to the stack, and no stack
- * has to be captured for calls that succeed.
+ * The holders of this process are named by the calls that hold now. The store knows the label of the call to which it granted the lease; a
+ * lease that was handed on since, inside the process, is that of another call.
  */
 import { type BusyHolder, LockTimeoutError, type WaitFacts } from '../port/errors.js';
 import { type HolderState, type LockState, sinceOf, whereaboutsOf } from '../port/lock-state.js';
 import type { Call } from '../queue/call.js';
-import type { Queues } from '../queue/queues.js';
 import { Hold } from './hold.js';
 import type { LockCalls } from './lock-calls.js';
 
@@ -17,20 +16,23 @@ const TELLS_WITHIN_MS = 100;
 /** For how many locks at a time the store is asked. When many calls time out together, the questions would keep it busy. */
 const MAX_LOOKS_AT_ONCE = 32;
 
-export class Timeouts {
+export class Holders {
   /** The open questions by key. Callers that time out on the same lock share one. */
   private readonly looks = new Map<string, Promise<readonly HolderState[]>>();
 
   constructor(private readonly core: LockCalls) {}
 
-  /** Rejects with the reason why the call got no lock; a LockTimeoutError is explained before. It must be called in the async context of the call. */
+  /**
+   * Rejects with the reason why the call got no lock; a LockTimeoutError is explained before. It must be called in the async context of the
+   * call, whose promise the caller awaits: so V8 adds the caller to the stack, and no stack has to be captured for calls that succeed.
+   */
   async reject(call: Call, reason: unknown): Promise<never> {
     if (!(reason instanceof LockTimeoutError)) throw reason;
     const { key, waitMs, message } = reason;
     // When the call is inside a hold of this lock, a sibling call was in its way, so naming the holder would explain nothing.
     const holders = this.core.context.find(key) ? [] : await this.look(key);
     const facts = { key, waitMs, held: this.heldBy(call), holders: holders.map((holder) => this.described(key, holder)) };
-    const idle = holders.some(({ id }) => this.core.here.of(key, id).some((hold) => !hold.hasRun));
+    const idle = holders.some(({ id }) => this.here(key, id).some((hold) => !hold.hasRun));
     throw new LockTimeoutError(`${message}${waitedStory(facts, idle)}`, facts);
   }
 
@@ -42,11 +44,11 @@ export class Timeouts {
 
   private described(key: string, holder: HolderState): BusyHolder {
     const { id, fence, owner, handedOff } = holder;
-    const { clock, here, queues } = this.core;
-    const [hold] = here.of(key, id);
+    const { clock, queues } = this.core;
+    const [hold] = this.here(key, id);
     const sinceMs = hold ? clock.wallNow() - hold.heldMs : sinceOf(fence);
     const since = sinceMs === undefined ? undefined : new Date(sinceMs);
-    return { ...whereaboutsOf(id), label: here.labelOf(key, holder), owner, fence, since, handedOff, isHere: queues.leaseOf(key, id) !== undefined };
+    return { ...whereaboutsOf(id), label: this.labelOf(key, holder), owner, fence, since, handedOff, isHere: queues.leaseOf(key, id) !== undefined };
   }
 
   private look(key: string): Promise<readonly HolderState[]> {
@@ -59,6 +61,23 @@ export class Timeouts {
     });
     this.looks.set(key, look);
     return look.finally(() => this.looks.delete(key));
+  }
+
+  /** The holds of this process on the lease with this id, without nested ones. */
+  private here(key: string, id: string): Hold[] {
+    const listeners = this.core.queues.leaseOf(key, id)?.listeners ?? [];
+    return listeners.filter((one): one is Hold => one instanceof Hold && !one.isNested);
+  }
+
+  /** The label of the call that holds now; that of the store, when the holder is no call of this process. */
+  private labelOf(key: string, { id, label }: HolderState): string | undefined {
+    const holds = this.here(key, id);
+    return holds.length === 0 ? label : holds.find(({ options }) => options.label !== undefined)?.options.label;
+  }
+
+  /** What the store knows of a lock, with the holders of this process under their present labels. */
+  named(state: LockState): LockState {
+    return { ...state, holders: state.holders.map((holder) => ({ ...holder, label: this.labelOf(state.key, holder) })) };
   }
 }
 
@@ -91,29 +110,4 @@ function holderText({ label, owner, process, host, pid, since, isHere, handedOff
   const from = since === undefined ? '' : ` since ${since.toISOString()}`;
   const ticket = handedOff ? ', handed off with a ticket that nobody has adopted yet' : '';
   return `${who === '' ? where : `${who} in ${where}`}${from}${ticket}`;
-}
-
-/**
- * Names the holders of this process by the calls that hold now. The store knows the label of the call to which it granted the
- * lease; a lease that was handed on since, inside the process, is that of another call.
- */
-export class HoldersHere {
-  constructor(private readonly queues: Queues) {}
-
-  /** The holds of this process on the lease with this id, without nested ones. */
-  of(key: string, id: string): Hold[] {
-    const listeners = this.queues.leaseOf(key, id)?.listeners ?? [];
-    return listeners.filter((one): one is Hold => one instanceof Hold && !one.isNested);
-  }
-
-  /** The label of the call that holds now; that of the store, when the holder is no call of this process. */
-  labelOf(key: string, { id, label }: HolderState): string | undefined {
-    const holds = this.of(key, id);
-    return holds.length === 0 ? label : holds.find(({ options }) => options.label !== undefined)?.options.label;
-  }
-
-  /** What the store knows of a lock, with the holders of this process under their present labels. */
-  named(state: LockState): LockState {
-    return { ...state, holders: state.holders.map((holder) => ({ ...holder, label: this.labelOf(state.key, holder) })) };
-  }
 }
