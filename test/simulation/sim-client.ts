@@ -74,14 +74,6 @@ export class SimClient extends EventEmitter {
     else this.lose();
   }
 
-  evalsha(...args: Argument[]): Promise<LuaReply> {
-    return this.ask('evalsha', args);
-  }
-
-  eval(...args: Argument[]): Promise<LuaReply> {
-    return this.ask('eval', args);
-  }
-
   call(command: string, ...args: Argument[]): Promise<LuaReply> {
     return this.ask(command, args);
   }

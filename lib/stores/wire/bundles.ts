@@ -41,8 +41,7 @@ export abstract class ScriptRequest<A = never> extends Errand {
 
   send(to: Sender, byHash: boolean): Promise<unknown> {
     const { script: { sha1, source }, spot: { lockKey, queueKey, fenceKey } } = this;
-    const text = this.text();
-    return byHash ? to.evalsha(sha1, 3, lockKey, queueKey, fenceKey, text) : to.eval(source, 3, lockKey, queueKey, fenceKey, text);
+    return to.call(byHash ? 'evalsha' : 'eval', byHash ? sha1 : source, 3, lockKey, queueKey, fenceKey, this.text());
   }
 
   /** What the script is told, as it stands at the moment of sending. */
@@ -174,7 +173,7 @@ class Bundle extends Errand {
     const words: string[] = [];
     for (const { spot: { lockKey, queueKey, fenceKey } } of requests) words.push(lockKey, queueKey, fenceKey);
     for (const request of requests) words.push(request.text());
-    return byHash ? to.evalsha(sha1, 3 * requests.length, ...words) : to.eval(source, 3 * requests.length, ...words);
+    return to.call(byHash ? 'evalsha' : 'eval', byHash ? sha1 : source, 3 * requests.length, ...words);
   }
 
   answered(reply: unknown): void {

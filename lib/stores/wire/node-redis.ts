@@ -5,7 +5,7 @@
 import { LockUsageError } from '../../core/port/errors.js';
 import { connectingBy, mapped, routeByNodes, routeBySentinels, routeOf, routeTo, type AddressMap, type Connect, type Route } from './connections.js';
 import { type ClusterTarget, type ServerOptions, serverOfUrl } from './redis-target.js';
-import { CLIENT_CONNECTS_WITHIN_MS, senderOf, type Address, type Client, type Making, type Sender, type Source } from './server-connection.js';
+import { CLIENT_CONNECTS_WITHIN_MS, type Address, type Client, type Making, type Sender, type Source } from './server-connection.js';
 
 /** Options of createClient. Those that are not named here are passed on. */
 interface ClientOptions {
@@ -72,7 +72,7 @@ class NodeRedis implements Client {
 
   constructor(given: ClientOptions, create: CreateClient, how: Making) {
     const client = (this.client = create(optionsFor(given, how, this.socket.signal)));
-    this.sender = senderOf((words) => client.sendCommand(words));
+    this.sender = { call: (...words) => client.sendCommand(words.map(String)) };
     client.on('connect', how.connected);
     client.on('error', (error) => {
       how.failed(error);

@@ -102,8 +102,7 @@ export class ScriptRunner {
   /** Runs a script, and resolves with what `decode` makes of its reply. Rejects with LockStoreError. */
   run<T>(call: ScriptCall, decode: Decode<ScriptReply, T>): Promise<T> {
     const { script: { name, sha1, source }, keys, args, key, timeoutMs, namesNobody } = call;
-    const send = (to: Sender, byHash: boolean): Promise<unknown> =>
-      byHash ? to.evalsha(sha1, keys.length, ...keys, ...args) : to.eval(source, keys.length, ...keys, ...args);
+    const send = (to: Sender, byHash: boolean): Promise<unknown> => to.call(byHash ? 'evalsha' : 'eval', byHash ? sha1 : source, keys.length, ...keys, ...args);
     return this.replyTo({ what: name, key, redisKeys: keys, namesNobody, timeoutMs, send }, decode);
   }
 
@@ -112,7 +111,7 @@ export class ScriptRunner {
     const { script, keys, args, key, timeoutMs = this.timeoutMs } = call;
     // Commands that are sent in one turn of the event loop follow each other without another in between.
     const send = (to: Sender): Promise<unknown> =>
-      Promise.all([to.eval(script.source, keys.length, ...keys, ...args), to.call('WAIT', replicas, Math.max(1, Math.floor(WAITS_FOR * timeoutMs)))]);
+      Promise.all([to.call('eval', script.source, keys.length, ...keys, ...args), to.call('WAIT', replicas, Math.max(1, Math.floor(WAITS_FOR * timeoutMs)))]);
     const connection = this.connections.replicated(replicas);
     const errand = { what: script.name, key, redisKeys: keys, timeoutMs, connection, isPatient: true, send };
     return this.replyTo<[ScriptReply, number], T>(errand, ([reply, acknowledged], sentAt) => decode(reply, acknowledged, sentAt));

@@ -14,10 +14,6 @@ import { isReply, NOT_CONNECTED } from './store-failure.js';
 
 /** Sends commands. A client of ioredis is a sender as it is, so that no further call is made for a command. */
 export interface Sender {
-  /** Runs a script by its hash. The error of a server that does not know it begins with NOSCRIPT. */
-  evalsha(sha1: string, numberOfKeys: number, ...keysAndArguments: (string | number)[]): Promise<unknown>;
-  eval(source: string, numberOfKeys: number, ...keysAndArguments: (string | number)[]): Promise<unknown>;
-  /** Sends any other command. */
   call(command: string, ...args: (string | number)[]): Promise<unknown>;
 }
 
@@ -113,17 +109,7 @@ function sentAndRead(clock: Clock): Promise<void> {
   return new Promise((resolve) => clock.nextTurn(() => clock.nextTurn(resolve)));
 }
 
-/** Sends each command as the list of its words, for a client that has no methods of the same names. */
-export function senderOf(send: (words: string[]) => Promise<unknown>): Sender {
-  const call = (...words: (string | number)[]): Promise<unknown> => send(words.map(String));
-  return {
-    call,
-    evalsha: (sha1, numberOfKeys, ...rest) => call('EVALSHA', sha1, numberOfKeys, ...rest),
-    eval: (source, numberOfKeys, ...rest) => call('EVAL', source, numberOfKeys, ...rest),
-  };
-}
-
-const UNCONNECTED = senderOf(() => Promise.reject(new Error(NOT_CONNECTED)));
+const UNCONNECTED: Sender = { call: () => Promise.reject(new Error(NOT_CONNECTED)) };
 
 /** What is told of a connection. */
 interface ConnectionEvents {

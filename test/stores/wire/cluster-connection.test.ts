@@ -7,7 +7,7 @@ import { connectingBy, routeByNodes, type Connection } from '../../../lib/stores
 import { release } from '../../../lib/stores/wire/lua.generated.js';
 import { Outage } from '../../../lib/stores/wire/store-failure.js';
 import { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
-import { senderOf, type Client, type Source } from '../../../lib/stores/wire/server-connection.js';
+import type { Client, Sender, Source } from '../../../lib/stores/wire/server-connection.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
 /** A Cluster of one node, which has all slots. */
@@ -38,7 +38,7 @@ class OneNode {
 
   private client(): Client {
     this.connections += 1;
-    const sender = senderOf(([command, what]) => this.answers(`${command!.toUpperCase()} ${what}`));
+    const sender: Sender = { call: (command, what) => this.answers(`${command.toUpperCase()} ${what}`) };
     return { sender, connect: () => (this.isGone ? Promise.reject(new Error('connect ECONNREFUSED')) : Promise.resolve()), destroy: () => {}, subscribe: () => Promise.resolve() };
   }
 
@@ -80,12 +80,12 @@ class CutOff {
   }
 
   private client(port: number): Client {
-    const sender = senderOf(async ([command, , , scriptKey]): Promise<unknown> => {
+    const call = async (command: string, ...[, , scriptKey]: (string | number)[]): Promise<unknown> => {
       if (command === 'cluster') return [[0, 8_191, ['127.0.0.1', this.isCutOff && port !== 7001 ? 7003 : 7001]], [8_192, 16_383, ['127.0.0.1', 7002]]];
-      if (port === 7002 && command!.startsWith('EVAL')) this.corked === undefined ? this.written.push([scriptKey!]) : this.corked.push(scriptKey!);
+      if (port === 7002 && command.startsWith('eval')) this.corked === undefined ? this.written.push([String(scriptKey)]) : this.corked.push(String(scriptKey));
       if (this.isCutOff && port === 7001 && command === 'GET') throw new Error('CLUSTERDOWN The cluster is down');
       return port;
-    });
+    };
     const cork = (): void => {
       this.corked = [];
     };
@@ -93,7 +93,7 @@ class CutOff {
       this.written.push(this.corked!);
       this.corked = undefined;
     };
-    return { sender, connect: () => Promise.resolve(), destroy: () => {}, subscribe: () => Promise.resolve(), cork, uncork };
+    return { sender: { call }, connect: () => Promise.resolve(), destroy: () => {}, subscribe: () => Promise.resolve(), cork, uncork };
   }
 }
 

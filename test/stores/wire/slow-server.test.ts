@@ -17,7 +17,7 @@ function connection(answersAfterMs: number) {
       destroy = () => reject(new Error('the client was closed'));
       if (on.answersAfterMs < Infinity) clock.setTimer(() => resolve('OK'), on.answersAfterMs);
     });
-    return { sender: { call: answer, eval: answer, evalsha: answer }, connect: () => Promise.resolve(), subscribe: answer, destroy: () => destroy() };
+    return { sender: { call: answer }, connect: () => Promise.resolve(), subscribe: answer, destroy: () => destroy() };
   };
   const source = { address: { host: 'a', port: 1 }, make };
   const to = new ServerConnection(() => Promise.resolve(source), { clock, timeoutMs: TIMEOUT_MS });
