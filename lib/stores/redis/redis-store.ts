@@ -11,7 +11,7 @@ import { canTellWhoListens, probe, takeTrialLock, warnOfBlindness } from './boot
 import type { Connect } from '../wire/connections.js';
 import { lockState } from '../wire/lock-reply.js';
 import { downgradeCall, inspectCall, readDowngrade } from '../wire/lua.generated.js';
-import { checkProcess, KEYS_PER_SCAN } from '../wire/redis-keys.js';
+import { KEYS_PER_SCAN } from '../wire/redis-keys.js';
 import { isOfOneLock, NOT_CONNECTED, type OutageListener, storeFailure } from '../wire/store-failure.js';
 import type { WakeListener } from '../wire/wake-channel.js';
 import { Recovery } from './recovery.js';
@@ -62,8 +62,7 @@ export class RedisStore implements LockStore {
   private readonly renewals: Renewals;
 
   constructor(private readonly options: RedisStoreOptions) {
-    const { prefix, process } = options;
-    checkProcess(process);
+    const { prefix } = options;
     const view = (this.view = serverView(options));
     const { keys, isCluster, node } = view;
     this.server = node;

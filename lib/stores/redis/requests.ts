@@ -22,7 +22,7 @@ import { promised, ScriptRequest } from '../wire/bundles.js';
 import { recoveringError, sharing } from '../wire/lock-reply.js';
 import { acquire, type AcquireReply, acquireText, heartbeatCallOf, type HeartbeatAnswer, readAcquire, readHeartbeat } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY, USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
-import type { ScriptReply } from '../wire/script-runner.js';
+import type { ScriptReply, ScriptRunner } from '../wire/script-runner.js';
 import { type Exchange, LONG_AGO, trustOf } from '../wire/server-clock.js';
 import { failedLock, listOf, UnexpectedReplyError } from '../wire/store-failure.js';
 import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
@@ -246,9 +246,9 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     this.settle(outcome instanceof Promise ? outcome.then((later) => withReplaced(later, replacedLost)) : withReplaced(outcome, replacedLost));
   }
 
-  override failed(error: LockStoreError): void {
+  override failed(reason: unknown, runner: ScriptRunner): void {
     this.leavePlace();
-    super.failed(error);
+    super.failed(reason, runner);
   }
 
   /** Reads the commonest answer, which is only the server's time in µs: that is the fence, but of a vote, and the rest follows. */

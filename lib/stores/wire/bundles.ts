@@ -49,8 +49,8 @@ export abstract class ScriptRequest<A = never> extends Errand {
   /** Hears its reply, or its part of the reply to a command that it shares. */
   abstract override answered(reply: ScriptReply): void;
 
-  failed(error: LockStoreError): void {
-    this.tell(error);
+  failed(reason: unknown, runner: ScriptRunner): void {
+    this.tell(runner.failureOf(reason, this));
   }
 
   /** Tells who waits. What comes after that, as an answer that is too late, is told to nobody. */
@@ -142,9 +142,6 @@ export class Bundles {
 class Bundle extends Errand {
   readonly script: LuaScript;
   readonly source: number;
-  /** An error of the whole command is about no single lock. */
-  readonly key = undefined;
-  readonly redisKeys = undefined;
   readonly requests: ScriptRequest[];
 
   constructor(
@@ -181,10 +178,12 @@ class Bundle extends Errand {
     this.requests.forEach((request, n) => this.tell(request, replies[n]!));
   }
 
-  failed(error: LockStoreError): void {
-    // The server answered with an error, so it did not run the script.
-    if (isReply(error.cause)) for (const request of this.requests) this.runner.perform(request);
-    else for (const request of this.requests) request.failed(named(error, request.key));
+  failed(reason: unknown, runner: ScriptRunner): void {
+    for (const request of this.requests) {
+      // A server that answered with an error did not run the script.
+      if (isReply(reason)) runner.perform(request);
+      else request.failed(reason, runner);
+    }
   }
 
   private tell(request: ScriptRequest, reply: ScriptReply): void {
@@ -193,11 +192,7 @@ class Bundle extends Errand {
       request.answered(reply);
     } catch (error) {
       this.runner.dropIfUnexpected(this, error);
-      request.failed(this.runner.failureOf(error, request));
+      request.failed(error, this.runner);
     }
   }
-}
-
-function named({ message, cause, nodes, retryable }: LockStoreError, key: string): LockStoreError {
-  return new LockStoreError(message.replace(/^Locks:/, `Lock '${key}':`), { key, cause, nodes, retryable });
 }

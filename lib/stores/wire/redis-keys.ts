@@ -35,11 +35,6 @@ const LONGEST_PREFIX_BYTES = 64;
 const FNV_START = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
 
-/** Checks the name of a process, which scripts read from holder ids, where it ends at the last dot. @throws LockUsageError */
-export function checkProcess(process: string): void {
-  if (!/^[^\s~,][^\s,]*$/.test(process)) throw new LockUsageError(`Lock options: expected the process id to be without spaces and commas, got '${process}'.`);
-}
-
 /** The Redis keys of a lock that a script needs which may let a waiter in. */
 interface LockKeys {
   readonly lockKey: string;

@@ -7,7 +7,7 @@
  *     awaited ──▶ answered | refused | given up (its deadline has passed, or its connection is silent)
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
-import { LockStoreError } from '../../core/port/errors.js';
+import type { LockStoreError } from '../../core/port/errors.js';
 import type { Connection, Connections } from './connections.js';
 import type { BuiltCall } from './lua.generated.js';
 import type { Sender, ServerConnection, Target } from './server-connection.js';
@@ -17,7 +17,7 @@ import { type Attempt, isReply, NO_MASTER, type Outage, reasonOf, reasonWith, st
  * A command to send, and what is called with its reply or its failure. Until it is answered, the errand itself stands in the list of
  * awaited answers, so that no further object is made for it.
  */
-export abstract class Errand implements Omit<Attempt, 'node'> {
+export abstract class Errand {
   /** Which server it was sent to and has not refused it, when, and until when its answer is awaited. Only the runner writes these. */
   sentTo: ServerConnection | undefined = undefined;
   sentAt = 0;
@@ -28,12 +28,8 @@ export abstract class Errand implements Omit<Attempt, 'node'> {
   declare readonly connection?: Connection | undefined;
   /** Whether it waits until its connection is open, and does not fail at once when it is not. */
   declare readonly isPatient?: boolean;
-  declare readonly namesNobody?: boolean | undefined;
   /** For how long the answer is waited for, in ms; undefined: for as long as that of any command. */
   timeoutMs: number | undefined = undefined;
-  /** The lock that it is about, if it is about a single one. */
-  abstract readonly key: string | undefined;
-  abstract readonly redisKeys: readonly string[] | undefined;
 
   constructor(
     readonly what: string,
@@ -47,11 +43,15 @@ export abstract class Errand implements Omit<Attempt, 'node'> {
   abstract send(to: Sender, byHash: boolean): Promise<unknown>;
   /** Called with the reply. When it throws, {@link failed} is called with the error. */
   abstract answered(reply: unknown): void;
-  abstract failed(error: LockStoreError): void;
+  /** Called with the reason. `runner` makes the error of it that callers see ({@link ScriptRunner.failureOf}). */
+  abstract failed(reason: unknown, runner: ScriptRunner): void;
 }
 
+/** What a command is about. */
+type Subject = Omit<Attempt, 'node'>;
+
 /** A command whose answer is a promise. */
-type Sending = Pick<Errand, 'what' | 'key' | 'redisKeys' | 'send'> & Partial<Pick<Errand, 'namesNobody' | 'timeoutMs' | 'connection' | 'isPatient'>>;
+type Sending = Subject & Pick<Errand, 'send'> & Partial<Pick<Errand, 'timeoutMs' | 'connection' | 'isPatient'>>;
 
 export interface ScriptCall extends BuiltCall {
   /** The key of the lock for messages, if the call is about a single one. */
@@ -75,6 +75,8 @@ const MAX_REDIRECTIONS = 4;
 const LEAST_SILENCE_MS = 1_000;
 /** The part of the time of a command after which a silent connection is given up, if that is longer: so the command can be made again in time. */
 const SILENT_FOR = 0.75;
+
+const CLOSED = 'the store was closed';
 
 export class ScriptRunner {
   /** The connection for all but what waits for replicas. */
@@ -124,17 +126,18 @@ export class ScriptRunner {
   }
 
   private replyTo<R, T>(sending: Sending, decode: Decode<R, T>): Promise<T> {
-    return new Promise((resolve, failed) => {
+    return new Promise((resolve, reject) => {
       const errand: Errand = {
-        timeoutMs: undefined, askedAt: undefined, ...sending, redisKey: sending.redisKeys?.[0], failed, index: -1, sentTo: undefined, sentAt: 0, deadline: 0,
+        timeoutMs: undefined, askedAt: undefined, ...sending, redisKey: sending.redisKeys?.[0], index: -1, sentTo: undefined, sentAt: 0, deadline: 0,
         answered: (reply) => resolve(decode(reply as R, errand.sentAt, this.clock.now())),
+        failed: (reason) => reject(this.failureOf(reason, sending)),
       };
       this.perform(errand);
     });
   }
 
   /** The LockStoreError for an error of one request, which may be one of several in a command. */
-  failureOf(error: unknown, { what, key, redisKeys, namesNobody }: Omit<Attempt, 'node'>): LockStoreError {
+  failureOf(error: unknown, { what, key, redisKeys, namesNobody }: Subject): LockStoreError {
     return storeFailure(error, { what, key, node: this.connections.node, redisKeys, namesNobody }, this.connections.lastError);
   }
 
@@ -143,7 +146,7 @@ export class ScriptRunner {
     this.outage.close();
     for (const errand of this.underway.splice(0)) {
       errand.index = -1;
-      this.fail(errand, new Error('the store was closed'));
+      errand.failed(new Error(CLOSED), this);
     }
     this.endTimer();
   }
@@ -151,7 +154,7 @@ export class ScriptRunner {
   /** Sends the errand, and calls its `answered` or `failed`. `corked`: the caller uncorks these servers later; the one that it is sent to is corked and added. */
   perform(errand: Errand, corked?: Set<ServerConnection>): void {
     const { connection = this.connection, askedAt = this.clock.now(), timeoutMs = this.timeoutMs, isPatient, redisKey } = errand;
-    if (this.closed) return void Promise.resolve(closedError({ what: errand.what, key: errand.key, node: this.connections.node })).then((error) => errand.failed(error));
+    if (this.closed) return queueMicrotask(() => errand.failed(new Error(CLOSED), this));
     errand.sentAt = askedAt;
     errand.deadline = askedAt + timeoutMs;
     errand.index = this.underway.length;
@@ -208,7 +211,7 @@ export class ScriptRunner {
       errand.answered(reply);
     } catch (error) {
       this.dropIfUnexpected(errand, error);
-      this.fail(errand, error);
+      errand.failed(error, this);
     }
   }
 
@@ -240,11 +243,7 @@ export class ScriptRunner {
     if (NO_MASTER.test(reason)) errand.sentTo?.drop();
     if (isReply(error)) this.outage.refused(reason);
     else this.outage.failed(reasonWith(error, this.connections.lastError));
-    if (isAwaited) this.fail(errand, error);
-  }
-
-  private fail(errand: Errand, error: unknown): void {
-    errand.failed(this.failureOf(error, errand));
+    if (isAwaited) errand.failed(error, this);
   }
 
   /** Notes that an errand was answered, or its connection has ended. Answers come in order, so the silence of the server counts anew from now. */
@@ -311,13 +310,8 @@ export class ScriptRunner {
     this.remove(errand);
     // One with a shorter deadline than usual, for a short lease, is no sign of an outage.
     if (errand.timeoutMs === undefined || errand.timeoutMs >= this.timeoutMs) this.outage.failed(reasonOf(error));
-    this.fail(errand, error);
+    errand.failed(error, this);
   }
-}
-
-function closedError({ what, key, node }: Attempt): LockStoreError {
-  const message = `Lock store on ${node}: ${what} was called after the store was closed.`;
-  return new LockStoreError(message, { key, retryable: false, nodes: [{ node, reason: 'closed' }] });
 }
 
 function unanswered(forMs: number): Error {

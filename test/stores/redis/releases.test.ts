@@ -9,6 +9,7 @@ import { type BundledAcquire, Requests } from '../../../lib/stores/redis/request
 import { type ServerView, Trust } from '../../../lib/stores/redis/server-view.js';
 import { release } from '../../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
+import type { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
 import type { PushedGrant } from '../../../lib/stores/wire/wake-channel.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 import { FakeClock } from '../../support/fake-clock.js';
@@ -62,7 +63,7 @@ describe('A release', () => {
     const told: unknown[] = [];
     void requests.release({ key: 'k', id: 'p.1' }, (reply) => told.push(reply));
     const failure = new LockStoreError('no answer');
-    sent[0]!.failed(failure);
+    sent[0]!.failed(failure, { failureOf: () => failure } as unknown as ScriptRunner);
     sent[0]!.answered(1);
     expect(told).toEqual([failure]);
   });
