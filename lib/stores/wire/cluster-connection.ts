@@ -31,7 +31,7 @@ const NAMES_SLOTS_WITHIN_MS = 1_000;
 /** ASK: the slot is still being moved there. MOVED: it is there for good. A node that does not know its own host names only the port. */
 const REDIRECTION = /^(ASK|MOVED) \d+ (\S+)$/;
 
-/** Slots that follow each other, and the master that has them. */
+/** Slots that follow each other, and the master that has them, as a node says. */
 interface Range {
   readonly from: number;
   readonly to: number;
@@ -39,8 +39,8 @@ interface Range {
 }
 
 export class ClusterConnection extends Connecting {
-  /** Which master has which slots, as a node said last. */
-  private ranges: readonly Range[] = [];
+  /** The name of the master of each slot, as a node said last; empty before. */
+  private masterOf: readonly string[] = [];
   /** The node that said so. */
   private told: ServerConnection | undefined;
   private readonly nodes = new Map<string, ServerConnection>();
@@ -62,7 +62,7 @@ export class ClusterConnection extends Connecting {
   }
 
   masters(): readonly ServerConnection[] {
-    return [...this.masterNames()].flatMap((name) => this.nodes.get(name) ?? []);
+    return [...new Set(this.masterOf)].flatMap((name) => this.nodes.get(name) ?? []);
   }
 
   /** A node that is connected. */
@@ -86,7 +86,7 @@ export class ClusterConnection extends Connecting {
     const tag = tagOf(redisKey);
     let node = this.byTag.get(tag);
     if (node === undefined) {
-      node = this.nodes.get(masterOf(this.ranges, slotOf(tag)) ?? '');
+      node = this.nodes.get(this.masterOf[slotOf(tag)] ?? '');
       if (node !== undefined) this.byTag.set(tag, node);
     }
     return node?.isOpen ? node : undefined;
@@ -119,10 +119,6 @@ export class ClusterConnection extends Connecting {
     return node.isOpen ? { to: node, asking } : this.soonServing(redisKey);
   }
 
-  private masterNames(): Set<string> {
-    return new Set(this.ranges.map(({ master }) => nameOf(master)));
-  }
-
   private open(): ServerConnection[] {
     return [...this.nodes.values()].filter(({ isOpen }) => isOpen);
   }
@@ -135,7 +131,7 @@ export class ClusterConnection extends Connecting {
     const source = { ...this.entry.ofNodes, address: this.entry.map(address) };
     const node = new ServerConnection(() => Promise.resolve(source), this.needs);
     this.nodes.set(name, node);
-    const isOfNode = (redisKey: string): boolean => masterOf(this.ranges, slotOf(redisKey)) === name;
+    const isOfNode = (redisKey: string): boolean => this.masterOf[slotOf(redisKey)] === name;
     node.events.on('open', () => this.changed(isOfNode));
     node.events.on('change', () => this.changed(isOfNode));
     // It may have been taken off the map meanwhile, or its master may have changed.
@@ -147,7 +143,7 @@ export class ClusterConnection extends Connecting {
   /** `isConcerned`: for which keys another server may answer from now on: those of a node that came or went, and of slots with another master. */
   private changed(isConcerned?: (redisKey: string) => boolean): void {
     const wasOpen = this.isOpen;
-    this.isOpen = this.ranges.length > 0 && this.serving() !== undefined && !this.closed;
+    this.isOpen = this.masterOf.length > 0 && this.serving() !== undefined && !this.closed;
     if (wasOpen && !this.isOpen) this.events.emit('end');
     if (isConcerned) this.events.emit('change', isConcerned);
     if (!wasOpen && this.isOpen) this.events.emit('open');
@@ -197,26 +193,21 @@ export class ClusterConnection extends Connecting {
   }
 
   private async follow(ranges: readonly Range[]): Promise<void> {
-    const before = this.ranges;
-    const haveMoved = textOf(ranges) !== textOf(before);
-    this.ranges = ranges;
+    const before = this.masterOf;
+    const now = new Array<string>(SLOTS).fill('');
+    for (const { from, to, master } of ranges) now.fill(nameOf(master), from, to + 1);
+    this.masterOf = now;
     this.byTag.clear();
-    const names = this.masterNames();
+    const names = new Set(now);
     for (const [name, node] of this.nodes) {
       if (names.has(name)) continue;
       this.nodes.delete(name);
       node.close();
     }
     await Promise.allSettled(ranges.map(({ master }) => this.nodeAt(master).start()));
-    const hasMoved = (redisKey: string): boolean => masterOf(before, slotOf(redisKey)) !== masterOf(ranges, slotOf(redisKey));
-    this.changed(haveMoved ? hasMoved : undefined);
+    const hasMoved = (slot: number): boolean => before[slot] !== now[slot];
+    this.changed(now.some((_, slot) => hasMoved(slot)) ? (redisKey) => hasMoved(slotOf(redisKey)) : undefined);
   }
-}
-
-/** The name of the master of a slot. */
-function masterOf(ranges: readonly Range[], slot: number): string | undefined {
-  const range = ranges.find(({ from, to }) => from <= slot && slot <= to);
-  return range && nameOf(range.master);
 }
 
 /** What the server of this source says of the slots. */
@@ -229,11 +220,6 @@ async function slotsOf(source: Source, sender: Sender): Promise<readonly Range[]
 function rangeOf(told: unknown, asked: string): Range {
   const [from, to, [host, port]] = told as [number, number, [string | null, number]];
   return { from, to, master: { host: host || asked, port } };
-}
-
-/** The same for the same masters of the same slots: nodes name the ranges in different orders. */
-function textOf(ranges: readonly Range[]): string {
-  return ranges.map(({ from, to, master }) => `${from}-${to} ${nameOf(master)}`).sort().join(', ');
 }
 
 /** The address in a redirection. A server that does not know its own host names only the port: then it is on the host of the node that was asked. */
