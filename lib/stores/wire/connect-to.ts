@@ -3,7 +3,7 @@ import { LockUsageError } from '../../core/port/errors.js';
 import type { Connect } from './connections.js';
 import { byIoredis, isIoredis, type IoredisPackage } from './ioredis.js';
 import { byGivenNodeRedis, byNodeRedis, copying, isNodeRedis, type CreateClient, type NodeRedisPackage } from './node-redis.js';
-import type { ClientPackage, ExistingClient, RedisTarget } from './redis-target.js';
+import { type ClientPackage, type ExistingClient, notLoaded, type RedisTarget } from './redis-target.js';
 
 /**
  * A client that is given decides itself. A URL and options are reached by `wanted`, or else by ioredis when it is installed, or else
@@ -12,12 +12,12 @@ import type { ClientPackage, ExistingClient, RedisTarget } from './redis-target.
 export async function connectTo(target: RedisTarget, wanted?: ClientPackage): Promise<Connect> {
   if (isIoredis(target)) return byIoredis(target, await loadIoredis());
   if (isNodeRedis(target)) return byGivenNodeRedis(target, await loadNodeRedis());
-  if (isClient(target)) throw new LockUsageError('Lock options: redis is a client that locks cannot use.');
   const ioredis = wanted === 'redis' ? undefined : await loadIoredis();
   if (ioredis !== undefined) return byIoredis(target, ioredis);
   const create = wanted === 'ioredis' ? undefined : await loadNodeRedis();
-  if (create === undefined) throw notInstalled(wanted);
-  return byNodeRedis(target, create);
+  if (create !== undefined) return byNodeRedis(target as Exclude<RedisTarget, ExistingClient>, create);
+  if (wanted !== undefined) throw notLoaded(`client is '${wanted}'`, wanted);
+  throw new LockUsageError('Lock options: locks on Redis need a client, and neither ioredis nor redis (node-redis) is installed. Install one: npm install ioredis, or npm install redis.');
 }
 
 // Each import stands inside a `try`, by which bundlers see that the package may be missing; in the CommonJS build it is a `require`
@@ -46,13 +46,4 @@ function unlessMissing(error: unknown): undefined {
   const { code } = error as { code?: unknown };
   if (code !== 'MODULE_NOT_FOUND' && code !== 'ERR_MODULE_NOT_FOUND') throw error;
   return undefined;
-}
-
-function isClient(target: RedisTarget): target is ExistingClient {
-  return typeof target === 'object' && 'sendCommand' in target;
-}
-
-function notInstalled(wanted: ClientPackage | undefined): LockUsageError {
-  if (wanted !== undefined) return new LockUsageError(`Lock options: client is '${wanted}', but the package '${wanted}' is not installed. Install it, or leave the option out.`);
-  return new LockUsageError("Lock options: locks on Redis need a client, and neither ioredis nor redis (node-redis) is installed. Install one: npm install ioredis, or npm install redis.");
 }

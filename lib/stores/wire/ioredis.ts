@@ -1,8 +1,8 @@
 /** Connections by ioredis, made from a URL, options, or a client of the application, which is only copied. */
 import type { Cluster, Redis, RedisOptions } from 'ioredis';
-import { LockUsageError, messageOf } from '../../core/port/errors.js';
+import { messageOf } from '../../core/port/errors.js';
 import { connectingBy, routeOf, routeToCluster, routeToServer, type Connect, type SourceOf } from './connections.js';
-import type { ClusterTarget, RedisTarget, ServerOptions } from './redis-target.js';
+import { type ClusterTarget, notLoaded, type RedisTarget, type ServerOptions } from './redis-target.js';
 import { CLIENT_CONNECTS_WITHIN_MS, type Client, type Making } from './server-connection.js';
 
 /** What is used of the package. */
@@ -10,17 +10,17 @@ export interface IoredisPackage {
   readonly Redis: typeof Redis;
 }
 
-/** `ioredis` may be left out for a client of the application that is no Cluster. */
+/** `ioredis` may be left out for a client of the application that is no Cluster. @throws LockUsageError when it is needed and missing */
 export function byIoredis(target: RedisTarget, ioredis?: IoredisPackage): Connect {
   const made: SourceOf = (read, login) => ({
     address: {},
     login,
-    make: (how) => new IoredisClient(new (ioredis ?? missing()).Redis(optionsFor(read(), how)), how),
+    make: (how) => new IoredisClient(new ioredis!.Redis(optionsFor(read(), how)), how),
   });
   if (!isIoredis(target)) return connectingBy(routeOf(target as string | ServerOptions | ClusterTarget, made));
   // The options of a given client are read at each connection: an application may set another password in them.
   if (isCluster(target)) {
-    if (ioredis === undefined) missing();
+    if (ioredis === undefined) throw notLoaded('redis is a Cluster client of ioredis', 'ioredis');
     const nodes = { cluster: Reflect.get(target, 'startupNodes') as ClusterTarget['cluster'], options: target.options as object };
     return connectingBy(routeToCluster(nodes, () => (target.options.redisOptions ?? {}), made));
   }
@@ -92,8 +92,6 @@ function optionsFor(given: ServerOptions, { address, login }: Making): RedisOpti
     // A command fails at once when its connection ends, and the core asks again. Nothing is kept and sent later.
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
-    autoResendUnfulfilledCommands: false,
-    autoResubscribe: false,
     enableReadyCheck: false,
     commandTimeout: undefined,
     socketTimeout: undefined,
@@ -123,8 +121,4 @@ export function isIoredis(target: unknown): target is Redis | Cluster {
 
 function isCluster(client: Redis | Cluster): client is Cluster {
   return 'isCluster' in client && client.isCluster === true;
-}
-
-function missing(): never {
-  throw new LockUsageError('Lock options: redis is a Cluster client of ioredis, but the package cannot be loaded from here. Install it beside nestjs-holdfast.');
 }

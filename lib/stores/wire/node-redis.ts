@@ -4,7 +4,7 @@
  */
 import { LockUsageError } from '../../core/port/errors.js';
 import { connectingBy, mapped, routeByNodes, routeBySentinels, routeOf, routeTo, type AddressMap, type Connect, type Route } from './connections.js';
-import { type ClusterTarget, type ServerOptions, serverOfUrl } from './redis-target.js';
+import { type ClusterTarget, notLoaded, type ServerOptions, serverOfUrl } from './redis-target.js';
 import { CLIENT_CONNECTS_WITHIN_MS, type Address, type Client, type Making, type Sender, type Source } from './server-connection.js';
 
 /** Options of createClient. Those that are not named here are passed on. */
@@ -187,11 +187,11 @@ function routeOfClient(client: GivenClient, create: CreateClient | undefined): R
     const { path, host = 'localhost', port = 6379 } = client.options?.socket ?? {};
     return routeTo(path ?? `${host}:${port}`, copied(client));
   }
-  const make = create ?? missing();
-  if (kind === 'cluster') return ofGivenCluster(settingsOf<ClusterSettings>(client), make);
+  if (create === undefined) throw notLoaded('redis is a Cluster or Sentinel client of node-redis', 'redis');
+  if (kind === 'cluster') return ofGivenCluster(settingsOf<ClusterSettings>(client), create);
   if (typeof client.duplicate !== 'function') return followed(client);
   const { name, sentinelRootNodes, nodeClientOptions, sentinelClientOptions, nodeAddressMap } = settingsOf<SentinelSettings>(client);
-  return routeBySentinels(name, sentinelRootNodes, sourceFrom(sentinelClientOptions, make), sourceFrom(nodeClientOptions, make), nodeAddressMap);
+  return routeBySentinels(name, sentinelRootNodes, sourceFrom(sentinelClientOptions, create), sourceFrom(nodeClientOptions, create), nodeAddressMap);
 }
 
 function copied(client: GivenClient): Source {
@@ -211,12 +211,12 @@ function settingsOf<T>(client: GivenClient): T {
   return kept[0]!;
 }
 
-function ofGivenCluster({ rootNodes, defaults = {}, nodeAddressMap }: ClusterSettings, make: CreateClient): Route {
+function ofGivenCluster({ rootNodes, defaults = {}, nodeAddressMap }: ClusterSettings, create: CreateClient): Route {
   const roots = rootNodes.map(({ url, ...root }): Source => {
     const { host, port = 6379 } = typeof url === 'string' ? serverOfUrl(url) : (root.socket ?? {});
-    return { ...sourceFrom({ ...defaults, ...root, socket: { ...defaults.socket, ...root.socket } }, make), address: { host: host ?? 'localhost', port } };
+    return { ...sourceFrom({ ...defaults, ...root, socket: { ...defaults.socket, ...root.socket } }, create), address: { host: host ?? 'localhost', port } };
   });
-  return routeByNodes({ roots, ofNodes: sourceFrom(defaults, make), map: mapped(nodeAddressMap) });
+  return routeByNodes({ roots, ofNodes: sourceFrom(defaults, create), map: mapped(nodeAddressMap) });
 }
 
 /** A Sentinel client of version 5 does not tell its options, so it is asked each time where the master is. */
@@ -235,8 +235,4 @@ function followed(client: GivenClient): Route {
       return { locate };
     },
   };
-}
-
-function missing(): never {
-  throw new LockUsageError("Lock options: redis is a Cluster or Sentinel client of node-redis, but the package 'redis' cannot be loaded from here. Install it beside nestjs-holdfast.");
 }

@@ -55,7 +55,6 @@ const MAX_REMEMBERED = 256;
 
 export class RedisKeys {
   private readonly heads: readonly string[];
-  private readonly fences: readonly string[];
   readonly format: string;
   readonly channelPrefix: string;
   private remembered = new Map<string, Spot>();
@@ -67,7 +66,6 @@ export class RedisKeys {
   ) {
     checkPrefix(prefix);
     this.heads = Array.from({ length: SLOT_GROUPS }, (_, group) => `{${prefix}:${group}}:`);
-    this.fences = this.heads.map((head) => `${head}f`);
     this.format = `{${prefix}}:format`;
     this.channelPrefix = `{${prefix}}:c:`;
   }
@@ -92,7 +90,7 @@ export class RedisKeys {
     const group = this.groupOf(key);
     const head = this.heads[group]!;
     const encoded = encodeKey(key);
-    const spot = { key, group, source: this.sourceOf(group), lockKey: `${head}l:${encoded}`, queueKey: `${head}q:${encoded}`, fenceKey: this.fences[group]! };
+    const spot = { key, group, source: this.sourceOf(group), lockKey: `${head}l:${encoded}`, queueKey: `${head}q:${encoded}`, fenceKey: this.fence(group) };
     // All are forgotten at once, because to keep them in the order of their use would cost more than to find them again.
     if (this.remembered.size === MAX_REMEMBERED) this.remembered = new Map();
     this.remembered.set(key, spot);
@@ -104,7 +102,7 @@ export class RedisKeys {
   }
 
   fence(group: number): string {
-    return this.fences[group]!;
+    return `${this.heads[group]}f`;
   }
 
   /** The channel for what concerns every process. No process can have the name that stands in it. */

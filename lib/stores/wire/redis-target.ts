@@ -4,7 +4,7 @@
  */
 import type { ClusterOptions, RedisOptions } from 'ioredis';
 import { type Clock, inTime } from '../../core/port/clock.js';
-import { messageOf } from '../../core/port/errors.js';
+import { LockUsageError, messageOf } from '../../core/port/errors.js';
 import type { NamesOf } from '../../core/port/options.js';
 
 /** The options of ioredis that single connections and clusters share, in every version of it that this package may be used with. */
@@ -38,6 +38,11 @@ function namesOf<Name extends string>(names: readonly Name[]): Readonly<Record<N
 
 /** A package of Redis clients. */
 export type ClientPackage = 'ioredis' | 'redis';
+
+/** `what` needs this package. */
+export function notLoaded(what: string, wanted: ClientPackage): LockUsageError {
+  return new LockUsageError(`Lock options: ${what}, but the package '${wanted}' cannot be loaded from here. Install it beside nestjs-holdfast.`);
+}
 
 /** A URL, options, a Cluster, or a client of ioredis or of node-redis. */
 export type RedisTarget = string | ServerOptions | ClusterTarget | ExistingClient;

@@ -74,18 +74,13 @@ export interface Needs {
 /** The name of all connections, by which operators find them in CLIENT LIST. */
 export const CONNECTION_NAME = 'nestjs-holdfast';
 
+/**
+ * How long connecting may take, and then the first answer, in ms. It is several exchanges, which on a slow network take longer than a
+ * command does. A frozen server accepts connections, and never answers.
+ */
 const CONNECTS_WITHIN_MS = 1_000;
 /** The limit that clients have of their own, in ms. It counts while this process is busy too, so it is far behind that of {@link ServerConnection}. */
 export const CLIENT_CONNECTS_WITHIN_MS = 10_000;
-const LEAST_TO_CONNECT_MS = 500;
-
-/**
- * How long connecting may take, and then the first answer, in ms, for commands that may take `timeoutMs`. It is several exchanges, which
- * on a slow network take longer than a command does. A frozen server accepts connections, and never answers.
- */
-function connectingMs(timeoutMs: number): number {
-  return Math.max(LEAST_TO_CONNECT_MS, Math.min(timeoutMs, CONNECTS_WITHIN_MS));
-}
 
 /**
  * A server that was silent is given twice the time after each time in a row, up to so many times the usual, until a connection is open in the
@@ -173,7 +168,7 @@ export class ServerConnection extends Connecting {
     /** What is heard on it, if it is one for messages: it is open when it has subscribed. */
     private readonly listening?: Listening,
     /** How long the server may take for each step of connecting, in ms. */
-    private readonly stepMs = listening ? Math.max(needs.timeoutMs, SUBSCRIBES_WITHIN_MS) : connectingMs(needs.timeoutMs),
+    private readonly stepMs = listening ? SUBSCRIBES_WITHIN_MS : CONNECTS_WITHIN_MS,
   ) {
     super();
   }
@@ -379,7 +374,7 @@ export interface Listening {
   readonly pauseMs?: number;
 }
 
-/** A subscription may take so long at least, in ms: it is a connection and some questions, and not one command. */
+/** The same for a subscription, which is a connection and some questions more. */
 const SUBSCRIBES_WITHIN_MS = 2_000;
 
 async function subscribe(client: Client, { channels, hear, flushed }: Listening): Promise<void> {

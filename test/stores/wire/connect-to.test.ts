@@ -86,7 +86,7 @@ describe('Where no package of clients is installed', () => {
       const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', ask], { cwd: folder });
       const [none, wished] = stdout.trim().split('\n');
       expect(none).toMatch(/^LOCK_USAGE .*neither ioredis nor redis \(node-redis\) is installed/);
-      expect(wished).toMatch(/^LOCK_USAGE .*client is 'redis', but the package 'redis' is not installed/);
+      expect(wished).toMatch(/^LOCK_USAGE .*client is 'redis', but the package 'redis' cannot be loaded from here/);
     } finally {
       await rm(folder, { recursive: true });
     }
