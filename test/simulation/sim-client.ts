@@ -102,12 +102,6 @@ export class SimClient extends EventEmitter {
       time.after(way.latency(), () => process.deliver(() => stillTrying() && (server.state === 'up' ? this.opened() : this.failed(new Error('connect ECONNREFUSED')))));
     };
     time.after(way.latency(), arrives, true);
-    const patience = process.clock.setTimer(() => stillTrying() && this.failed(new Error('connect ETIMEDOUT')), this.options.connectTimeout ?? 1_000);
-    const stop = (): void => {
-      process.clock.clearTimer(patience);
-      this.off('ready', stop).off('close', stop);
-    };
-    this.on('ready', stop).on('close', stop);
   }
 
   private opened(): void {

@@ -126,9 +126,9 @@ export function routeToServer(read: () => ServerOptions, sourceOf: SourceOf, log
     return { ...rest, sentinels: undefined, tls: enableTLSForSentinelMode === true ? given : undefined };
   }, login);
   const ofSentinels = sourceOf(() => {
-    const { sentinelUsername, sentinelPassword, sentinelTLS, connectTimeout, family } = read();
+    const { sentinelUsername, sentinelPassword, sentinelTLS, family } = read();
     const given = typeof sentinelTLS === 'object' && sentinelTLS !== null ? sentinelTLS : undefined;
-    return { username: sentinelUsername ?? undefined, password: sentinelPassword ?? undefined, connectTimeout, family, tls: given };
+    return { username: sentinelUsername ?? undefined, password: sentinelPassword ?? undefined, family, tls: given };
   }, loginOfSentinels);
   const addresses = sentinels.map(({ host: named = 'localhost', port: at = SENTINEL_PORT }) => ({ host: named, port: at }));
   return routeBySentinels(name, addresses, ofSentinels, ofMaster, natMap as AddressMap);

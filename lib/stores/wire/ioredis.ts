@@ -3,7 +3,7 @@ import type { Cluster, Redis, RedisOptions } from 'ioredis';
 import { messageOf } from '../../core/port/errors.js';
 import { connectingBy, routeOf, routeToCluster, routeToServer, type Connect, type SourceOf } from './connections.js';
 import { type ClusterTarget, notLoaded, type RedisTarget, type ServerOptions } from './redis-target.js';
-import { CLIENT_CONNECTS_WITHIN_MS, type Client, type Making } from './server-connection.js';
+import type { Client, Making } from './server-connection.js';
 
 /** What is used of the package. */
 export interface IoredisPackage {
@@ -96,7 +96,8 @@ function optionsFor(given: ServerOptions, { address, login }: Making): RedisOpti
     commandTimeout: undefined,
     socketTimeout: undefined,
     disconnectTimeout: 50,
-    connectTimeout: Math.min(Number(options.connectTimeout) || Infinity, CLIENT_CONNECTS_WITHIN_MS),
+    // A limit of the client counts while this process is busy too; the connection has its own.
+    connectTimeout: 0,
     sentinels: undefined,
     retryStrategy: null,
     reconnectOnError: null,

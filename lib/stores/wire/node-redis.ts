@@ -5,7 +5,7 @@
 import { LockUsageError } from '../../core/port/errors.js';
 import { connectingBy, mapped, routeByNodes, routeBySentinels, routeOf, routeTo, type AddressMap, type Connect, type Route } from './connections.js';
 import { type ClusterTarget, notLoaded, type ServerOptions, serverOfUrl } from './redis-target.js';
-import { CLIENT_CONNECTS_WITHIN_MS, type Address, type Client, type Making, type Sender, type Source } from './server-connection.js';
+import type { Address, Client, Making, Sender, Source } from './server-connection.js';
 
 /** Options of createClient. Those that are not named here are passed on. */
 interface ClientOptions {
@@ -19,7 +19,6 @@ interface SocketOptions {
   readonly port?: number | undefined;
   readonly path?: string | undefined;
   readonly tls?: boolean | undefined;
-  readonly connectTimeout?: number | undefined;
   readonly [name: string]: unknown;
 }
 
@@ -55,9 +54,9 @@ export function byNodeRedis(target: string | ServerOptions | ClusterTarget, crea
   return connectingBy(routeOf(target, (read, login) => ({ ...sourceFrom(optionsOf(read()), create), login })), true);
 }
 
-function optionsOf({ host, port, path, family, connectTimeout, tls, username, password, db }: ServerOptions): ClientOptions {
+function optionsOf({ host, port, path, family, tls, username, password, db }: ServerOptions): ClientOptions {
   const address = path == null ? { host: host ?? 'localhost', port: port ?? 6379 } : { path };
-  const socket: SocketOptions = { ...(tls == null ? {} : { ...tls, tls: true }), ...address, family, connectTimeout };
+  const socket: SocketOptions = { ...(tls == null ? {} : { ...tls, tls: true }), ...address, family };
   return { socket, username, password, database: db };
 }
 
@@ -130,7 +129,8 @@ function optionsFor({ socket, ...given }: ClientOptions, { address, login }: Mak
       ...socket,
       ...address,
       reconnectStrategy: false,
-      connectTimeout: Math.min(socket?.connectTimeout || Infinity, CLIENT_CONNECTS_WITHIN_MS),
+      // A limit of the client counts while this process is busy too; the connection has its own.
+      connectTimeout: 0,
       socketTimeout: undefined,
       highWaterMark: MOST_IN_A_TURN,
       signal,

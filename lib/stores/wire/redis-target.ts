@@ -71,7 +71,6 @@ interface NamedOptions {
   /** Options of tls.connect; an empty object is enough. */
   readonly tls?: object | undefined;
   readonly family?: number | undefined;
-  readonly connectTimeout?: number | undefined;
   readonly sentinels?: readonly { readonly host?: string | undefined; readonly port?: number | undefined }[] | null | undefined;
   /** The name by which the Sentinels know the master. */
   readonly name?: string | undefined;
@@ -138,7 +137,7 @@ function parametersOf(parameters: URLSearchParams): ServerOptions {
     const value = parameters.get(name);
     return value === null || value === '' || !Number.isFinite(Number(value)) ? undefined : Number(value);
   };
-  return said({ db: number('db'), family: number('family'), connectTimeout: number('connectTimeout') });
+  return said({ db: number('db'), family: number('family') });
 }
 
 export interface Login {

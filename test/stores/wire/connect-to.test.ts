@@ -125,13 +125,13 @@ const byOptions = (target: RedisTarget): Promise<unknown> => madeWith(byIoredis(
 
 const UNWANTED = {
   keyPrefix: 'app:', enableOfflineQueue: true, maxRetriesPerRequest: 20, stringNumbers: true, readOnly: true, commandTimeout: 1, lazyConnect: false,
-  connectTimeout: 60_000, enableAutoPipelining: true, connectionName: 'other', scripts: { get: { lua: 'return 1', numberOfKeys: 1 } }, retryStrategy: () => 1,
+  connectTimeout: 200, enableAutoPipelining: true, connectionName: 'other', scripts: { get: { lua: 'return 1', numberOfKeys: 1 } }, retryStrategy: () => 1,
 } as const;
 
 const FORCED = {
   keyPrefix: '', enableOfflineQueue: false, maxRetriesPerRequest: 0, stringNumbers: false, readOnly: false, commandTimeout: undefined, lazyConnect: true,
   // Whatever is sent before a connection is ready keeps some versions of ioredis from ever being connected.
-  connectTimeout: 10_000, enableAutoPipelining: false, connectionName: undefined, disableClientInfo: true, scripts: undefined, retryStrategy: null,
+  connectTimeout: 0, enableAutoPipelining: false, connectionName: undefined, disableClientInfo: true, scripts: undefined, retryStrategy: null,
 };
 
 describe('A URL', () => {
@@ -142,7 +142,6 @@ describe('A URL', () => {
     ['redis://[::1]:7000', { host: '::1', port: 7000 }],
     ['redis.example:7000', { host: 'redis.example', port: 7000 }],
     ['/run/redis.sock?db=2', { path: '/run/redis.sock', db: 2 }],
-    ['redis://redis.example?connectTimeout=200', { connectTimeout: 200 }],
     ['rediss://redis.example', { tls: {} }],
   ])('is understood: %s', async (url, expected) => {
     expect(await byOptions(url)).toMatchObject(expected);
@@ -150,10 +149,6 @@ describe('A URL', () => {
 
   it('asks for TLS by its scheme only', async () => {
     expect(await byOptions('redis://redis.example')).not.toHaveProperty('tls');
-  });
-
-  it.each(['', '0', 'soon'])('does not make connecting endless with connectTimeout=%s', async (value) => {
-    expect(await byOptions(`redis://redis.example?connectTimeout=${value}`)).toMatchObject({ connectTimeout: 10_000 });
   });
 });
 
