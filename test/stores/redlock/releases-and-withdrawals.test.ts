@@ -384,9 +384,3 @@ describe('A heartbeat', () => {
     expect(await mine.store.heartbeat()).toEqual({ kind: 'gone' });
   });
 });
-
-describe('A store', () => {
-  it('refuses a name of its process that ids cannot have', () => {
-    expect(() => redlock.member('no.name with spaces/')).toThrow(/process/);
-  });
-});
