@@ -2,16 +2,12 @@
  * The connections to the masters of a Cluster, one to each. A command goes to the master of its key's slot, and follows where the
  * nodes redirect it. The slots are read anew after a redirection and when a node is lost.
  *
- * A command that was not sent, because its node is only being connected, waits for it for a short time. One that was sent fails with
- * its connection, and is not sent again.
- *
  * The Clusters of the packages are not used, so that a Cluster is the same with both (docs/maintainers/decisions.md). That of node-redis
  * never follows a failover up to version 5.12, waits without end for a master that is frozen, and does not notice that a node has stopped
  * answering; that of ioredis cannot use nodes that do not name their hosts, and does not say which of its nodes was away.
  */
 import { delay } from '../../core/port/clock.js';
 import { answerWithin, askOnce, Connecting, nameOf, ServerConnection, type Address, type Needs, type Sender, type Source, type Target } from './server-connection.js';
-import { NOT_CONNECTED } from './store-failure.js';
 
 export interface ClusterEntry {
   /** Makes clients of the nodes that are asked first, one source for each. */
@@ -21,10 +17,6 @@ export interface ClusterEntry {
   map(address: Address): Address;
 }
 
-/** How often a command waits for its node to be connected, at most. */
-const MAX_WAITS = 4;
-const NEXT_TRY_MS = 100;
-const TRY_AGAIN_MS = 10;
 const REFRESH_AGAIN_MS = 100;
 /** How long a node may take to name the slots, in ms. */
 const NAMES_SLOTS_WITHIN_MS = 1_000;
@@ -92,31 +84,13 @@ export class ClusterConnection extends Connecting {
     return node?.isOpen ? node : undefined;
   }
 
-  /** The node for a key that is not connected, for which a command waits for a short time. Rejects when it is not there then. */
-  async soonServing(redisKey?: string): Promise<Target> {
-    for (let left = MAX_WAITS; ; left--) {
-      const node = this.serving(redisKey);
-      if (node !== undefined) return { to: node };
-      // Who opens no store, as the command line, is served when it asks again.
-      if (!this.isOpen && !this.closed) this.start().catch(() => {});
-      if (left === 0 || !this.isOpen || this.closed) throw new Error(NOT_CONNECTED);
-      void this.refresh();
-      await delay(this.needs.clock, NEXT_TRY_MS);
-    }
-  }
-
   /** Where a command is sent again that this node refused for this reason; undefined when that is its answer. */
-  elsewhere(reason: string, refusedBy: ServerConnection, redisKey?: string): Promise<Target> | undefined {
+  elsewhere(reason: string, refusedBy: ServerConnection): Promise<Target> | undefined {
     const [, kind, address = ''] = REDIRECTION.exec(reason) ?? [];
     if (kind === 'MOVED' || reason.startsWith('CLUSTERDOWN')) void this.refresh();
-    if (kind !== undefined) return this.connected(this.nodeAt(addressOf(address, refusedBy)), kind === 'ASK', redisKey);
-    const pauseMs = reason.startsWith('TRYAGAIN') ? TRY_AGAIN_MS : reason.startsWith('CLUSTERDOWN') ? NEXT_TRY_MS : undefined;
-    return pauseMs === undefined ? undefined : delay(this.needs.clock, pauseMs).then(() => this.soonServing(redisKey));
-  }
-
-  private async connected(node: ServerConnection, asking: boolean, redisKey?: string): Promise<Target> {
-    if (!node.isOpen) await node.start().catch(() => {});
-    return node.isOpen ? { to: node, asking } : this.soonServing(redisKey);
+    if (kind === undefined) return undefined;
+    const to = this.nodeAt(addressOf(address, refusedBy));
+    return to.start().catch(() => {}).then(() => ({ to, asking: kind === 'ASK' }));
   }
 
   private open(): ServerConnection[] {
@@ -196,6 +170,8 @@ export class ClusterConnection extends Connecting {
     const before = this.masterOf;
     const now = new Array<string>(SLOTS).fill('');
     for (const { from, to, master } of ranges) now.fill(nameOf(master), from, to + 1);
+    // It is open, or serves by the new table, when all have been tried: a command that finds its node not connected fails.
+    await Promise.allSettled(ranges.map(({ master }) => this.nodeAt(master).start()));
     this.masterOf = now;
     this.byTag.clear();
     const names = new Set(now);
@@ -204,7 +180,6 @@ export class ClusterConnection extends Connecting {
       this.nodes.delete(name);
       node.close();
     }
-    await Promise.allSettled(ranges.map(({ master }) => this.nodeAt(master).start()));
     const hasMoved = (slot: number): boolean => before[slot] !== now[slot];
     this.changed(now.some((_, slot) => hasMoved(slot)) ? (redisKey) => hasMoved(slotOf(redisKey)) : undefined);
   }

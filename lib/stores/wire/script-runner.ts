@@ -11,7 +11,7 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import type { Connection, Connections } from './connections.js';
 import type { BuiltCall } from './lua.generated.js';
 import type { Sender, ServerConnection, Target } from './server-connection.js';
-import { type Attempt, isReply, NO_MASTER, type Outage, reasonOf, reasonWith, storeFailure, UnexpectedReplyError } from './store-failure.js';
+import { type Attempt, isReply, NO_MASTER, NOT_CONNECTED, type Outage, reasonOf, reasonWith, storeFailure, UnexpectedReplyError } from './store-failure.js';
 
 /**
  * A command to send, and what is called with its reply or its failure. Until it is answered, the errand itself stands in the list of
@@ -153,14 +153,14 @@ export class ScriptRunner {
 
   /** Sends the errand, and calls its `answered` or `failed`. `corked`: the caller uncorks these servers later; the one that it is sent to is corked and added. */
   perform(errand: Errand, corked?: Set<ServerConnection>): void {
-    const { connection = this.connection, askedAt = this.clock.now(), timeoutMs = this.timeoutMs, isPatient, redisKey } = errand;
+    const { connection = this.connection, askedAt = this.clock.now(), timeoutMs = this.timeoutMs, redisKey } = errand;
     if (this.closed) return queueMicrotask(() => errand.failed(new Error(CLOSED), this));
     errand.sentAt = askedAt;
     errand.deadline = askedAt + timeoutMs;
     errand.index = this.underway.length;
     this.underway.push(errand);
     const to = connection.serving(redisKey);
-    if (to === undefined) return this.sendLater(errand, isPatient ? connection.opened().then(() => connection.soonServing(redisKey)) : connection.soonServing(redisKey));
+    if (to === undefined) return this.sendLater(errand, this.connected(errand));
     if (corked !== undefined && !corked.has(to)) {
       corked.add(to);
       to.cork();
@@ -184,6 +184,16 @@ export class ScriptRunner {
       (reply) => this.answered(errand, reply),
       (error: unknown) => this.refused(errand, error, left),
     );
+  }
+
+  /** Where a command is sent that found no connection: nowhere, unless it is patient. Nothing is kept and sent later, because the core asks again. */
+  private async connected({ connection = this.connection, isPatient, redisKey }: Errand): Promise<Target> {
+    if (isPatient) await connection.opened();
+    // Who opens no store, as the command line, is served when it asks again.
+    else connection.start().catch(() => {});
+    const to = connection.serving(redisKey);
+    if (to === undefined) throw new Error(NOT_CONNECTED);
+    return { to };
   }
 
   /** Sends it where it belongs once that is known, unless it was given up meanwhile: then its caller may have sent what comes next. */
@@ -221,7 +231,7 @@ export class ScriptRunner {
   }
 
   private refused(errand: Errand, error: unknown, left: number): void {
-    const { sentTo, connection = this.connection, redisKey } = errand;
+    const { sentTo, connection = this.connection } = errand;
     const reason = reasonOf(error);
     this.heard(errand);
     const isSentAgain = errand.index >= 0 && left > 0;
@@ -231,7 +241,7 @@ export class ScriptRunner {
       errand.sentAt = this.clock.now();
       return this.send(errand, sentTo!, left - 1);
     }
-    const elsewhere = isSentAgain ? connection.elsewhere(reason, sentTo!, redisKey) : undefined;
+    const elsewhere = isSentAgain ? connection.elsewhere(reason, sentTo!) : undefined;
     if (elsewhere === undefined) this.ended(errand, error);
     else this.sendLater(errand, elsewhere, left - 1);
   }

@@ -177,13 +177,6 @@ export class ServerConnection extends Connecting {
     return this.isOpen ? this : undefined;
   }
 
-  /** Where a command is sent that finds it closed. Nothing is kept and sent later: the core asks again. */
-  async soonServing(): Promise<Target> {
-    if (this.isOpen) return { to: this };
-    this.start().catch(() => {});
-    throw new Error(NOT_CONNECTED);
-  }
-
   /** Where a command is sent again that the server refused: nowhere. */
   elsewhere(): undefined {}
 

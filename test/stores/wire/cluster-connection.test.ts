@@ -221,7 +221,9 @@ describe('The connection to a Cluster', () => {
         await connection.start();
         expect(await get('k')).toBe(7001);
         cluster.isCutOff = true;
-        expect(await get('k')).toBe(7003);
+        // The core asks again like this.
+        const served = (): Promise<unknown> => get('k').catch(() => delay(clock, 100).then(served));
+        expect(await served()).toBe(7003);
         expect(await get('a')).toBe(7002);
       })().finally(() => connections.close()),
     );
