@@ -118,7 +118,7 @@ export class Renewals {
     const outcomes = requests.map(({ leaseMs }) => renewed(Math.floor(leaseMs), false));
     for (const { position, left, contended } of readRenew(reply).leases) {
       const { key, graceMs = 0 } = requests[position - 1]!;
-      if (typeof left === 'string') outcomes[position - 1] = failedLock(left, 'renew', node, { key, lockKey: keys.lock(key) });
+      if (typeof left === 'string') outcomes[position - 1] = failedLock(left, 'renew', node, { key, redisKeys: [keys.lock(key)] });
       else outcomes[position - 1] = left < 0 ? { kind: 'lost' } : renewed(Math.max(0, left - graceMs), contended);
     }
     return outcomes;

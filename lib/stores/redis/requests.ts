@@ -134,7 +134,7 @@ export class Requests {
         places.delete(id);
         return { kind: 'gone' };
       case 'granted':
-        if (place !== undefined) channel.missed(id);
+        if (place !== undefined) channel.missed();
         // The grant needs more than this answer: acknowledgements of replicas, or a higher fence. An acquire of the same id gets them.
         if (place !== undefined && (place.request.minReplicas > 0 || told.fence <= place.floor)) return { kind: 'waiting', askAgainInMs: 0 };
         places.delete(id);

@@ -36,12 +36,12 @@ export abstract class ScriptRequest<A = never> extends Errand {
   }
 
   get redisKeys(): readonly string[] {
-    return [this.spot.lockKey, this.spot.queueKey, this.spot.fenceKey];
+    return this.spot.redisKeys;
   }
 
   send(to: Sender, byHash: boolean): Promise<unknown> {
-    const { script: { sha1, source }, spot: { lockKey, queueKey, fenceKey } } = this;
-    return to.call(byHash ? 'evalsha' : 'eval', byHash ? sha1 : source, 3, lockKey, queueKey, fenceKey, this.text());
+    const { script: { sha1, source }, spot: { redisKeys } } = this;
+    return to.call(byHash ? 'evalsha' : 'eval', byHash ? sha1 : source, redisKeys.length, ...redisKeys, this.text());
   }
 
   /** What the script is told, as it stands at the moment of sending. */
@@ -168,9 +168,10 @@ class Bundle extends Errand {
   send(to: Sender, byHash: boolean): Promise<unknown> {
     const { requests, script: { sha1, source } } = this;
     const words: string[] = [];
-    for (const { spot: { lockKey, queueKey, fenceKey } } of requests) words.push(lockKey, queueKey, fenceKey);
+    for (const { spot: { redisKeys } } of requests) words.push(...redisKeys);
+    const keys = words.length;
     for (const request of requests) words.push(request.text());
-    return to.call(byHash ? 'evalsha' : 'eval', byHash ? sha1 : source, 3 * requests.length, ...words);
+    return to.call(byHash ? 'evalsha' : 'eval', byHash ? sha1 : source, keys, ...words);
   }
 
   answered(reply: unknown): void {

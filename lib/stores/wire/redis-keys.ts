@@ -45,6 +45,8 @@ interface LockKeys {
 /** Where a lock stands: its slot group and its Redis keys. */
 export interface Spot extends LockKeys {
   readonly key: string;
+  /** All of them, in the order in which scripts are given them. */
+  readonly redisKeys: readonly string[];
   readonly group: number;
   /** Locks of one source are on one server, so that they can share a command, and its clock counts for all of them. */
   readonly source: number;
@@ -90,7 +92,8 @@ export class RedisKeys {
     const group = this.groupOf(key);
     const head = this.heads[group]!;
     const encoded = encodeKey(key);
-    const spot = { key, group, source: this.sourceOf(group), lockKey: `${head}l:${encoded}`, queueKey: `${head}q:${encoded}`, fenceKey: this.fence(group) };
+    const [lockKey, queueKey, fenceKey] = [`${head}l:${encoded}`, `${head}q:${encoded}`, this.fence(group)];
+    const spot = { key, group, source: this.sourceOf(group), lockKey, queueKey, fenceKey, redisKeys: [lockKey, queueKey, fenceKey] };
     // All are forgotten at once, because to keep them in the order of their use would cost more than to find them again.
     if (this.remembered.size === MAX_REMEMBERED) this.remembered = new Map();
     this.remembered.set(key, spot);

@@ -125,12 +125,8 @@ export function isReply(error: unknown): boolean {
   return name === 'ReplyError' || /^(?:[A-Z]{2,} |@?user_script:)/.test(String(message));
 }
 
-/** `queueKey` and `fenceKey` are left out where the command does not have them. */
-type KeysInCommand = Pick<Spot, 'key' | 'lockKey'> & Partial<Spot>;
-
 /** The outcome for one lock of several in a command `what`, for which alone the server did nothing, and said why (`words`). */
-export function failedLock(words: string, what: string, node: string, { key, lockKey, queueKey, fenceKey }: KeysInCommand): { readonly kind: 'unknown'; readonly cause: LockStoreError } {
-  const redisKeys = [lockKey, queueKey, fenceKey].filter((redisKey) => redisKey !== undefined);
+export function failedLock(words: string, what: string, node: string, { key, redisKeys }: Pick<Spot, 'key' | 'redisKeys'>): { readonly kind: 'unknown'; readonly cause: LockStoreError } {
   return { kind: 'unknown', cause: storeFailure(new Error(words), { what, key, node, redisKeys }) };
 }
 

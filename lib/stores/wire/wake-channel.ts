@@ -2,7 +2,7 @@
  * The subscriber connection of a process, on which the messages arrive that scripts publish for it. Messages are only hints: every
  * waiter also sends heartbeats, and after every subscription all waiters ask again.
  *
- *     connecting ──▶ listening ──(it ended, a message is overdue, or the commands have a new connection)──▶ connecting …
+ *     connecting ──▶ listening ──(it ended, it is deaf, or the commands have a new connection)──▶ connecting …
  */
 import type { Clock } from '../../core/port/clock.js';
 import type { Wake } from '../../core/port/lock-store.js';
@@ -41,14 +41,13 @@ export interface WakeListener {
  */
 const KINDS: ReadonlyMap<string, 'contended' | 'lost' | 'ask'> = new Map([['c', 'contended'], ['l', 'lost'], ['t', 'ask']]);
 
-/** A message that is late by more than this, in ms, counts as lost, and a connection is kept at least this long. */
+/** A connection on which nothing comes for longer than this, in ms, after a message was due is deaf. */
 const DEAF_AFTER_MS = 500;
 
 export class WakeChannel {
   private connection: ServerConnection | undefined;
-  private openedAt = -Infinity;
-  /** The ids whose grant came in a reply before its message, and when. An entry is removed by the message or a new subscription. */
-  private readonly overdue = new Map<string, number>();
+  /** Since when the message of a grant is due that came in a reply first; undefined once any message has come, or with a new subscription. */
+  private dueSince: number | undefined;
 
   constructor(
     private readonly connect: (listening: Listening) => ServerConnection,
@@ -58,13 +57,12 @@ export class WakeChannel {
 
   /** Subscribes for the first time. Rejects with the error of the server; later it is subscribed again whenever the connection has ended. */
   async open(listener: WakeListener): Promise<void> {
-    const { channels, clock } = this;
+    const { channels } = this;
     // An earlier try of this boot may have subscribed already.
     this.connection?.close();
     const connection = (this.connection = this.connect({ channels, hear: (message) => this.hear(message, listener), flushed: listener.flushed }));
     connection.events.on('open', () => {
-      this.openedAt = clock.now();
-      this.overdue.clear();
+      this.dueSince = undefined;
       listener.listening();
     });
     await connection.start().catch((error: unknown) => {
@@ -74,16 +72,13 @@ export class WakeChannel {
   }
 
   /** Notes that a reply brought a grant whose message has not come. If it does not come soon, this connection receives nothing. */
-  missed(id: string): void {
-    this.overdue.set(id, this.clock.now());
+  missed(): void {
+    this.dueSince ??= this.clock.now();
   }
 
-  /** Makes a new connection when a message has been late for too long. */
+  /** Makes a new connection in place of one that is deaf. */
   check(): void {
-    if (this.overdue.size === 0) return;
-    const now = this.clock.now();
-    const late = [...this.overdue.values()].some((since) => now - since > DEAF_AFTER_MS);
-    if (late && now - this.openedAt > DEAF_AFTER_MS) this.connection?.drop();
+    if (this.dueSince !== undefined && this.clock.now() - this.dueSince > DEAF_AFTER_MS) this.connection?.drop();
   }
 
   /**
@@ -99,13 +94,13 @@ export class WakeChannel {
   }
 
   private hear(message: string, listener: WakeListener): void {
+    this.dueSince = undefined;
     const [word = '', id = '', ...rest] = message.split(' ');
     const kind = KINDS.get(word);
     if (kind !== undefined) listener.wake({ kind, key: decodeKey(rest.join(' ')), id });
     else if (word === 'f') listener.forgot(Number(rest[0]), id);
     else if (word === 'g') {
       const [fence, fences, mode, end, lengthMs, contended, ...key] = rest;
-      this.overdue.delete(id);
       listener.granted({
         key: decodeKey(key.join(' ')),
         id,

@@ -203,7 +203,7 @@ describe('The connection to a Cluster', () => {
     const answers = keys.map(
       (lockKey, source) =>
         new Promise((answered, failed) => {
-          const spot = { key: lockKey, group: source, lockKey, queueKey: lockKey, fenceKey: lockKey, source };
+          const spot = { key: lockKey, group: source, lockKey, queueKey: lockKey, fenceKey: lockKey, redisKeys: [lockKey, lockKey, lockKey], source };
           bundles.add(Object.assign(new OneKey(release, spot, clock.now()), { answered, failed }));
         }),
     );

@@ -61,7 +61,8 @@ describe('redis keys', () => {
 
   it('of one lock share its hash tag', () => {
     const { group, source: _source, ...spot } = keys.spotOf('order:1');
-    expect(spot).toEqual({ key: 'order:1', lockKey: `{lock:${group}}:l:order:1`, queueKey: `{lock:${group}}:q:order:1`, fenceKey: `{lock:${group}}:f` });
+    const [lockKey, queueKey, fenceKey] = [`{lock:${group}}:l:order:1`, `{lock:${group}}:q:order:1`, `{lock:${group}}:f`];
+    expect(spot).toEqual({ key: 'order:1', lockKey, queueKey, fenceKey, redisKeys: [lockKey, queueKey, fenceKey] });
     expect([keys.channel('p'), keys.format]).toEqual(['{lock}:c:p', '{lock}:format']);
   });
 
