@@ -133,8 +133,8 @@ export class RedisKeys {
 
   /** The keys of this prefix's locks among the Redis keys that SCAN found, if they start with `startsWith`, each once. */
   keysAmong(found: readonly string[], startsWith: string): string[] {
-    const keys = new Set(found.map((redisKey) => this.keyOf(redisKey)));
-    return [...keys].filter((key) => key !== undefined).filter((key) => key.startsWith(startsWith));
+    const keys = new Set(found.flatMap((redisKey) => this.keyOf(redisKey) ?? []));
+    return [...keys].filter((key) => key.startsWith(startsWith));
   }
 
   /** The key of the lock with this Redis key; undefined for a Redis key that is none of a lock of this prefix. */

@@ -366,8 +366,8 @@ export interface Listening {
 const SUBSCRIBES_WITHIN_MS = 2_000;
 
 async function subscribe(client: Client, { channels, hear, flushed }: Listening): Promise<void> {
-  // The news of a flush are a subscription of its own, because a user may lack the right to that channel only.
-  if (flushed !== undefined && (await askForFlushes(client.sender))) client.subscribe([FLUSHES], flushed).catch(() => undefined);
+  // A user without the right, or a proxy that does not know the command, goes without the news of a flush.
+  if (flushed !== undefined) await hearOfFlushes(client, flushed).catch(() => {});
   await client.subscribe(channels, hear);
 }
 
@@ -377,16 +377,9 @@ async function subscribe(client: Client, { channels, hear, flushed }: Listening)
  */
 export const FLUSHES = '__redis__:invalidate';
 
-/**
- * Asks for the news on a connection that will subscribe. Returns whether the server agrees: a user without the right, or a proxy that does
- * not know the command, goes without the news.
- */
-async function askForFlushes(sender: Sender): Promise<boolean> {
-  try {
-    const id = await sender.call('CLIENT', 'ID');
-    await sender.call('CLIENT', 'TRACKING', 'ON', 'REDIRECT', String(id));
-    return true;
-  } catch {
-    return false;
-  }
+/** Resolves when the server agrees. The subscription is one of its own, and not waited for, because a user may lack the right to that channel only. */
+async function hearOfFlushes(client: Client, flushed: () => void): Promise<void> {
+  const id = await client.sender.call('CLIENT', 'ID');
+  await client.sender.call('CLIENT', 'TRACKING', 'ON', 'REDIRECT', String(id));
+  client.subscribe([FLUSHES], flushed).catch(() => {});
 }
