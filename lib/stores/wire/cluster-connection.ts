@@ -188,7 +188,7 @@ export class ClusterConnection extends Connecting {
 /** What the server of this source says of the slots. */
 async function slotsOf(source: Source, sender: Sender): Promise<readonly Range[]> {
   const reply = await sender.call('cluster', 'SLOTS');
-  return Array.isArray(reply) ? reply.map((range: unknown) => rangeOf(range, source.address.host ?? 'localhost')) : [];
+  return (reply as unknown[]).map((range) => rangeOf(range, source.address.host ?? 'localhost'));
 }
 
 /** A node that does not know its own address names none; then it is that at which it was asked. */

@@ -140,9 +140,8 @@ export function routeTo(node: string, source: Source): Route {
 
 /** `redisOptions` gives the options of all nodes. */
 export function routeToCluster({ cluster, options: { natMap, useSRVRecords } = {}, credentials }: ClusterTarget, redisOptions: () => ServerOptions, sourceOf: SourceOf): Route {
-  if (!Array.isArray(cluster) || cluster.length === 0) throw new LockUsageError('Lock options: expected redis.cluster to be a list of at least one node.');
   if (useSRVRecords === true) throw new LockUsageError('Lock options: useSRVRecords is not supported; name some nodes of the Cluster.');
-  const servers = (cluster as ClusterTarget['cluster']).map((node) => typeof node === 'string' ? serverOfUrl(node) : typeof node === 'number' ? { port: node } : said(node));
+  const servers = cluster.map((node) => typeof node === 'string' ? serverOfUrl(node) : typeof node === 'number' ? { port: node } : said(node));
   const login = loginFrom('credentials', credentials);
   // The login and TLS of a URL hold for all nodes, because the Cluster names the others by their addresses only.
   const source = (server: ServerOptions): Source => sourceOf(() => ({ ...redisOptions(), ...server, host: undefined, port: undefined, db: 0 }), login);

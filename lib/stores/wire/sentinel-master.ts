@@ -66,8 +66,8 @@ export class SentinelMaster {
       const found = await sender.call('sentinel', 'GET-MASTER-ADDR-BY-NAME', this.name);
       const others = await asked;
       if (!Array.isArray(found)) throw new Error(`the Sentinel ${nameOf(sentinel)} does not know it`);
-      return { master: { host: String(found[0]), port: Number(found[1]) }, others: addressesIn(others) };
-    }, ANSWERS_WITHIN_MS, ANSWERS_WITHIN_MS);
+      return { master: { host: String(found[0]), port: Number(found[1]) }, others: (others as string[][]).map(addressOf) };
+    }, ANSWERS_WITHIN_MS);
   }
 
   private listen(sentinel: Address): void {
@@ -89,11 +89,7 @@ export class SentinelMaster {
   }
 }
 
-/** Each Sentinel is told as a list of names and values. */
-function addressesIn(reply: unknown): readonly Address[] {
-  if (!Array.isArray(reply)) return [];
-  return reply.filter(Array.isArray).flatMap((fields: unknown[]) => {
-    const [host, port] = ['ip', 'port'].map((name) => fields[fields.indexOf(name) + 1]);
-    return fields.includes('ip') && fields.includes('port') ? [{ host: String(host), port: Number(port) }] : [];
-  });
+/** The address of a Sentinel that is told as a list of names and values. */
+function addressOf(fields: readonly string[]): Address {
+  return { host: fields[fields.indexOf('ip') + 1]!, port: Number(fields[fields.indexOf('port') + 1]) };
 }

@@ -326,12 +326,9 @@ export class ServerConnection extends Connecting {
   }
 }
 
-/**
- * Asks a server over a connection of its own, which ends with the answer, or when it has not come within `withinMs`. `stepMs`: how long
- * each step of connecting may take, if not as long as for any connection.
- */
-export async function askOnce<T>(source: Source, needs: Needs, ask: (sender: Sender) => Promise<T>, withinMs: number, stepMs?: number): Promise<T> {
-  const connection = new ServerConnection(() => Promise.resolve(source), needs, undefined, stepMs);
+/** Asks a server over a connection of its own, which ends with the answer. That, and each step of connecting, may take `withinMs`. */
+export async function askOnce<T>(source: Source, needs: Needs, ask: (sender: Sender) => Promise<T>, withinMs: number): Promise<T> {
+  const connection = new ServerConnection(() => Promise.resolve(source), needs, undefined, withinMs);
   try {
     await connection.start();
     return await answerWithin(ask(connection.sender), withinMs, needs.clock);
