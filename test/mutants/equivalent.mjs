@@ -43,7 +43,6 @@ const list = [
   ['lib/core/queue/key-queue.ts', 'this.pump(now);', 'The writer that was admitted keeps all others waiting. Readers never wait here without a request, but where an owner has a write lease, and then in a queue of their own.', 'this.pump(now);'],
   ['lib/core/queue/key-queue.ts', 'if (this.size === 0 && !request &&', 'No request is open while nobody is in the line.', undefined, 'this.size === 0'],
   ['lib/core/queue/key-queue.ts', 'if (this.size === 0 && !request &&', 'A lease that would admit a writer is not kept while nobody is in the line, and the next lines let a reader in.', undefined, '!lease'],
-  ['lib/core/queue/store-request.ts', 'if (this.alarm) this.plan();', 'It saves a call: without an appointment there is none to cancel.', undefined, 'true'],
   ['lib/core/queue/queues.ts', 'sequence = 0;', 'Any number will do that is used once.'],
   ['lib/core/queue/store-request.ts', '(queues.sequence++)', 'Any number will do that is used once.', 'queues.sequence++', 'queues.sequence--'],
   ['lib/core/queue/queues.ts', 'if (each === undefined) return;', 'A queue ends a second time only with the answer to a downgrade, which passes over all errors.', undefined, 'false'],

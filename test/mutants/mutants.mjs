@@ -240,7 +240,7 @@ const list = [
   ['cancelled questions stay', core('queue/store-request'), "    this.end('cancelled');\n    this.giveBack();", "    this.end('cancelled');", 'L5: who gave up is served', 'single:calm'],
   ['slow store is asked for ever', core('queue/store-request'), 'return this.failed(slownessError(this.key, this.leaseMs));', 'return this.ask();', 'L5: who does not wait, waits', 'test/core/queue/waiting'],
   ['answers after a cancel', core('queue/store-request'), "else if (isUnknown || outcome.kind === 'granted' || outcome.kind === 'waiting') this.giveBack();", '', 'L5: a release that overtook', 'test/core/queue/store-request'],
-  ['the same fence twice', core('lease/store-lease'), 'if (!this.sharesFence) this.nextFence += 1;', 'if (!this.sharesFence && this.turns === 1) this.nextFence += 1;', 'P1: each hand-over has its own fence', 'single:calm'],
+  ['the same fence twice', core('lease/store-lease'), "if (this.options.mode === 'write') this.nextFence += 1;", "if (this.options.mode === 'write' && this.turns === 1) this.nextFence += 1;", 'P1: each hand-over has its own fence', 'single:calm'],
   ['more fences than reserved', core('lease/store-lease'), ' || !this.hasFences', '', 'S2: fences of others', 'test/core/queue/handing-on'],
   ['fences ahead of the clock', core('queue/key-queue'), 'return Math.min(LARGEST_BLOCK, Math.max(Math.min(size, SMALL_BLOCK), handOn, 4 * this.usedUpFences));', 'return LARGEST_BLOCK;', 'S2: unused fences run ahead of the clock they come from', 'test/core/queue/handing-on'],
   ['hands on for ever', core('lease/store-lease'), 'return !this.contended || (this.turns < handOn && now - this.grantedAt < HAND_ON_WINDOW_MS);', 'return true;', 'P1: others starve', 'test/core/queue/handing-on'],

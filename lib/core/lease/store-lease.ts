@@ -124,8 +124,6 @@ export class StoreLease implements Appointment, HeldLease {
   /** True when no further caller may be put on it, because its end (minHoldMs) or its mode (a downgrade) belongs to one hold. */
   private isSpent = false;
   private nextFence: number;
-  /** True when all callers have the same fence. The mode that was asked for decides it, because for a read lease only one was reserved. */
-  private readonly sharesFence: boolean;
 
   constructor(
     { key, id, options, leaseMs, lateUntil, ticketId }: GrantedRequest,
@@ -137,7 +135,7 @@ export class StoreLease implements Appointment, HeldLease {
     /** The number of the last caller that waited when this phase of reading began. Readers up to it may join while a writer waits. */
     private readonly phase: number,
   ) {
-    const { mode, renew, minHoldMs, graceMs } = options;
+    const { renew, minHoldMs, graceMs } = options;
     this.key = key;
     this.id = id;
     this.options = options;
@@ -151,7 +149,7 @@ export class StoreLease implements Appointment, HeldLease {
     this.heardAt = this.admittedAt = grantedAt;
     this.memory = grant.memory;
     this.fence = this.nextFence = grant.fence;
-    this.sharesFence = mode === 'read';
+
     this.storeLengthMs = Math.max(leaseMs, minHoldMs) + graceMs;
     this.loss = this.askedAt = undefined;
   }
@@ -345,7 +343,8 @@ export class StoreLease implements Appointment, HeldLease {
     this.admittedAt = now;
     if (minHoldMs > 0) this.isSpent = true;
     this.fence = this.nextFence;
-    if (!this.sharesFence) this.nextFence += 1;
+    // All callers who asked to read have the same fence, because only one was reserved for them.
+    if (this.options.mode === 'write') this.nextFence += 1;
   }
 
   /** Takes a user off the lease, so that it is not told of a later loss. `abandoned`: its work never began. */

@@ -318,7 +318,7 @@ export class StoreRequest implements AcquireRequest {
   private async beat(): Promise<void> {
     const { queues: { store }, key, id } = this;
     const outcome = await store.heartbeat({ key, id });
-    if (this.beatAt === Infinity) return;
+    if (this.state !== 'open') return;
     // While a try is open or has failed, its release may be giving this grant back. So the store is asked what is left of it.
     if (outcome.kind === 'granted') return this.wake(this.asking || this.lastError || this.backoff ? undefined : outcome.grant);
     if (outcome.kind === 'unknown') {
@@ -337,8 +337,7 @@ export class StoreRequest implements AcquireRequest {
 
   private end(state: 'answered' | 'cancelled'): void {
     this.state = state;
-    this.askAt = this.beatAt = Infinity;
-    if (this.alarm) this.plan();
+    if (this.alarm) this.queues.watchdog.schedule.cancel(this.alarm);
   }
 
   /** Releases in the background whatever this request may have been granted, and the lease that it was to replace. */
@@ -368,10 +367,6 @@ export class StoreRequest implements AcquireRequest {
  */
 const SILENT_MS = { atLeast: 100, atMost: 500 } as const;
 
-/** Whether the store was silent. 1 ms is allowed for, because timers can fire a fraction of a millisecond early. */
-function isSilence(forMs: number, waitMs: number): boolean {
-  return forMs > Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost)) - 1;
-}
 
 /** The error for an answer of the store that does not grant the lock. */
 export function refusalError(refusal: Refusal, { key, ticket, options: { owner, permits, waitMs } }: Call): Error {
@@ -403,8 +398,10 @@ export function refusedAtOnce(request: StoreRequest | undefined, { key, options:
 /** The error of a call whose waitMs is over: a LockStoreError if the store failed or was silent, because the lock may not be busy. */
 export function waitedInVain(request: StoreRequest | undefined, call: Call): Error {
   const { key, ticket, options: { waitMs, minReplicas } } = call;
+  // 1 ms is allowed for, because timers can fire a fraction of a millisecond early.
+  const silentMs = Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost)) - 1;
   // A lock that a ticket has is busy for nobody who brings it.
-  if (request && (isSilence(request.silentForMs, waitMs) || (ticket && !request.lastError))) return silenceError(key, waitMs, { server: request.server, minReplicas });
+  if (request && (request.silentForMs > silentMs || (ticket && !request.lastError))) return silenceError(key, waitMs, { server: request.server, minReplicas });
   return refusedAtOnce(request, call);
 }
 
