@@ -294,10 +294,7 @@ export class Hold implements Lease, LeaseUser {
   giveToTicket(now: number): HandedLease[] {
     this.isHandedOff = true;
     this.isOpen = false;
-    return this.leases.map((lease) => {
-      const stays = lease.handOff(this);
-      return handedLeaseOf(lease, now, stays);
-    });
+    return this.leases.map((lease) => handedLeaseOf(lease, now, lease.handOff(this)));
   }
 
   /** @throws LockUsageError when a call for this lock with these options, which this hold surrounds, could never have what it wants */
@@ -322,8 +319,10 @@ export class Hold implements Lease, LeaseUser {
       throw reason;
     }
     const loss = this.lossNow();
-    if (loss) nested.leave(options.mode);
-    if (loss) throw loss;
+    if (loss) {
+      nested.leave(options.mode);
+      throw loss;
+    }
     (call.reentered ??= new Map()).set(nested.lease, nested);
     return [nested.lease];
   }

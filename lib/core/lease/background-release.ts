@@ -63,10 +63,6 @@ export class BackgroundRelease {
     void done.then(() => this.pending.delete(done));
   }
 
-  /** Releases a lease that was lost by the clock of this process, for the sake of those who wait: the store may still have it. */
-  releaseLost(lease: StoreLease): void {
-    if (!lease.goneFromStore) this.release(lease, lease.storeLengthMs);
-  }
 
   /** Releases a lease and tells its last user the outcome. When it is unknown, the release is repeated in the background. */
   releaseAndTell(lease: StoreLease, user: Pick<LeaseUser, 'left'>): void {

@@ -53,7 +53,7 @@ function setUp(): { clock: FakeClock; store: Releases; background: BackgroundRel
 }
 
 const lease = (facts: Partial<StoreLease> = {}): StoreLease =>
-  ({ key: 'k', id: 'p.1', abandoned: true, lateUntil: -Infinity, storeLengthMs: 1_000, goneFromStore: false, memory: 'M1', ...facts }) as StoreLease;
+  ({ key: 'k', id: 'p.1', abandoned: true, lateUntil: -Infinity, storeLengthMs: 1_000, memory: 'M1', ...facts }) as StoreLease;
 
 describe('A release in the background', () => {
   it('is sent once when it is answered, for the id and as it was asked for', async () => {
@@ -89,13 +89,6 @@ describe('A release in the background', () => {
     });
   });
 
-  it('is sent for a lost lease that the store may still have, and for no other lost lease', async () => {
-    const { clock, store, background } = setUp();
-    background.releaseLost(lease({ goneFromStore: true }));
-    background.releaseLost(lease());
-    await clock.runUntil(background.settled());
-    expect(store.asked).toHaveLength(1);
-  });
 
   it('is not sent again when no request could act behind it', async () => {
     const { clock, store, background } = setUp();
