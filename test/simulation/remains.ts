@@ -10,7 +10,7 @@ interface Inside {
     readonly store: { readonly store: InsideStore };
     readonly queues: Counted;
     readonly watchdog: { readonly schedule: Counted };
-    readonly timeouts: { readonly looks: Counted };
+    readonly holders: { readonly looks: Counted };
   };
 }
 
@@ -53,13 +53,13 @@ export class Remains {
   }
 
   private inProcess({ process, locks }: Member): void {
-    const { store, queues, watchdog, timeouts } = (locks as unknown as Inside).core;
+    const { store, queues, watchdog, holders } = (locks as unknown as Inside).core;
     const counts: Record<string, number> = {
       ...inStore(store.store),
       timers: process.timers.size,
       appointments: watchdog.schedule.size,
       keys: queues.size,
-      'questions for a holder': timeouts.looks.size,
+      'questions for a holder': holders.looks.size,
     };
     for (const [what, count] of Object.entries(counts)) if (count !== 0) this.world.violations.push(`left in ${process.name}: ${count} ${what}`);
   }
