@@ -91,11 +91,9 @@ function optionsFor(given: ServerOptions, { address, login }: Making): RedisOpti
     disableClientInfo: true,
     // A command fails at once when its connection ends, and the core asks again. Nothing is kept and sent later.
     enableOfflineQueue: false,
-    maxRetriesPerRequest: 0,
     enableReadyCheck: false,
     commandTimeout: undefined,
     socketTimeout: undefined,
-    disconnectTimeout: 50,
     // A limit of the client counts while this process is busy too; the connection has its own.
     connectTimeout: 0,
     sentinels: undefined,

@@ -2,21 +2,16 @@
  * Translates between the words of the port and the flat lists that the scripts return.
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import type { LockMode } from '../../core/port/lock-options.js';
-import type { AcquireRequest } from '../../core/port/lock-store.js';
+import type { AcquireRequest, Grant } from '../../core/port/lock-store.js';
 import { type HolderState, type LockState, untilFree } from '../../core/port/lock-state.js';
 import { isTicketId } from '../../core/port/ticket.js';
 import { readInspect, type AcquireArgs } from './lua.generated.js';
 import type { ScriptReply } from './script-runner.js';
 
 /** A grant whose end is in the server's time. */
-export interface ServerGrant {
-  readonly fence: number;
-  readonly fences: number;
-  readonly mode: LockMode;
+export interface ServerGrant extends Omit<Grant, 'trustedUntil' | 'memory'> {
   /** The last instant of the lease, in ms of the server's clock. */
   readonly end: number;
-  readonly contended: boolean;
 }
 
 /** With whom a hold shares its lock, as scripts are told: with a permit how many there are stands in the owner's place. */

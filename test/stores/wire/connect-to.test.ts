@@ -124,12 +124,12 @@ async function madeWith(connections: Connections): Promise<unknown> {
 const byOptions = (target: RedisTarget): Promise<unknown> => madeWith(byIoredis(target, KEEPING)(2_000, systemClock));
 
 const UNWANTED = {
-  keyPrefix: 'app:', enableOfflineQueue: true, maxRetriesPerRequest: 20, stringNumbers: true, readOnly: true, commandTimeout: 1, lazyConnect: false,
+  keyPrefix: 'app:', enableOfflineQueue: true, stringNumbers: true, readOnly: true, commandTimeout: 1, lazyConnect: false,
   connectTimeout: 200, enableAutoPipelining: true, connectionName: 'other', scripts: { get: { lua: 'return 1', numberOfKeys: 1 } }, retryStrategy: () => 1,
 } as const;
 
 const FORCED = {
-  keyPrefix: '', enableOfflineQueue: false, maxRetriesPerRequest: 0, stringNumbers: false, readOnly: false, commandTimeout: undefined, lazyConnect: true,
+  keyPrefix: '', enableOfflineQueue: false, stringNumbers: false, readOnly: false, commandTimeout: undefined, lazyConnect: true,
   // Whatever is sent before a connection is ready keeps some versions of ioredis from ever being connected.
   connectTimeout: 0, enableAutoPipelining: false, connectionName: undefined, disableClientInfo: true, scripts: undefined, retryStrategy: null,
 };
