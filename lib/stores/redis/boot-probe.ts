@@ -103,12 +103,12 @@ async function runEveryCommand({ runner, keys, process, node, connections }: Boo
   ];
   const groups = GROUPS_BY_DIGITS.map((group) => Object.values(keys.probe(group, `keys:${process}@${node}`)));
   await Promise.all([
-    ...calls.map(([command, ...args]) => runner.command(command, key, (client) => client.call(command, ...args))),
-    ...groups.map((all) => runner.command('eval', all[0], (client) => client.call('eval', TRIVIAL_SCRIPT, all.length, ...all))),
-    ...connections.masters().map((master) => runner.command('scan', master, (client) => client.call('scan', '0', 'COUNT', 1))),
+    ...calls.map((words) => runner.command(words, key)),
+    ...groups.map((all) => runner.command(['eval', TRIVIAL_SCRIPT, all.length, ...all], all[0])),
+    ...connections.masters().map((master) => runner.command(['scan', '0', 'COUNT', 1], master)),
   ]);
   // The fence key is a string now, so a user who may run HSET gets the error WRONGTYPE.
-  await runner.command('hset', fence, (client) => client.call('hset', fence, 'a', '1')).catch((error: unknown) => {
+  await runner.command(['hset', fence, 'a', '1'], fence).catch((error: unknown) => {
     if (!/\bWRONGTYPE\b/.test(reasonOf(error))) throw error;
   });
 }
@@ -137,7 +137,7 @@ function granted(reply: ScriptReply): void {
 /** What the servers are, and what guards the locks there, in the line with which an application starts. Every master is asked. */
 async function summaryOf({ runner, connections, keys: { prefix }, node, isCluster, report, recoveryMs, strictServer, minReplicas = 0, redlock }: Booting): Promise<StoreSummary> {
   const masters = connections.masters();
-  const infos = await Promise.all(masters.map((master) => runner.command<string>('info', master, (client) => client.call('info', 'default')))).catch(() => undefined);
+  const infos = await Promise.all(masters.map((master) => runner.command<string>(['info', 'default'], master))).catch(() => undefined);
   const off = recoveryMs === 0 ? ['recovery (recoveryMs is 0: after a restart or a failover without the grant two may hold one lock)'] : [];
   const place = (what: string, ...details: string[]): string => (details.length === 0 ? what : `${what} (${details.join(', ')})`);
   const placeWith = (...more: string[]): string => {
@@ -175,7 +175,7 @@ const WHO_LISTENS = 'pubsub|numsub';
 export async function canTellWhoListens({ runner, isCluster, node, keys, process, report }: ServerView): Promise<boolean> {
   if (isCluster) return false;
   try {
-    const [, count] = await runner.command<[string, number]>(WHO_LISTENS, undefined, (client) => client.call('pubsub', 'NUMSUB', keys.channel(process)));
+    const [, count] = await runner.command<[string, number]>(['pubsub', 'NUMSUB', keys.channel(process)]);
     return count > 0;
   } catch (error) {
     const message =

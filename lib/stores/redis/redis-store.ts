@@ -158,7 +158,7 @@ export class RedisStore implements LockStore {
     for (const node of masters) {
       let cursor = '0';
       do {
-        const [next, page] = await runner.command<[string, string[]]>('list', node, (client) => client.call('scan', cursor, 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN));
+        const [next, page] = await runner.command<[string, string[]]>(['scan', cursor, 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN], node);
         cursor = next;
         for (const look of await Promise.allSettled(keys.keysAmong(page, startsWith).map((key) => this.inspect(key)))) {
           if (look.status === 'fulfilled') {

@@ -32,7 +32,7 @@ export function serverView(options: RedisStoreOptions) {
   });
   /** The time of the server, or of any master of a Cluster. The next reply of a script brings it as well. */
   const readClock = async (): Promise<void> => {
-    const read = runner.command<[string, string], void>('time', undefined, (client) => client.call('time'), ([seconds, micros], sentAt, receivedAt) => {
+    const read = runner.command<[string, string], void>(['time'], undefined, ([seconds, micros], sentAt, receivedAt) => {
       trust.clock.observe(OF_ANY_MASTER, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
     });
     await read.catch(() => undefined);

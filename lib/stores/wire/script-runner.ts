@@ -120,9 +120,9 @@ export class ScriptRunner {
   }
 
   /** Sends any other command, with a deadline: in a Cluster where its Redis key is, to this node, or to any. Rejects with LockStoreError. */
-  command<R = unknown, T = R>(what: string, on: string | ServerConnection | undefined, send: (to: Sender) => Promise<unknown>, decode?: Decode<R, T>): Promise<T> {
+  command<R = unknown, T = R>(words: Readonly<Parameters<Sender['call']>>, on?: string | ServerConnection, decode?: Decode<R, T>): Promise<T> {
     const [connection, redisKeys] = typeof on === 'object' ? [on] : [undefined, on === undefined ? undefined : [on]];
-    return this.replyTo({ what, key: undefined, redisKeys, connection, send }, decode ?? ((reply: R) => reply as R & T));
+    return this.replyTo({ what: words[0], key: undefined, redisKeys, connection, send: (to) => to.call(...words) }, decode ?? ((reply: R) => reply as R & T));
   }
 
   private replyTo<R, T>(sending: Sending, decode: Decode<R, T>): Promise<T> {

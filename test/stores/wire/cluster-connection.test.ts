@@ -109,7 +109,7 @@ interface Stage {
 function connectTo(cluster: ClusterEntry, clock: FakeClock) {
   const connections = connectingBy(routeByNodes(cluster))(2_000, clock);
   const runner = new ScriptRunner(connections, clock, 2_000, new Outage(clock, { away: () => {}, back: () => {}, ask: () => {} }));
-  return { connections, connection: connections.commands, runner, get: (key: string) => runner.command('GET', key, (to) => to.call('GET', key)) };
+  return { connections, connection: connections.commands, runner, get: (key: string) => runner.command(['GET', key], key) };
 }
 
 function onStage(play: (stage: Stage) => Promise<void>): () => Promise<void> {
