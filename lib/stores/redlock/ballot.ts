@@ -38,8 +38,6 @@ export class Ballot {
   outcome: Promise<AcquireOutcome> | undefined;
   /** Once it is over: what its releases say. */
   leaving: Leaving | undefined;
-  /** Where others come first and the request goes on waiting: the mark that it has on nodes that had granted the lock. */
-  markToKeep: string | undefined;
 
   constructor(
     readonly redlock: RedlockStore,
@@ -99,18 +97,18 @@ export class Ballot {
 
   /** Ends the ballot and releases it on the nodes, also in the background on those that do not answer. `mark`: the mark that the nodes note for the request that replaces it. */
   release({ abandoned, askedAt }: Partial<ReleaseRequest>, mark?: string): Promise<'released' | 'lost'> {
-    this.end(abandoned, askedAt, mark);
+    this.end(mark, abandoned, askedAt);
     return agree<RedlockNode, 'released' | 'lost'>('a release', this.key, this.redlock.nodes, (_, hear, at) => this.standings[at]!.leave(hear));
   }
 
-  /** Ends the ballot and takes it back from all nodes on which it may stand. */
-  takeBack(): void {
-    this.end();
+  /** Ends the ballot and takes it back from all nodes on which it may stand. `mark`: the mark that its request has there then. */
+  takeBack(mark?: string): void {
+    this.end(mark);
     for (const standing of this.standings) standing.takeBack();
   }
 
   /** A ballot under which nobody has worked owes no minHoldMs. */
-  private end(abandoned = false, askedAt = this.redlock.clock.now(), mark = this.markToKeep): void {
+  private end(mark: string | undefined, abandoned = false, askedAt = this.redlock.clock.now()): void {
     const { key, id, trustedUntil, state } = this;
     this.leaving = { key, id, askedAt, trustedUntil, abandoned: abandoned || state !== 'held', mark };
     this.state = 'over';
@@ -144,18 +142,14 @@ export class Ballot {
   private granted(agreed: readonly Standing[]): AcquireOutcome {
     if (this.state === 'over') return this.busy([]);
     const { nodes, quorum, clock } = this.redlock;
-    if (agreed.length < quorum) {
-      const words = this.standings.map((standing) => (agreed.includes(standing) ? 'agreed' : standing.vote && 'lost the vote'));
-      throw noQuorum('its agreement on a fence', this.key, nodes, words);
-    }
     const trustedUntil = quorumEnd(agreed.map(({ end }) => end!), quorum);
     if (clock.now() >= trustedUntil) {
-      const message = `Lock '${this.key}': a quorum granted it, but its ${this.request.leaseMs} ms were over before all had answered. It is safe to try again.`;
-      throw new LockStoreError(message, { key: this.key });
+      const words = this.standings.map((standing) => (agreed.includes(standing) ? 'agreed' : standing.vote && 'lost the vote'));
+      throw noQuorum(`its agreement on a fence within its ${this.request.leaseMs} ms`, this.key, nodes, words);
     }
     this.state = 'held';
-    for (const { isMarked, node } of this.standings) if (isMarked) this.redlock.mark(node, this.key, this.request.id);
     this.trustedUntil = trustedUntil;
+    for (const standing of this.standings) if (!standing.mayHave) standing.takeMark();
     return { kind: 'granted', grant: this.grant() };
   }
 
@@ -172,7 +166,8 @@ export class Ballot {
 
   private busy(votes: readonly AcquireOutcome[]): AcquireOutcome {
     const { state, request, waitedMs, redlock: { tookMs } } = this;
-    if (state === 'open' && waitedMs >= 0) this.markToKeep = markOf(request, waitedMs + tookMs, tookMs);
+    // Two requests that split the votes would else be called by less than a quorum each, for ever.
+    if (state === 'open') this.takeBack(waitedMs < 0 ? undefined : markOf(request, waitedMs + tookMs, tookMs));
     const leftMs = Math.max(0, ...votes.map((vote) => (vote.kind === 'busy' && vote.retryInMs >= 0 ? vote.retryInMs : Infinity)));
     return { kind: 'busy', retryInMs: retryPause(Math.max(0, waitedMs), tookMs, leftMs) };
   }
@@ -192,8 +187,6 @@ class Standing {
   private memory: string | undefined;
   /** Its vote, if that came before a quorum had voted. */
   vote: Grant | undefined;
-  /** Whether the node refused it, for others come first there. */
-  isMarked = false;
   /** Whether a forced release took the lock away there: the node said so, or would have the ballot still. */
   isTaken = false;
 
@@ -204,10 +197,14 @@ class Standing {
 
   /** Asks for the node's vote. */
   ask(request: AcquireRequest & { readonly vote: Vote }, hear: Hear<AcquireOutcome>): void {
+    const { ballot, node } = this;
     this.mayHave = true;
-    void this.node.store.acquire(request, (vote) => {
-      if (vote instanceof LockStoreError) this.failed();
-      else if (vote.kind === 'granted') this.granted(vote.grant);
+    void node.store.acquire(request, (vote) => {
+      if (vote instanceof LockStoreError) {
+        // The request may still come.
+        this.lateUntil = ballot.limit;
+        if (ballot.state === 'over') this.withdraw();
+      } else if (vote.kind === 'granted') this.granted(vote.grant);
       else this.refused(vote.kind);
       hear(vote);
     });
@@ -229,11 +226,7 @@ class Standing {
     void node.store.release(leaving, told);
   }
 
-  /**
-   * Takes the ballot back if it stands on the node. While its vote is out nothing is sent, because most of the last votes are refusals too.
-   * A node that granted the ballot has no mark of its request, so the release leaves one there: without it, two requests that split the
-   * votes would each be called by less than a quorum for ever.
-   */
+  /** Takes the ballot back if it stands on the node. While its vote is out nothing is sent, because most of the last votes are refusals too. */
   takeBack(): void {
     if (this.mayHave && (this.end !== undefined || this.lateUntil !== undefined)) this.leave(() => {});
   }
@@ -287,12 +280,6 @@ class Standing {
     return outcome;
   }
 
-  /** Without an answer the request may still come. */
-  private failed(): void {
-    this.lateUntil = this.ballot.limit;
-    if (this.ballot.state === 'over') this.withdraw();
-  }
-
   private granted(vote: Grant): void {
     const { ballot, ballot: { request } } = this;
     ballot.contended ||= vote.contended;
@@ -310,10 +297,13 @@ class Standing {
     const { ballot, node } = this;
     if (kind === 'recovering') node.store.recovery.doubt();
     this.mayHave = false;
-    if (kind !== 'busy' || ballot.waitedMs < 0) return;
-    // Once a quorum of others has granted the lock, its mark would be that of a wait that has ended.
-    if (ballot.state === 'held') ballot.redlock.mark(node, ballot.key, ballot.request.id);
-    else this.isMarked = true;
+    if (ballot.state === 'held') this.takeMark();
+  }
+
+  /** Once a quorum of others has granted the lock, the mark that its request may have on the node is that of a wait that has ended. */
+  takeMark(): void {
+    const { ballot: { redlock, key, request, waitedMs }, node } = this;
+    if (waitedMs >= 0) redlock.mark(node, key, request.id);
   }
 }
 

@@ -42,16 +42,10 @@ export async function* listByQuorum(options: ListOptions | undefined, all: Nodes
 
 /** `mute`: how many nodes gave no answer. */
 function merge(key: string, views: readonly LockState[], mute: number, quorum: number): LockState {
-  const known = new Map<string, Told[]>();
-  for (const { mode, holders } of views) {
-    for (const holder of holders) {
-      const told = known.get(holder.id) ?? [];
-      known.set(holder.id, told);
-      told.push({ ...holder, writes: mode === 'write' });
-    }
-  }
+  const all = views.flatMap(({ mode, holders }) => holders.map((holder): Told => ({ ...holder, writes: mode === 'write' })));
+  const ballots = [...new Set(all.map(({ id }) => id))].map((ballot) => all.filter(({ id }) => id === ballot));
   // A node that gave no answer may know the ballot: it is safer to show a free lock as held than a held lock as free.
-  const counted = [...known.values()].filter((told) => told.length + mute >= quorum).map((told) => lastOfQuorum(told, quorum));
+  const counted = ballots.filter((told) => told.length + mute >= quorum).map((told) => lastOfQuorum(told, quorum));
   const holders = counted.map(({ writes: _, id, ...holder }) => ({ ...holder, id: id.replace(/\/[^/]*$/, '') })).sort((one, other) => one.fence - other.fence);
   return { key, mode: holders.length === 0 ? null : counted.some(({ writes }) => writes) ? 'write' : 'read', holders, waiters: [] };
 }

@@ -40,18 +40,7 @@ const LOOKED_AT_EVERY_MS = 2_000;
 const SILENT_AFTER_MS = 500;
 
 /** What a node remembers. */
-export interface Survey {
-  /** The time of the server, in ms. */
-  readonly now: number;
-  /** How the names of its memories begin. */
-  readonly server: string;
-  /** Whether it may have forgotten something, and waits to be told the last fences. */
-  readonly closed: boolean;
-  /** The server time in ms from which it remembers, in the slot group that forgot last. */
-  readonly since: number;
-  /** The last fence of each slot group; 0 where it never voted, and was told none. */
-  readonly fences: readonly number[];
-}
+export type Survey = ReturnType<typeof surveyOf>;
 
 /** The store of a node: that of one Redis, whose recovery has no end of its own. @throws LockUsageError */
 export function storeOfNode(connection: Connect, options: Omit<RedlockStoreOptions, 'nodes'>, redlock: RedisStoreOptions['redlock']): RedisStore {
@@ -65,9 +54,19 @@ export function survey({ recovery }: RedisStore): Promise<Survey> {
   return recovery.ask(eachGroup((group) => group), () => false).then(surveyOf);
 }
 
-function surveyOf({ now, recoversForMs, groups }: RecallReply): Survey {
-  const since = Math.max(...groups.map(({ memory }) => beginningOf(memory)));
-  return { now, server: groups[0]!.memory.slice(0, NO_SERVER.length), closed: recoversForMs > 0, since, fences: groups.map(({ fence }) => fence) };
+function surveyOf({ now, recoversForMs, groups }: RecallReply) {
+  return {
+    /** The time of the server, in ms. */
+    now,
+    /** How the names of its memories begin. */
+    server: groups[0]!.memory.slice(0, NO_SERVER.length),
+    /** Whether it may have forgotten something, and waits to be told the last fences. */
+    closed: recoversForMs > 0,
+    /** The server time in ms from which it remembers, in the slot group that forgot last. */
+    since: Math.max(...groups.map(({ memory }) => beginningOf(memory))),
+    /** The last fence of each slot group; 0 where it never voted, and was told none. */
+    fences: groups.map(({ fence }) => fence),
+  };
 }
 
 /** Lets the node vote again, if it has not forgotten anything since the survey, and what it forgot had `maxLeaseMs` to end. */

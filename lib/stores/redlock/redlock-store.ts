@@ -9,7 +9,7 @@
  */
 import { Schedule } from '../../core/lease/schedule.js';
 import type { Clock, Timer } from '../../core/port/clock.js';
-import { LockStoreError, LockUsageError, type NodeFailure } from '../../core/port/errors.js';
+import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, Reply, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import type { RedisStoreOptions } from '../redis/redis-store.js';
@@ -17,7 +17,7 @@ import { FenceFloors } from '../redis/server-view.js';
 import type { Connect } from '../wire/connections.js';
 import { Ballot, markOf, renewByQuorum } from './ballot.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
-import { agree, answersOf, asking, quorumOf, reasonOf } from './quorum.js';
+import { agree, answersOf, asking, noQuorum, quorumOf, reasonOf } from './quorum.js';
 import { RedlockNode } from './redlock-node.js';
 import { retryPause } from './pauses.js';
 
@@ -37,7 +37,6 @@ interface Waiter {
 
 /** When a quorum is connected, the boot waits this long, in ms, for the other nodes before the application starts without them. */
 const STRAGGLERS_MS = 500;
-const NO_REPLICAS = 'minReplicas cannot be counted on a Redlock, whose nodes are independent masters. Leave it out.';
 
 export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities = { queue: false, replicas: false, permits: false };
@@ -92,12 +91,14 @@ export class RedlockStore implements LockStore {
   async acquire(request: AcquireRequest): Promise<AcquireOutcome> {
     const { key, id, queue, replaces, minReplicas } = request;
     if (this.isClosed) throw refusal(key, 'it was asked for after the store was closed.');
-    if (minReplicas > 0) throw refusal(key, NO_REPLICAS);
+    if (minReplicas > 0) throw refusal(key, 'minReplicas cannot be counted on a Redlock, whose nodes are independent masters. Leave it out.');
     const present = this.ballots.get(id);
     const known = present && (present.state === 'open' ? present.outcome : await this.grantedBefore(present));
     if (known !== undefined) return known;
     const now = this.clock.now();
-    const waitedMs = queue ? this.waits(key, id, now) : -1;
+    const { since } = this.waiters.get(id) ?? { since: now };
+    if (queue) this.waiters.set(id, { key, since, called: new Set() });
+    const waitedMs = queue ? now - since : -1;
     const before = replaces === undefined ? undefined : this.ballots.get(replaces);
     // Others have waited longer, so that the nodes would refuse a vote. The release says that this process waits as well, and they call it.
     if (before?.state === 'held' && before.contended && queue) return this.standBehind(before, request, waitedMs);
@@ -109,15 +110,14 @@ export class RedlockStore implements LockStore {
     try {
       outcome = await ballot.cast();
     } finally {
-      if (ballot.state === 'open') this.drop(ballot);
+      if (ballot.state !== 'held') this.drop(ballot);
     }
     // A request that is refused, or fails, goes on waiting until it is released.
     if (outcome.kind !== 'busy') this.waiters.delete(id);
     return replaced === undefined ? outcome : { ...outcome, replacedLost: (await replaced) === 'lost' };
   }
 
-  async renew({ key, id, leaseMs, minReplicas }: RenewRequest): Promise<RenewOutcome> {
-    if (minReplicas > 0) return { kind: 'unknown', cause: refusal(key, NO_REPLICAS) };
+  async renew({ id, leaseMs }: RenewRequest): Promise<RenewOutcome> {
     const ballot = this.ballots.get(id);
     if (ballot?.state !== 'held') return { kind: 'lost' };
     const outcome = await renewByQuorum(ballot, leaseMs);
@@ -195,20 +195,15 @@ export class RedlockStore implements LockStore {
     });
     if (stragglers !== undefined) clock.clearTimer(stragglers);
     for (const reply of replies) if (reply instanceof LockStoreError && !reply.retryable) throw reply;
-    const missing = nodes.flatMap((node, at): NodeFailure[] => {
+    const missing = nodes.flatMap((node, at): string[] => {
       const reply = replies[at];
       node.isAway = reply !== 'open';
-      return reply === 'open' ? [] : [{ node: node.name, reason: reply === undefined ? 'not connected yet' : reasonOf(reply) }];
+      return node.isAway ? [`${node.name}: ${reply instanceof LockStoreError ? reasonOf(reply) : 'not connected yet'}`] : [];
     });
-    const details = missing.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
-    const opened = nodes.length - missing.length;
-    if (opened < quorum) {
-      const message = `Locks: only ${opened} of ${nodes.length} Redlock nodes can be used, and a quorum is ${quorum} (${details}).`;
-      throw new LockStoreError(message, { nodes: missing });
-    }
+    if (nodes.length - missing.length < quorum) throw noQuorum('the start', undefined, nodes, replies);
     this.startedAt = clock.now();
     if (missing.length === 0) return;
-    const message = `Locks: ${missing.length} of ${nodes.length} Redlock nodes cannot be used now (${details}). The others are a quorum.`;
+    const message = `Locks: ${missing.length} of ${nodes.length} Redlock nodes cannot be used now (${missing.join('; ')}). The others are a quorum.`;
     report({ kind: 'boot', level: 'warning', message });
   }
 
@@ -271,13 +266,6 @@ export class RedlockStore implements LockStore {
    */
   mark({ isUsable, store }: RedlockNode, key: string, id: string, mark?: string): void {
     if (isUsable) void store.release({ key, id, mark }, () => {});
-  }
-
-  /** Notes that a request asks, and waits when it is refused. Returns for how long it has waited: from when it asked first. */
-  private waits(key: string, id: string, now: number): number {
-    const { since } = this.waiters.get(id) ?? { since: now };
-    this.waiters.set(id, { key, since, called: new Set() });
-    return now - since;
   }
 
   private drop(ballot: Ballot): void {
