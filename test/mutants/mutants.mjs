@@ -50,7 +50,7 @@ const list = [
   ['handed on over a sleep', core('queue/key-queue'), 'if (this.leases.length > 0 && this.leases[0]!.turns > 0) this.queues.watchdog.sleep.look(now);', '', 'S1: a reader joins a lease that ended while the machine slept', 'test/core/lease/machine-sleep'],
   ['released over a sleep', core('hold/hold'), '    this.lossNow(now);\n', '', 'S3: who releases is not told that the lease ended while the machine slept', 'test/core/lease/machine-sleep'],
   ['forgotten leases are renewed', core('lease/watchdog'), "if (lease.state !== 'held') return;\n    const now", 'const now', 'S4: an answer for a lease that was given back', 'test/core/lease/watchdog'],
-  ['released without a look at the clock', redis('releases'), 'askedAt >= trustedUntil', 'askedAt < -Infinity', 'S3: who gives back after the end of the lease is told that all was well', 'test/stores/redis/releases'],
+  ['released without a look at the clock', redis('requests'), 'askedAt >= trustedUntil', 'askedAt < -Infinity', 'S3: who gives back after the end of the lease is told that all was well', 'test/stores/redis/releases'],
   ["a waiter's lease stays short", core('lease/watchdog'), 'if (thirdMs * 3 < lease.lengthMs * NEARLY_WHOLE)', 'if (false as boolean)', 'a hold from the queue dies of an outage that is shorter than its lease', 'test/core/lease/watchdog'],
   ['a forced release is not named', core('lease/store-lease'), "const isForced = this.isForced && (", 'const isForced = false && (', 'a program cannot tell why a lease was lost', 'test/core/hold/hold.test'],
   // Scripts
@@ -333,7 +333,7 @@ const list = [
   ['an adoption in a recovery', lua('acquire'), 'if lock.recoversForMs > 0 then return nil, lock.recoversForMs end', '', 'S7: an old copy of a used ticket is adopted beside its holder', 'test/lua/tickets'],
   // Forced releases
   ['a late copy takes the lock away', lua('force-release'), 'if now > notAfter then return { 2, now } end', '', 'S5: a forced release that failed hits a later holder', 'test/lua/other-verbs'],
-  ['a late copy after silence', redis('releases'), 'notAfter: limit() || LONG_AGO', 'notAfter: limit() || 9_999_999_999_999', 'S5: acts whenever it comes', 'test/stores/redis/held-up-requests'],
+  ['a late copy after silence', redis('redis-store'), 'notAfter: limit() || LONG_AGO', 'notAfter: limit() || 9_999_999_999_999', 'S5: acts whenever it comes', 'test/stores/redis/held-up-requests'],
   ['forced again on advice', wire('store-failure'), 'retryable: !isForOperator && !namesNobody', 'retryable: !isForOperator', 'a forced release is made again, and hits the next holder', 'test/stores/redis/held-up-requests'],
   ['forced again on the advice of nodes', redlock('quorum'), 'retryable: !isForOperator && !namesNobody', 'retryable: !isForOperator', 'the same on a Redlock', 'test/stores/redlock/quorum'],
   // Of ten that somebody planted who knew none of the others, these lived

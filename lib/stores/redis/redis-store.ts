@@ -4,18 +4,19 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
+import { lateError } from '../../core/port/hold-errors.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, HeartbeatOutcome, HeldLease, HolderRef, LockStore, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import { canTellWhoListens, probe, takeTrialLock, warnOfBlindness } from './boot-probe.js';
 import type { Connect } from '../wire/connections.js';
 import { lockState } from '../wire/lock-reply.js';
-import { downgradeCall, inspectCall, readDowngrade } from '../wire/lua.generated.js';
+import { downgradeCall, forceReleaseCall, inspectCall, readDowngrade, readForceRelease } from '../wire/lua.generated.js';
 import { KEYS_PER_SCAN } from '../wire/redis-keys.js';
+import { LONG_AGO } from '../wire/server-clock.js';
 import { isOfOneLock, NOT_CONNECTED, type OutageListener, storeFailure } from '../wire/store-failure.js';
 import type { WakeListener } from '../wire/wake-channel.js';
 import { Recovery } from './recovery.js';
-import { forceRelease } from './releases.js';
 import { Renewals } from './renewals.js';
 import { Requests } from './requests.js';
 import { type FenceFloors, serverView, type ServerView } from './server-view.js';
@@ -131,8 +132,20 @@ export class RedisStore implements LockStore {
     return this.requests.heartbeat(waiter);
   }
 
-  forceRelease(key: string, fence?: number): Promise<boolean> {
-    return forceRelease(key, fence, this.view);
+  /**
+   * It takes the lock from whoever has it when the server acts, so it acts in time or not at all: a copy that the network held up would take
+   * it from a later holder, after its caller was told that it had failed.
+   */
+  async forceRelease(key: string, fence?: number): Promise<boolean> {
+    const { runner, trust, clock, node, timeoutMs, recoveryMs, keys, readClock } = this.view;
+    const on = keys.spotOf(key);
+    const until = clock.now() + timeoutMs;
+    const limit = (): number => trust.clock.before(on.source, until, clock.now());
+    if (limit() === 0) await readClock();
+    const call = forceReleaseCall(on, { fence, floor: trust.floors.of(on.group), recoveryMs, notAfter: limit() || LONG_AGO });
+    const { kind } = await runner.run({ ...call, key, namesNobody: fence === undefined }, readForceRelease);
+    if (kind === 'late') throw lateError(key, node);
+    return kind === 'taken';
   }
 
   downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {

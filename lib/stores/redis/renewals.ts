@@ -18,7 +18,7 @@ import { LONG_AGO, trustOf } from '../wire/server-clock.js';
 import { failedLock, isTryAgain, storeFailure } from '../wire/store-failure.js';
 import { Batches } from './batches.js';
 import type { Recovery } from './recovery.js';
-import { BundledRelease } from './releases.js';
+import { BundledRelease } from './requests.js';
 import type { ServerView } from './server-view.js';
 
 /** How many leases one command renews at most: 250 cost a server well under a millisecond. */

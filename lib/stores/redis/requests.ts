@@ -17,10 +17,12 @@
  */
 import { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
-import type { AcquireOutcome, AcquireRequest, Grant, Hear, HeartbeatOutcome, HolderRef, TakenHold, Verb, Wake } from '../../core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, Grant, Hear, HeartbeatOutcome, HolderRef, ReleaseRequest, TakenHold, Verb, Wake } from '../../core/port/lock-store.js';
 import { promised, ScriptRequest } from '../wire/bundles.js';
 import { recoveringError, sharing } from '../wire/lock-reply.js';
-import { acquire, type AcquireReply, acquireText, heartbeatCallOf, type HeartbeatAnswer, readAcquire, readHeartbeat } from '../wire/lua.generated.js';
+import {
+  acquire, type AcquireReply, acquireText, heartbeatCallOf, type HeartbeatAnswer, readAcquire, readHeartbeat, readRelease, release, releaseText,
+} from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY, USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
 import type { ScriptReply, ScriptRunner } from '../wire/script-runner.js';
 import { type Exchange, LONG_AGO, trustOf } from '../wire/server-clock.js';
@@ -28,7 +30,6 @@ import { failedLock, listOf, UnexpectedReplyError } from '../wire/store-failure.
 import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
 import { Batches } from './batches.js';
 import type { Recovery } from './recovery.js';
-import { BundledRelease, type MarkingRelease } from './releases.js';
 import type { Renewals } from './renewals.js';
 import { isToldBy, type ServerView } from './server-view.js';
 
@@ -50,6 +51,9 @@ export interface Vote {
 }
 
 type Request = AcquireRequest & { readonly vote?: Vote | undefined };
+
+/** On a node of a Redlock a release may leave the mark of a request of its process that waits from now on (marks.lua). */
+export type MarkingRelease = ReleaseRequest & { readonly mark?: string | undefined };
 
 export class Requests {
   /** Hears what the server says of who waits or holds. */
@@ -373,4 +377,27 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
 
 function withReplaced(outcome: AcquireOutcome, replacedLost: boolean): AcquireOutcome {
   return replacedLost ? { ...outcome, replacedLost } : outcome;
+}
+
+/** One release: its part of a call of release.lua, which takes an id out of the lock, whether it holds or waits, and its outcome. */
+export class BundledRelease extends ScriptRequest<'released' | 'lost'> {
+  constructor(
+    private readonly view: ServerView,
+    private readonly request: MarkingRelease,
+    spot: Spot,
+    told?: Hear<'released' | 'lost'>,
+  ) {
+    super(release, spot, request.askedAt, told);
+  }
+
+  /** The highest fence and the memory are those that are known now: they must be those of the connection that carries the release. */
+  text(): string {
+    const { request: { id, abandoned = false, askedAt, trustedUntil = -Infinity, mark }, spot: { group }, view: { trust, memories, recoveryMs } } = this;
+    const mayBeOver = askedAt === undefined || askedAt >= trustedUntil || mark !== undefined;
+    return releaseText({ id, abandoned, mayBeOver, mark, recoveryMs, floor: trust.floors.of(group), known: memories.of(group) });
+  }
+
+  answered(reply: ScriptReply): void {
+    this.tell(reply === 1 ? 'released' : readRelease(reply));
+  }
 }

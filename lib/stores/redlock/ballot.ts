@@ -8,8 +8,7 @@
 import { LockStoreError } from '../../core/port/errors.js';
 import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type Hear, type HeldLease, type ReleaseRequest, type RenewOutcome, type Reply } from '../../core/port/lock-store.js';
 import type { LockMode } from '../../core/port/lock-options.js';
-import type { Vote } from '../redis/requests.js';
-import type { MarkingRelease } from '../redis/releases.js';
+import type { MarkingRelease, Vote } from '../redis/requests.js';
 import { trustOf } from '../wire/server-clock.js';
 import { agree, answersOf, asking, noQuorum, poll, quorumEnd, verdict, type Counted, type Replies } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
