@@ -28,9 +28,7 @@ export class Batches<T, R> {
     /** How many commands are out under a name at most. */
     private readonly most: number,
     /** Resolves with the outcomes, in the order of the items. Rejects with LockStoreError. */
-    private readonly send: (items: readonly T[]) => Promise<readonly (R | Unknown)[]>,
-    /** The outcomes when that was rejected. */
-    private readonly failed: (items: readonly T[], error: LockStoreError) => Promise<readonly (R | Unknown)[]> = async (items, cause) => items.map(() => ({ kind: 'unknown', cause })),
+    private readonly send: (items: readonly T[]) => Promise<readonly R[]>,
   ) {}
 
   /** The outcome of this item. `name`: of the server, and of what may share a command. Never rejects. */
@@ -57,14 +55,12 @@ export class Batches<T, R> {
   }
 
   private async sendBatch(batch: readonly Waiting<T, R>[]): Promise<void> {
-    const items = batch.map(({ item }) => item);
-    let outcomes: readonly (R | Unknown)[];
     try {
-      outcomes = await this.send(items);
+      const outcomes = await this.send(batch.map(({ item }) => item));
+      batch.forEach(({ answered }, n) => answered(outcomes[n]!));
     } catch (error) {
-      if (batch.length > 1 && isTryAgain(error)) return void (await Promise.all(batch.map((one) => this.sendBatch([one]))));
-      outcomes = await this.failed(items, error as LockStoreError);
+      if (batch.length > 1 && isTryAgain(error)) await Promise.all(batch.map((one) => this.sendBatch([one])));
+      else for (const { answered } of batch) answered({ kind: 'unknown', cause: error as LockStoreError });
     }
-    batch.forEach(({ answered }, n) => answered(outcomes[n]!));
   }
 }

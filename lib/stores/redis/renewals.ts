@@ -33,15 +33,11 @@ const MAX_BRING_BACKS_OUT = 4;
 /** A renewal that carries what is needed to bring the lease back. */
 type LeaseRequest = RenewRequest & { readonly held: HeldLease };
 
-function saysWhatItIs(request: RenewRequest): request is LeaseRequest {
-  return request.held !== undefined;
-}
-
 export class Renewals {
   private readonly plain = new Batches<RenewRequest, RenewOutcome>(MAX_RENEWED_TOGETHER, MAX_COMMANDS_OUT, (batch) => this.send(batch));
   /** A connection that waits for replicas can do nothing else meanwhile, so one command at a time waits for them, with all that came since the one before. */
   private readonly acknowledged = new Batches<RenewRequest, RenewOutcome>(MAX_RENEWED_TOGETHER, 1, (batch) => this.sendAcknowledged(batch));
-  private readonly broughtBack = new Batches<LeaseRequest, RenewOutcome>(MAX_BROUGHT_BACK_TOGETHER, MAX_BRING_BACKS_OUT, (batch) => this.bringBack(batch), (batch, error) => this.notBroughtBack(batch, error));
+  private readonly broughtBack = new Batches<LeaseRequest, RenewOutcome>(MAX_BROUGHT_BACK_TOGETHER, MAX_BRING_BACKS_OUT, (batch) => this.bringBack(batch));
 
   constructor(
     private readonly view: ServerView,
@@ -50,23 +46,25 @@ export class Renewals {
 
   /** Renews a lease, and brings it back if it was forgotten. Never rejects. */
   async renew(request: RenewRequest): Promise<RenewOutcome> {
-    if (!saysWhatItIs(request) || this.view.recoveryMs === 0) return this.renewOne(request);
-    if (!this.isBroughtBackFirst(request)) {
+    const { held } = request;
+    if (held === undefined || this.view.recoveryMs === 0) return this.renewOne(request);
+    if (!this.isBroughtBackFirst(request, held)) {
       const outcome = await this.renewOne(request);
       if (outcome.kind !== 'lost') return outcome;
     }
-    const outcome = await this.broughtBack.run(this.sourceOf(request), request);
+    let outcome = await this.broughtBack.run(this.sourceOf(request), { ...request, held });
+    if (outcome.kind === 'unknown') outcome = await this.notBroughtBack(request, outcome.cause);
     if (outcome.kind !== 'renewed' || request.minReplicas === 0) return outcome;
     const renewed = await this.renewOne(request);
     return renewed.kind === 'renewed' ? { ...renewed, memory: outcome.memory } : renewed;
   }
 
-  private isBroughtBackFirst({ key, minReplicas, held }: LeaseRequest): boolean {
+  private isBroughtBackFirst({ key, minReplicas }: RenewRequest, { memory }: HeldLease): boolean {
     const { memories, keys } = this.view;
     const group = keys.groupOf(key);
     // A renewal that waits for replicas may be answered when the recovery of a server that forgot is over. A new master often has none.
     if (minReplicas > 0 && memories.knownOf(group) === undefined) return true;
-    return held.memory !== undefined && memories.isOutdated(group, held.memory);
+    return memories.isOutdated(group, memory);
   }
 
   private renewOne(request: RenewRequest): Promise<RenewOutcome> {
@@ -79,12 +77,10 @@ export class Renewals {
   }
 
   private send(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const { runner, keys, trust, memories } = this.view;
-    const known = requests.map(({ key }) => memories.knownOf(keys.groupOf(key)));
+    const { runner, trust } = this.view;
     return runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
       trust.clock.observe(this.sourceOf(requests[0]!), { sentAt, receivedAt, serverNow: readRenew(reply).now });
-      const outcomes = this.outcomesOf(reply, requests, sentAt);
-      return outcomes.map((outcome, n) => (outcome.kind === 'renewed' ? { ...outcome, memory: known[n] } : outcome));
+      return this.outcomesOf(reply, requests, sentAt);
     });
   }
 
@@ -143,13 +139,12 @@ export class Renewals {
    * A lease whose slot is being moved is renewed if it is there: a half-moved slot takes no script on several keys. The memory of the slot
    * group may be that of one side, and the lease on the other. So the lease is brought back when the slot is whole, if it must be.
    */
-  private async notBroughtBack(requests: readonly LeaseRequest[], cause: LockStoreError): Promise<readonly RenewOutcome[]> {
+  private async notBroughtBack(request: RenewRequest, cause: LockStoreError): Promise<RenewOutcome> {
     if (isTryAgain(cause)) {
-      const outcome = await this.renewOne({ ...requests[0]!, minReplicas: 0 });
-      if (outcome.kind === 'renewed') return [{ ...outcome, memory: undefined }];
+      const outcome = await this.renewOne({ ...request, minReplicas: 0 });
+      if (outcome.kind === 'renewed') return outcome;
     }
-    const lateUntil = this.view.clock.now() + this.view.timeoutMs;
-    return requests.map(() => ({ kind: 'unknown', cause, lateUntil }));
+    return { kind: 'unknown', cause, lateUntil: this.view.clock.now() + this.view.timeoutMs };
   }
 
   private argsOf(request: LeaseRequest): BringBackArgs {
@@ -177,10 +172,8 @@ export class Renewals {
         return { kind: 'renewed', trustedUntil: trustOf(news.leftMs, sentAt), contended: news.contended, memory: news.memory };
       case 'lost':
         return { kind: 'lost' };
-      case 'late':
-        return failedLock('it came after the end of the lease', 'bring-back', node, keys.spotOf(key));
-      case 'refused':
-        return failedLock(news.words, 'bring-back', node, keys.spotOf(key));
+      default:
+        return failedLock(news.kind === 'refused' ? news.words : 'it came after the end of the lease', 'bring-back', node, keys.spotOf(key));
     }
   }
 }
