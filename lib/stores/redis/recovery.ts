@@ -13,7 +13,7 @@
  * longer, can follow in batches (renewals.ts). In a Cluster a group in which this process holds nothing is not asked for at all: its
  * memory is told with the next answer to a request.
  */
-import { delay, inTime, pause } from '../../core/port/clock.js';
+import { delay, pause } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, HeldLease, HolderRef, Reply, StoreRecovery } from '../../core/port/lock-store.js';
@@ -28,8 +28,6 @@ const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 800;
 /** A claim is repeated as long as leases go on being brought back, in ms. It keeps its group closed for more than twice as long. */
 const CLAIMS_AGAIN_AFTER_MS = 2_000;
-/** How long leases that cannot be brought back are tried again here, in ms. After that their renewals alone do it. */
-const GIVES_UP_AFTER_MS = 15_000;
 /** A recovery that is not claimed by this process is looked at again after this long, in ms. */
 const LOOKS_AFTER_MS = 500;
 
@@ -169,7 +167,6 @@ export class Recovery implements StoreRecovery {
 
   private async recover(together: Together): Promise<void> {
     const { clock, memories } = this.view;
-    const since = clock.now();
     let pauseMs = FIRST_PAUSE_MS;
     together.isUnderway = true;
     while (this.isOpen && together.inDoubt !== undefined) {
@@ -178,8 +175,8 @@ export class Recovery implements StoreRecovery {
       heard.clear();
       const came = await this.claimAndBringBack(together.groups, inDoubt);
       const isNews = together.inDoubt !== undefined || [...heard].some(([group, memory]) => memories.of(group) !== memory);
-      if (!isNews && (came === 'through' || (came === 'partly' && clock.now() - since >= GIVES_UP_AFTER_MS))) break;
-      together.inDoubt = together.inDoubt === 'all' || came !== 'unanswered' ? (together.inDoubt ?? 'where it says so') : inDoubt;
+      if (!isNews && came === 'through') break;
+      together.inDoubt = came === 'unanswered' && together.inDoubt !== 'all' ? inDoubt : (together.inDoubt ?? 'where it says so');
       if (isNews) continue;
       await pause(clock, pauseMs * (0.5 + Math.random()), (goOn) => (together.goOn = goOn));
       pauseMs = Math.min(LONGEST_PAUSE_MS, 2 * pauseMs);
@@ -189,20 +186,19 @@ export class Recovery implements StoreRecovery {
 
   /** Whether the server has answered, and has back all that was held in these groups. */
   private async claimAndBringBack(groups: readonly number[], doubt: Doubt): Promise<'unanswered' | 'partly' | 'through'> {
+    const { clock, isCluster } = this.view;
     const { held } = this.groups();
-    if (this.view.isCluster && !groups.some((group) => held.has(group))) return 'through';
-    // A claim that the server refuses, because a record is damaged, counts as answered: only what is unanswered is claimed for ever.
-    const claim = async (): Promise<'unanswered' | 'partly' | 'through'> => {
+    if (isCluster && !groups.some((group) => held.has(group))) return 'through';
+    // A claim that the server refuses, because a record is damaged, is answered: the leases of other records can come back all the same.
+    const claim = async (): Promise<boolean> => {
       const answer = await this.ask(groups, (group) => held.has(group)).catch((error: LockStoreError) => error);
-      if (answer instanceof LockStoreError && answer.retryable) return 'unanswered';
-      this.claimed(answer);
-      return answer instanceof LockStoreError ? 'partly' : 'through';
+      const isAnswered = !(answer instanceof LockStoreError && answer.retryable);
+      if (isAnswered) this.claimed(answer);
+      return isAnswered;
     };
-    const claimed = await claim();
-    if (claimed !== 'through') return claimed;
+    if (!(await claim())) return 'unanswered';
     const reviewed = this.review(doubt);
-    const takesLonger = (): Promise<boolean> => inTime(this.view.clock, reviewed, CLAIMS_AGAIN_AFTER_MS, () => new Error('leases are still to come back')).then(() => false, () => true);
-    while (this.isOpen && (await takesLonger())) await claim();
+    while (this.isOpen && (await pause(clock, CLAIMS_AGAIN_AFTER_MS, (end) => void reviewed.then(end)))) await claim();
     const { outdated } = this.groups();
     if (groups.some((group) => outdated.has(group))) return 'partly';
     if (this.recoversForMs > 0 && held.size > 0 && this.isOpen) await this.ask(groups, () => false).catch(() => undefined);
