@@ -108,7 +108,6 @@ const list = [
   ['lib/core/hold/tickets.ts', 'if (!error.retryable || retryAt >= handOff.until)', 'The pause is random, and never exactly what is left.', undefined, 'retryAt > handOff.until'],
   ['lib/nest/lock.interceptor.ts', 'else if (!subscriber.closed)', 'A reader that has left hears nothing, and the fallback is asked only when the lock was busy.', undefined, 'true'],
   // lib/stores/memory
-  ['lib/stores/memory/lock-machine.ts', 'const BUSY_RETRY_MS = 25;', 'Nobody goes by it: whoever waits has a place in this store.', '25', '25 * 1000'],
   ['lib/stores/memory/lock-machine.ts', 'if (lock === undefined || holder === undefined || holder.end < at.ms)', 'A lock that is not there has no holder; the first part is for the compiler.', 'lock === undefined || holder === undefined', 'holder === undefined'],
   ['lib/stores/memory/lock-machine.ts', 'if (inherits && lock.holders.size < (lock.permits ?? 0))', 'No number is less than undefined; the 0 is for the compiler.', 'lock.permits ?? 0', 'lock.permits'],
   ['lib/stores/memory/lock-machine.ts', "if (kin.length === 0 || (lock.mode === 'read' && mode === 'write')", 'A phase of reading lets in all readers that wait, so none of them finds its owner there later.', "lock.mode === 'read' && mode === 'write'", "lock.mode === 'read'"],

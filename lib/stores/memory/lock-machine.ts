@@ -35,9 +35,6 @@ export interface Instant {
 /** A waiter that sends no heartbeat for longer than this, in ms, loses its place. */
 export const WAITER_LEASE_MS = 2_500;
 
-/** When asking again may make sense, in ms, as the port wants it said. Nobody goes by it: whoever waits has a place here. */
-const BUSY_RETRY_MS = 25;
-
 interface Holder {
   readonly id: string;
   /** The first of the fences that are reserved for this holder, and how many there are. */
@@ -101,7 +98,7 @@ export class LockMachine {
       return kin.length >= MAX_HOLDS_OF_OWNER ? { kind: 'full' } : this.grantNow(request, lock, at, kin);
     }
     if (mayJoin(lock, request.mode)) return this.grantNow(request, lock, at);
-    return request.queue ? this.enqueue(request, lock, at) : { kind: 'busy', retryInMs: BUSY_RETRY_MS };
+    return request.queue ? this.enqueue(request, lock, at) : { kind: 'busy', retryInMs: nextEnd(lock) - at.ms + 1 };
   }
 
   /** Puts a request into the place of the holder whose hold it takes. What minHoldMs owes beyond a ticket's time stands as its grace. */
@@ -112,10 +109,13 @@ export class LockMachine {
     const holder = lock && holderOf(lock, replaces!);
     if (!holder || (takesOver === 'ticket' && Math.min(ticketUntil, leaseEnd(holder)) < at.ms)) return { kind: 'gone', now: at.ms, memory: undefined };
     const end = Math.max(at.ms + leaseMs, holder.minEnd);
-    if (takesOver !== 'ticket') return takenOver(lock, putIn(lock, { ...holder, id, end, graceMs: end - at.ms - leaseMs }, takesOver === 'hold' ? holder : undefined), at);
-    const kin = holdersOwnedBy(lock, holder.owner).find((other) => other !== holder);
-    const fence = kin?.fence ?? this.reserveFences(1, at);
-    return takenOver(lock, putIn(lock, { ...holder, id, fence, fences: 1, end: end + graceMs, graceMs, label }, holder), at);
+    let heir: Holder = { ...holder, id, end, graceMs: end - at.ms - leaseMs };
+    if (takesOver === 'ticket') {
+      const kin = holdersOwnedBy(lock, holder.owner).find((other) => other !== holder);
+      heir = { ...holder, id, fence: kin?.fence ?? this.reserveFences(1, at), fences: 1, end: end + graceMs, graceMs, label };
+    }
+    putIn(lock, heir, takesOver === 'beside' ? undefined : holder);
+    return takenOver(lock, heir, at);
   }
 
   /** Renews one holder and does not settle the lock, because a renewal in Redis uses one Redis key only. */
@@ -189,10 +189,17 @@ export class LockMachine {
     return found;
   }
 
-  /** The state of the lock. It changes nothing, so it grants nothing either. */
+  /** The state of the lock. It grants nothing, but drops holders and waiters whose time is over, as every command does. */
   inspect(key: string, at: Instant): LockState {
     const lock = this.locks.get(key);
-    return lock === undefined ? { key, mode: null, holders: [], waiters: [] } : describe(lock, at.ms);
+    if (lock === undefined) return { key, mode: null, holders: [], waiters: [] };
+    prune(lock, at.ms);
+    const waiters = line(lock).map(({ request: { id, mode, label } }) => ({ id, mode, label }));
+    const holders = Array.from(lock.holders.values(), ({ id, fence, owner, label, end, graceMs }) => {
+      return { id, fence, owner, label, ...untilFree(end - at.ms, graceMs), ...(isTicketId(id) && { handedOff: true as const }) };
+    });
+    const isHeld = holders.length > 0;
+    return { key, mode: isHeld ? lock.mode : null, permits: isHeld ? lock.permits : undefined, holders, waiters };
   }
 
   /** Settles all locks, and returns when the first of those that are left will end; Infinity when there are none. */
@@ -200,7 +207,7 @@ export class LockMachine {
     let next = Infinity;
     for (const key of this.locks.keys()) {
       const left = this.settle(key, at);
-      if (left !== undefined) next = Math.min(next, lastEnd(left));
+      if (left !== undefined) next = Math.min(next, nextEnd(left));
     }
     return next;
   }
@@ -283,10 +290,9 @@ function keepPlace(lock: LockRecord, place: Waiter, at: Instant): GrantOrPlace {
 }
 
 /** Adds a holder, in the place of another one if there is one: the order of the holders stays. */
-function putIn(lock: LockRecord, holder: Holder, replaced: Holder | undefined): Holder {
+function putIn(lock: LockRecord, holder: Holder, replaced: Holder | undefined): void {
   const others = [...lock.holders.values()].map((one) => (one === replaced ? holder : one));
   lock.holders = new Map([...others, holder].map((one) => [one.id, one]));
-  return holder;
 }
 
 function takenOver(lock: LockRecord, holder: Holder, at: Instant): AcquireAnswer {
@@ -295,13 +301,8 @@ function takenOver(lock: LockRecord, holder: Holder, at: Instant): AcquireAnswer
 }
 
 /** Drops holders and waiters whose time is over. An `end` is the last instant at which they still count. */
-function prune(lock: LockRecord, now: number): void {
-  dropEnded(lock.holders, now);
-  dropEnded(lock.waiting, now);
-}
-
-function dropEnded(records: Map<string, { readonly end: number }>, now: number): void {
-  for (const [id, record] of records) if (record.end < now) records.delete(id);
+function prune({ holders, waiting }: LockRecord, now: number): void {
+  for (const records of [holders, waiting]) for (const [id, { end }] of records) if (end < now) records.delete(id);
 }
 
 /** The holder with this id, if it has not released. */
@@ -360,17 +361,10 @@ function grantOf(lock: LockRecord, holder: Holder): Grant {
   return { fence, fences, mode: lock.mode, trustedUntil: leaseEnd(holder), contended: isContended(lock) };
 }
 
-/** The last instant at which the lock is taken, if no holder renews or releases it. */
-function lastEnd(lock: LockRecord): number {
-  let last = -Infinity;
-  for (const holder of lock.holders.values()) last = Math.max(last, holder.end);
-  return last;
-}
-
 /** The last instant before somebody can be let in, if no holder renews or releases: of a lock with permits that of the first to end. */
-function nextEnd(lock: LockRecord): number {
-  if (lock.permits === undefined) return lastEnd(lock);
-  return Math.min(...[...lock.holders.values()].map(({ end }) => end));
+function nextEnd({ holders, permits }: LockRecord): number {
+  const ends = Array.from(holders.values(), ({ end }) => end);
+  return permits === undefined ? Math.max(...ends) : Math.min(...ends);
 }
 
 /** Whether what ends next is no lease any more, but the rest of the minHoldMs of a hold that was released. */
@@ -401,19 +395,6 @@ function leave(lock: LockRecord, id: string, now: number, abandoned = false): bo
 
 /** Of any number of readers that owe minHoldMs, that which owes it for longest says for how long the lock stays taken. */
 function keepLastReleased({ holders }: LockRecord): void {
-  const released = [...holders.values()].filter((holder) => holder.released);
-  const last = released.reduce((one, other) => (other.end > one.end ? other : one));
-  for (const { id } of released) if (id !== last.id) holders.delete(id);
-}
-
-/** The state of the lock now, without holders and waiters that have ended but were not dropped yet. */
-function describe(lock: LockRecord, now: number): LockState {
-  const present = { ...lock, holders: new Map(lock.holders), waiting: new Map(lock.waiting) };
-  prune(present, now);
-  const waiters = line(present).map(({ request: { id, mode, label } }) => ({ id, mode, label }));
-  const holders = Array.from(present.holders.values(), ({ id, fence, owner, label, end, graceMs }) => {
-    return { id, fence, owner, label, ...untilFree(end - now, graceMs), ...(isTicketId(id) && { handedOff: true as const }) };
-  });
-  const isHeld = holders.length > 0;
-  return { key: lock.key, mode: isHeld ? lock.mode : null, permits: isHeld ? lock.permits : undefined, holders, waiters };
+  const [one, other] = [...holders.values()].filter((holder) => holder.released);
+  if (one && other) holders.delete(other.end > one.end ? one.id : other.id);
 }

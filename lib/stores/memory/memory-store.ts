@@ -29,7 +29,8 @@ export class MemoryStore implements LockStore {
   readonly capabilities: StoreCapabilities = { queue: true, replicas: false, permits: true };
   /** A ticket is of use in this process only, so its home has a name that no other process has. */
   readonly ticketHome = `embedded ${randomBytes(6).toString('base64url')}`;
-  private readonly machine = new LockMachine((wake) => this.deliver(wake));
+  /** Wakes are delivered in a later microtask, because a listener that asks the store again must not find it in the middle of a command. */
+  private readonly machine = new LockMachine((wake) => void Promise.resolve().then(() => this.listener?.(wake)));
   private listener: ((wake: Wake) => void) | undefined;
   /** Set while any lock has a record, so that a lock whose holder never releases it does not stay in memory. */
   private collector: Timer | undefined;
@@ -49,7 +50,10 @@ export class MemoryStore implements LockStore {
   }
 
   async acquire(request: AcquireRequest): Promise<AcquireOutcome> {
-    this.assertCanServe(request);
+    const { key, minReplicas, notAfter } = request;
+    if (this.closed) throw new LockStoreError(`Lock '${key}': the embedded store is closed.`, { key, retryable: false });
+    if (this.clock.now() > notAfter) throw lateError(key);
+    if (minReplicas > 0) throw new LockStoreError(`Lock '${key}': minReplicas is ${minReplicas}, but the embedded store has no replicas.`, { key, retryable: false });
     return this.command((at) => this.machine.acquire(request, at));
   }
 
@@ -96,20 +100,8 @@ export class MemoryStore implements LockStore {
     this.stopCollecting();
   }
 
-  private assertCanServe({ key, minReplicas, notAfter }: AcquireRequest): void {
-    if (this.closed) throw new LockStoreError(`Lock '${key}': the embedded store is closed.`, { key, retryable: false });
-    if (this.clock.now() > notAfter) throw lateError(key);
-    if (minReplicas === 0) return;
-    throw new LockStoreError(`Lock '${key}': minReplicas is ${minReplicas}, but the embedded store has no replicas.`, { key, retryable: false });
-  }
-
   private instant(): Instant {
     return { ms: this.clock.now(), us: Math.floor(this.clock.wallNow() * 1_000) };
-  }
-
-  /** Delivers a wake in a later microtask, because a listener that asks the store again must not find it in the middle of a command. */
-  private deliver(wake: Wake): void {
-    void Promise.resolve().then(() => this.listener?.(wake));
   }
 
   /** Gives a command the time. Whatever it did, leases that end without a release are looked for from now on, or no longer. */
@@ -123,8 +115,7 @@ export class MemoryStore implements LockStore {
   private collect(): void {
     const at = this.instant();
     const nextEnd = this.machine.collect(at);
-    this.collector = undefined;
-    if (nextEnd < Infinity) this.collector = this.clock.setTimer(() => this.collect(), Math.max(COLLECT_EVERY_MS, nextEnd - at.ms + 1));
+    this.collector = nextEnd === Infinity ? undefined : this.clock.setTimer(() => this.collect(), Math.max(COLLECT_EVERY_MS, nextEnd - at.ms + 1));
   }
 
   private stopCollecting(): void {
