@@ -26,7 +26,8 @@ export class FakeClock implements Clock {
   private uptime: number;
   /** By due time; equal ones in the order they were set. */
   private timers: FakeTimer[] = [];
-  private turns: (() => void)[] = [];
+  private turnsLeft = 0;
+  private turnsRun = 0;
   private keepers = 0;
 
   /** Starts off zero on all three clocks, so that a test notices when one is mistaken for another. */
@@ -62,7 +63,12 @@ export class FakeClock implements Clock {
   }
 
   nextTurn(callback: () => void): void {
-    this.turns.push(callback);
+    this.turnsLeft += 1;
+    setImmediate(() => {
+      this.turnsLeft -= 1;
+      this.turnsRun += 1;
+      callback();
+    });
   }
 
   /** A test runner keeps itself alive, so this only counts. */
@@ -84,12 +90,10 @@ export class FakeClock implements Clock {
   /** Lets everything run that needs no time to pass. */
   async settle(): Promise<void> {
     for (let turn = 0; turn < MAX_TURNS_AT_ONE_INSTANT; turn++) {
+      const before = this.turnsRun;
       // A real turn runs all microtasks to their end, however deep the chain of promises is.
       await new Promise<void>((resolve) => void setImmediate(resolve));
-      if (this.turns.length === 0) return;
-      const callbacks = this.turns;
-      this.turns = [];
-      for (const callback of callbacks) callback();
+      if (this.turnsLeft === 0 && this.turnsRun === before) return;
     }
     throw new Error(`FakeClock: still busy after ${MAX_TURNS_AT_ONE_INSTANT} turns at ${this.current} ms`);
   }

@@ -30,5 +30,5 @@ export function seen(): Seen {
 export function leaseWith(options: LockOptions = {}, grant: Partial<Grant> = {}, { keeper, guard }: Seen = seen(), phase = 0): StoreLease {
   const resolved = resolveOptions({ leaseMs: 8_000, ...options }, resolveDefaults());
   const whole: Grant = { fence: 1, fences: 16, mode: resolved.mode, trustedUntil: 9_000, contended: false, ...grant };
-  return new StoreLease({ key: 'k', id: 'p.1', options: resolved, leaseMs: Math.min(resolved.leaseMs, resolved.maxHoldMs), lateUntil: -Infinity }, whole, 1_000, keeper, guard, phase);
+  return new StoreLease({ key: 'k', id: 'p.1', options: resolved, leaseMs: Math.min(resolved.leaseMs, resolved.maxHoldMs), lateUntil: -Infinity, isContended: false }, whole, 1_000, keeper, guard, phase);
 }

@@ -401,7 +401,7 @@ class NestedCalls extends CallLine implements Reentry {
   join(call: Call): void {
     const { options } = call;
     if (!this.isOpen) return call.reject(HOLD_ENDED);
-    if (options.waitMs === 0 && (this.size > 0 || !this.admits(options.mode))) return call.reject(busy(call));
+    if (options.waitMs === 0 && (this.size > 0 || !this.admits(options.mode))) return call.rejectNextTurn(busy(call));
     this.add(call);
     this.admitNext();
     call.tellWaiting();

@@ -133,7 +133,9 @@ export class LockCalls implements Core {
     if (call.keys.length > 1) return takeAll(call, this);
     if (call.insideHold && !call.ticket && this.context.find(call.key)) return this.reenter(call);
     const refusal = this.shutdown.serves === 'all' ? undefined : this.shutdown.refusal(call.key, call.insideHold);
-    return refusal ? Promise.reject(refusal) : call.waitIn(this.queues.queueFor(call), now);
+    // In the next turn, for the reason that Call.rejectNextTurn gives.
+    if (refusal) return new Promise((_, reject) => this.clock.nextTurn(() => reject(refusal)));
+    return call.waitIn(this.queues.queueFor(call), now);
   }
 
   /** A lock was lost after the call got it, and no work has begun under it: the call gives everything back and asks anew. */

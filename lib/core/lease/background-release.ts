@@ -34,11 +34,15 @@ interface DoubtfulRelease extends ReleaseRequest {
 }
 
 /** A release that the store has answered. */
-interface AnsweredRelease extends HolderRef {
-  readonly abandoned: boolean | undefined;
-  readonly memory: string | undefined;
-  /** When the lease has ended by itself, also in a store that has it still, in clock.now() time. */
-  readonly endsAt: number;
+class AnsweredRelease implements HolderRef {
+  constructor(
+    readonly key: string,
+    readonly id: string,
+    readonly abandoned: boolean | undefined,
+    readonly memory: string | undefined,
+    /** When the lease has ended by itself, also in a store that has it still, in clock.now() time. */
+    readonly endsAt: number,
+  ) {}
 }
 
 export class BackgroundRelease {
@@ -78,7 +82,7 @@ export class BackgroundRelease {
   /** Notes that the store has answered the release of a lease. */
   released(lease: StoreLease): void {
     const { key, id, abandoned, memory, askedAt = this.clock.now(), storeLengthMs } = lease;
-    this.remembered.push({ key, id, abandoned, memory, endsAt: askedAt + storeLengthMs });
+    this.remembered.push(new AnsweredRelease(key, id, abandoned, memory, askedAt + storeLengthMs));
     if (this.remembered.length > MAX_REMEMBERED) this.remembered.shift();
     if (lease.lateUntil !== -Infinity) this.releaseLate(lease);
   }
@@ -115,7 +119,7 @@ export class BackgroundRelease {
       const isForgotten = isReplaced || store.mayHaveForgotten?.(release) === true;
       // A store that forgets once more forgets this release as well.
       const memory = isForgotten ? store.memoryOf?.(release.key) : release.memory;
-      if (!isForgotten || memory !== undefined) this.remembered.push({ ...release, memory });
+      if (!isForgotten || memory !== undefined) this.remembered.push(new AnsweredRelease(release.key, release.id, release.abandoned, memory, release.endsAt));
       if (isForgotten) this.release(release, release.endsAt - now);
     }
   }

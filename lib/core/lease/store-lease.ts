@@ -41,6 +41,8 @@ interface GrantedRequest extends HolderRef {
   readonly leaseMs: number;
   /** The local instant until which a try of it that got no answer may still act in the store. */
   readonly lateUntil: number;
+  /** Whether a message told that another process waits. */
+  readonly isContended: boolean;
   /** The holder id of the ticket that was adopted to get the lease; undefined for a request that was granted. */
   readonly ticketId?: string | undefined;
 }
@@ -78,6 +80,8 @@ export class StoreLease implements Appointment, HeldLease {
   trustedUntil: number;
   /** True when others wait for the lock, as far as this process has heard. */
   contended: boolean;
+  /** Whether a message told of a waiter since the last renewal was sent: an answer that knows of none is older than that. */
+  private hasNewWaiter = false;
   /** When the store last said whether others wait for the lock, in clock.now() time. */
   heardAt: number;
   /** The memory of the store that knew it last. */
@@ -126,7 +130,7 @@ export class StoreLease implements Appointment, HeldLease {
   private nextFence: number;
 
   constructor(
-    { key, id, options, leaseMs, lateUntil, ticketId }: GrantedRequest,
+    { key, id, options, leaseMs, lateUntil, isContended, ticketId }: GrantedRequest,
     readonly grant: Grant,
     /** When this process learned of the grant. */
     private readonly grantedAt: number,
@@ -145,7 +149,7 @@ export class StoreLease implements Appointment, HeldLease {
     this.lengthMs = leaseMs;
     this.mode = grant.mode;
     this.trustedUntil = grant.trustedUntil;
-    this.contended = grant.contended;
+    this.contended = grant.contended || isContended;
     this.heardAt = this.admittedAt = grantedAt;
     this.memory = grant.memory;
     this.fence = this.nextFence = grant.fence;
@@ -174,7 +178,7 @@ export class StoreLease implements Appointment, HeldLease {
 
   /** Notes that another process began to wait for the lock. */
   heardOfWaiter(): void {
-    this.contended = true;
+    this.contended = this.hasNewWaiter = true;
   }
 
   /** When the watchdog has to look at it, if the next renewal is planned for `at`: at the end of trust at the latest. */
@@ -227,6 +231,7 @@ export class StoreLease implements Appointment, HeldLease {
     const { key, id, options: { graceMs, minReplicas } } = this;
     const request = { key, id, leaseMs: Math.max(1, Math.min(leaseMs, Math.floor(this.renewUntil - now))), graceMs, minReplicas, held: this };
     this.storeLengthMs = Math.max(this.storeLengthMs, request.leaseMs + graceMs);
+    this.hasNewWaiter = false;
     return request;
   }
 
@@ -238,7 +243,7 @@ export class StoreLease implements Appointment, HeldLease {
     this.isUnanswered = false;
     if (memory !== undefined) this.memory = memory;
     this.trustedUntil = Math.min(trustedUntil, Math.max(this.trustedUntil, now + leaseMs));
-    this.contended = contended;
+    this.contended = contended || this.hasNewWaiter;
     this.heardAt = now;
   }
 

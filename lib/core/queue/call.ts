@@ -5,6 +5,7 @@
  */
 import type { Appointment, Schedule } from '../lease/schedule.js';
 import type { LeaseUser, StoreLease } from '../lease/store-lease.js';
+import type { Clock } from '../port/clock.js';
 import type { Lease } from '../port/lease.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import type { BroughtTicket } from '../port/ticket.js';
@@ -23,6 +24,7 @@ export interface Reentry {
 
 /** What all calls of a lock module share: its core. */
 export interface Core {
+  readonly clock: Clock;
   readonly schedule: Schedule;
   /** Resolves with the hold of the call's locks, or rejects with the reason why one of them could not be had. */
   acquire(call: Call): Promise<Lease>;
@@ -63,7 +65,7 @@ export class Call implements Appointment, AbortListener {
   after: Call | undefined;
   private isToldToWait = false;
   /** Settle it, when it has left its line. */
-  serve!: (leases: readonly [StoreLease]) => void;
+  serve!: (leases: readonly StoreLease[]) => void;
   reject!: (reason: unknown) => void;
 
   constructor(
@@ -96,12 +98,20 @@ export class Call implements Appointment, AbortListener {
    * Resolves with the lease that this queue lets it use, the only one for now. Rejects with LockTimeoutError, LockStoreError, LockUsageError or
    * signal.reason. A call that was settled may wait anew.
    */
-  waitIn(queue: CallLine, now: number): Promise<readonly [StoreLease]> {
+  waitIn(queue: CallLine, now: number): Promise<readonly StoreLease[]> {
     return new Promise((resolve, reject) => {
       this.serve = resolve;
       this.reject = reject;
       queue.join(this, now);
     });
+  }
+
+  /**
+   * Rejects it, when it is refused, in the next turn of the event loop. A refusal may be known without waiting for anything, and whoever tries
+   * again at once, in a loop, would else stop the event loop, and with it all that could serve the call.
+   */
+  rejectNextTurn(reason: unknown): void {
+    this.core.clock.nextTurn(() => this.reject(reason));
   }
 
   /** The time to wait is over. */

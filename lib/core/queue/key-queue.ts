@@ -81,7 +81,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   join(call: Call, now: number): void {
     if (call.options.waitMs === 0 && !this.mayServeAtOnce(call.options, now)) {
       const isHeldHere = this.permits === undefined && this.leases.some(({ users }) => users > 0);
-      return call.reject(refusedAtOnce(this.requests[0], call, isHeldHere));
+      return call.rejectNextTurn(refusedAtOnce(this.requests[0], call, isHeldHere));
     }
     this.add(call);
     this.pump(now);
@@ -202,7 +202,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   requestRefused(request: StoreRequest, refusal: Refusal | undefined): void {
     const { asker } = request;
     this.forgetRequest(request);
-    if (refusal && this.remove(asker)) asker.reject(refusalError(refusal, asker));
+    if (refusal && this.remove(asker)) asker.rejectNextTurn(refusalError(refusal, asker));
     this.pump();
   }
 
@@ -215,12 +215,16 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     // to wait the phase begins with the grant; for one granted at once, when it was made.
     const phase = wasDelayed ? this.arrivals : this.arrivalsWhenAsked;
     const lease = new StoreLease(request, grant, now, this, this.queues.watchdog, phase);
-    this.leases = [lease].concat(this.leases);
+    this.leases = Array.of(lease, ...this.leases);
     this.queues.watchdog.watch(lease, now);
     if (options.mode === 'read') this.bringForward((call) => call.arrival <= phase && askTheSame(call.options, options));
     // A loss calls pump(), which must find the new lease in its place, and not ask the store for one.
     for (const one of ended) one.lose('gone', 'the store granted the lock to a later request');
     if (this.permits !== undefined && (wasDelayed || !request.handsOn)) this.stayOn(now);
+    if (request.isForced) {
+      lease.heardOfForce();
+      void this.queues.watchdog.renewNow(lease);
+    }
     // A call that is alone needs no second look at what was judged just now.
     const { first } = this;
     if (this.size === 1 && first === request.asker && this.leases[0] === lease && !this.isResting) this.admit(first, lease, now);
@@ -255,7 +259,9 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   private admit(call: Call, lease: StoreLease, now: number): void {
     this.remove(call);
     lease.admit(call.options, now);
-    call.serve([lease]);
+    // No literal: V8 allocates those in the old generation once most of a place have survived, as all do while code is not optimized. There
+    // an array keeps its lease, and all that belongs to that, until the next full collection.
+    call.serve(Array.of(lease));
     this.served += 1;
     if (this.served % LONGEST_BURST === 0 && this.size > 0) this.rest();
   }

@@ -128,9 +128,9 @@ export class Queues {
       case 'ask':
         return request?.wake();
       case 'contended':
-        return lease?.heardOfWaiter();
+        return (lease ?? request)?.heardOfWaiter();
       case 'lost':
-        lease?.heardOfForce();
+        (lease ?? request)?.heardOfForce();
         return void (lease && this.watchdog.renewNow(lease));
       case 'stray':
         // A master that lags behind, or was restored from a snapshot, grants to waiters that have gone. The lock is released for the next.

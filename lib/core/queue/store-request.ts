@@ -86,6 +86,9 @@ export class StoreRequest implements AcquireRequest {
   private isLengthening = false;
   /** The pauses between tries, if one has failed since the last answer. */
   private backoff: Backoff | undefined;
+  /** What messages told of its grant before the answer was read, for they come on another connection. The lease begins with that. */
+  isContended = false;
+  isForced = false;
   private readonly traffic: Traffic;
   /** When it asks again by itself, and when its next heartbeat is due, once it has a place in the store's queue; else Infinity. */
   private askAt = Infinity;
@@ -166,6 +169,16 @@ export class StoreRequest implements AcquireRequest {
     if (this.state !== 'open') return;
     if (!grant) return this.ask();
     if (this.isKnownToWait) this.judge(grant, this.queues.clock.now() - WAKES_COUNT_FROM_MS);
+  }
+
+  /** Notes that another process waits behind the grant that is on its way. */
+  heardOfWaiter(): void {
+    this.isContended = true;
+  }
+
+  /** Notes that an operator has taken the lock away that is on its way. */
+  heardOfForce(): void {
+    this.isForced = true;
   }
 
   /** Sends the request to the store, unless no call wants the lock any more. */

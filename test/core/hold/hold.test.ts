@@ -390,6 +390,17 @@ describe('A lost lease says', () => {
     expect([reason(), ...told]).toEqual(['released-by-force', 'released-by-force']);
   });
 
+  it('released-by-force, at once, also when the message of it comes before the answer that grants the lock', async () => {
+    const { fleet, locks, wire } = alone();
+    wire.slowMs = 20;
+    const acquired = locks.acquire('k', { renew: false });
+    await fleet.clock.settle();
+    expect(await fleet.store.forceRelease('k')).toBe(true);
+    const lease = await fleet.clock.runUntil(acquired);
+    await fleet.clock.advance(25);
+    expect((lease.signal.reason as LockLostError).reason).toBe('released-by-force');
+  });
+
   it('forgotten when the store may have forgotten it', async () => {
     const { fleet, wire, lease, reason, told } = await held();
     wire.mayHaveForgotten = () => true;

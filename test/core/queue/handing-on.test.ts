@@ -2,6 +2,7 @@ import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { LockTimeoutError } from '../../../lib/core/port/errors.js';
 import { alone, besideHolder, Fleet, gate } from '../../support/locks.js';
+import { leaseWith } from '../../support/leases.js';
 import { Turns } from '../../support/turns.js';
 
 describe('The callers of one process', () => {
@@ -91,6 +92,34 @@ describe('The callers of one process', () => {
     expect(fleet.clock.now() - since).toBeLessThanOrEqual(1_000 + 2 * 40);
     stop = true;
     await fleet.clock.runUntil(Promise.all(callers));
+  });
+
+  it.each(['read', 'write'] as const)('yield (%s) to another process though the message that it waits came before the answer to their request', async (mode) => {
+    const fleet = new Fleet();
+    const busy = fleet.process();
+    busy.wire.slowMs = 15;
+    let stop = false;
+    const callers = Array.from({ length: 4 }, async () => {
+      while (!stop) await busy.locks.withLock('k', { mode, waitMs: Infinity }, () => new Promise<void>((resolve) => void fleet.clock.setTimer(resolve, 2)));
+    });
+    await fleet.clock.advance(5);
+    const since = fleet.clock.now();
+    await fleet.clock.runUntil(fleet.process().locks.withLock('k', async () => {}));
+    // The answer, the 50 ms in which callers may follow each other, and the answer to the release.
+    expect(fleet.clock.now() - since).toBeLessThanOrEqual(15 + 50 + 2 + 15);
+    stop = true;
+    await fleet.clock.runUntil(Promise.all(callers));
+  });
+
+  it('yield to another process though the message that it waits came before the answer to a renewal that knows of nobody', () => {
+    const lease = leaseWith();
+    lease.renewal(2_000);
+    lease.heardOfWaiter();
+    lease.renewed({ kind: 'renewed', trustedUntil: 10_000, contended: false }, 2_010, 8_000);
+    expect(lease.contended).toBe(true);
+    lease.renewal(5_000);
+    lease.renewed({ kind: 'renewed', trustedUntil: 13_000, contended: false }, 5_010, 8_000);
+    expect(lease.contended).toBe(false);
   });
 
   it('that give up cost nobody else the place in the queue', async () => {

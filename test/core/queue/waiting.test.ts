@@ -287,3 +287,22 @@ describe('A grant that the store takes for a stray', () => {
     for (const reader of [earlier, newer]) expect(await reader.verify()).toBe(true);
   });
 });
+
+describe('Whoever tries again without a pause', () => {
+  it.each<[string, (setting: ReturnType<typeof alone>) => unknown]>([
+    ['is held here', ({ locks }) => locks.acquire('k')],
+    ['cannot be asked for, because the store is not reached', ({ wire }) => (wire.cut = true)],
+    ['is refused, because the module shuts down', ({ locks }) => void locks.close()],
+  ])('lets all else go on, while the lock %s', async (_, set) => {
+    const setting = alone();
+    await set(setting);
+    let isTimeForOthers = false;
+    setImmediate(() => setImmediate(() => (isTimeForOthers = true)));
+    let tries = 0;
+    while (!isTimeForOthers && tries < 10_000) {
+      tries += 1;
+      expect(await setting.locks.tryAcquire('k').catch(() => null)).toBeNull();
+    }
+    expect(tries).toBeLessThan(10);
+  });
+});
