@@ -11,7 +11,7 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import type { Connection, Connections } from './connections.js';
 import type { BuiltCall } from './lua.generated.js';
 import type { Sender, ServerConnection, Target } from './server-connection.js';
-import { type Attempt, isReply, NO_MASTER, NOT_CONNECTED, type Outage, reasonOf, reasonWith, storeFailure, UnexpectedReplyError } from './store-failure.js';
+import { type Attempt, CLOSED, isReply, NO_MASTER, NOT_CONNECTED, type Outage, reasonOf, reasonWith, storeFailure, UnexpectedReplyError } from './store-failure.js';
 
 /**
  * A command to send, and what is called with its reply or its failure. Until it is answered, the errand itself stands in the list of
@@ -75,8 +75,6 @@ const MAX_REDIRECTIONS = 4;
 const LEAST_SILENCE_MS = 1_000;
 /** The part of the time of a command after which a silent connection is given up, if that is longer: so the command can be made again in time. */
 const SILENT_FOR = 0.75;
-
-const CLOSED = 'the store was closed';
 
 export class ScriptRunner {
   /** The connection for all but what waits for replicas. */

@@ -29,6 +29,8 @@ const IN_A_SCRIPT = /^@?user_script: ?\d+: -?(?=[A-Z]+ )/;
 
 /** The reason of a command that was not sent, because there was no connection. */
 export const NOT_CONNECTED = 'not connected';
+/** The reason of a command that came after the end of its store, or was on its way then: to try again does not help. */
+export const CLOSED = 'the store was closed';
 
 /** The command that failed, its lock, and the node. */
 export interface Attempt {
@@ -54,7 +56,7 @@ export function storeFailure(error: unknown, attempt: Attempt, complaint?: Error
   const next = isForOperator ? (damageOf(reason, attempt) ?? 'Trying again does not help until an operator has corrected the server.') : afterwards;
   const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
   const message = `${subject}: ${what} failed on ${node}: ${reason}. ${next}`;
-  return new LockStoreError(message, { key, cause: causeOf(error), nodes: [{ node, reason }], retryable: !isForOperator && !namesNobody });
+  return new LockStoreError(message, { key, cause: causeOf(error), nodes: [{ node, reason }], retryable: !isForOperator && !namesNobody && reason !== CLOSED });
 }
 
 /** The reason of an error. When there was no connection, the last error of the connection says why. */
