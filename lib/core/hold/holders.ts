@@ -1,6 +1,6 @@
 /**
- * Names those who hold a lock: to who looks at it, and in a LockTimeoutError, which also tells which locks the caller itself held meanwhile,
- * and, by its stack, where the call came from.
+ * The holders of a lock are named here, for callers that look at it and for LockTimeoutErrors. Such an error also tells which locks the
+ * caller itself held meanwhile, and, by its stack, where the call came from.
  *
  * The holders of this process are named by the calls that hold now. The store knows the label of the call to which it granted the lease; a
  * lease that was handed on since, inside the process, is that of another call.

@@ -133,7 +133,7 @@ export class LockCalls implements Core {
     if (call.keys.length > 1) return takeAll(call, this);
     if (call.insideHold && !call.ticket && this.context.find(call.key)) return this.reenter(call);
     const refusal = this.shutdown.serves === 'all' ? undefined : this.shutdown.refusal(call.key, call.insideHold);
-    // In the next turn, for the reason that Call.rejectNextTurn gives.
+    // It is refused in the next turn, for the reason that Call.rejectNextTurn gives.
     if (refusal) return new Promise((_, reject) => this.clock.nextTurn(() => reject(refusal)));
     return call.waitIn(this.queues.queueFor(call), now);
   }

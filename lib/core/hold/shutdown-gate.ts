@@ -31,7 +31,6 @@ export class ShutdownGate {
     if (this.holds === 0) for (const tell of this.whenAllEnded.splice(0)) tell();
   }
 
-
   /**
    * From now on the grace counts. Calls are served until {@link begin}, because other parts of the application may need locks to end; but
    * what they wait for may end only when the signal of its hold aborts.

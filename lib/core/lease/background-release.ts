@@ -33,7 +33,7 @@ interface DoubtfulRelease extends ReleaseRequest {
   readonly lateUntil?: number | undefined;
 }
 
-/** A release that the store has answered. */
+/** A release that the store has answered. It is of a class for the reason that KeyQueue.admit gives for its list. */
 class AnsweredRelease implements HolderRef {
   constructor(
     readonly key: string,
@@ -66,7 +66,6 @@ export class BackgroundRelease {
     this.pending.add(done);
     void done.then(() => this.pending.delete(done));
   }
-
 
   /** Releases a lease and tells its last user the outcome. When it is unknown, the release is repeated in the background. */
   releaseAndTell(lease: StoreLease, user: Pick<LeaseUser, 'left'>): void {

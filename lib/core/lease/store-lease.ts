@@ -167,7 +167,6 @@ export class StoreLease implements Appointment, HeldLease {
     return this.renewing !== 'no';
   }
 
-
   isTrusted(now: number): boolean {
     return this.state === 'held' && now < this.trustedUntil;
   }
@@ -414,7 +413,6 @@ export class StoreLease implements Appointment, HeldLease {
     return this.nextFence < this.grant.fence + this.grant.fences;
   }
 }
-
 
 /** Whether the requests of two callers to the store would be the same, so that one may take over the other's place in the queue. */
 export function askTheSame(a: ResolvedOptions, b: ResolvedOptions): boolean {

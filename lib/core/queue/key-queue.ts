@@ -222,6 +222,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     for (const one of ended) one.lose('gone', 'the store granted the lock to a later request');
     if (this.permits !== undefined && (wasDelayed || !request.handsOn)) this.stayOn(now);
     if (request.isForced) {
+      // The message of it came before the answer with the grant, so the store is asked whether the lease is still there.
       lease.heardOfForce();
       void this.queues.watchdog.renewNow(lease);
     }
@@ -259,8 +260,8 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   private admit(call: Call, lease: StoreLease, now: number): void {
     this.remove(call);
     lease.admit(call.options, now);
-    // No literal: V8 allocates those in the old generation once most of a place have survived, as all do while code is not optimized. There
-    // an array keeps its lease, and all that belongs to that, until the next full collection.
+    // The list is no literal, because V8 allocates literals in the old generation once most of those from one place have survived a collection,
+    // as all do while code is not optimized. There the list would keep the lease, and all that belongs to it, until the next full collection.
     call.serve(Array.of(lease));
     this.served += 1;
     if (this.served % LONGEST_BURST === 0 && this.size > 0) this.rest();

@@ -138,7 +138,6 @@ export class StoreRequest implements AcquireRequest {
     return this.queues.store.server;
   }
 
-
   /** Asks the store; while an answer is awaited, asks once more after that. */
   ask(now = this.queues.clock.now()): void {
     if (this.state !== 'open' || this.isLengthening) return;
@@ -370,7 +369,6 @@ export class StoreRequest implements AcquireRequest {
   }
 }
 
-
 // What follows makes the error of a call that did not get its lock, from what the store answered to its request, or from its silence.
 
 /**
@@ -379,7 +377,6 @@ export class StoreRequest implements AcquireRequest {
  * only be slow, and the upper one is enough for every wait.
  */
 const SILENT_MS = { atLeast: 100, atMost: 500 } as const;
-
 
 /** The error for an answer of the store that does not grant the lock. */
 export function refusalError(refusal: Refusal, { key, ticket, options: { owner, permits, waitMs } }: Call): Error {
@@ -425,7 +422,6 @@ export const MAX_IN_FLIGHT = 2_000;
  * no request to the others; the 256 groups together have about as many in flight as one Redis.
  */
 export const MAX_IN_FLIGHT_OF_A_GROUP = 8;
-
 
 /**
  * Bounds how many requests are in flight. If a crowd of requests were sent in one moment, each answer would be late, each request

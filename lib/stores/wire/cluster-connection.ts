@@ -170,7 +170,7 @@ export class ClusterConnection extends Connecting {
     const before = this.masterOf;
     const now = new Array<string>(SLOTS).fill('');
     for (const { from, to, master } of ranges) now.fill(nameOf(master), from, to + 1);
-    // It is open, or serves by the new table, when all have been tried: a command that finds its node not connected fails.
+    // The new table counts when all its masters have been tried, because a command that finds its node not connected fails.
     await Promise.allSettled(ranges.map(({ master }) => this.nodeAt(master).start()));
     this.masterOf = now;
     this.byTag.clear();

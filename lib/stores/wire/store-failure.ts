@@ -29,7 +29,7 @@ const IN_A_SCRIPT = /^@?user_script: ?\d+: -?(?=[A-Z]+ )/;
 
 /** The reason of a command that was not sent, because there was no connection. */
 export const NOT_CONNECTED = 'not connected';
-/** The reason of a command that came after the end of its store, or was on its way then: to try again does not help. */
+/** The reason of a command that came after the end of its store, or was on its way then. */
 export const CLOSED = 'the store was closed';
 
 /** The command that failed, its lock, and the node. */
@@ -52,11 +52,13 @@ export function storeFailure(error: unknown, attempt: Attempt, complaint?: Error
   if (error instanceof LockStoreError) return error;
   const reason = reasonWith(error, complaint);
   const isForOperator = FOR_THE_OPERATOR.test(reason);
-  const afterwards = namesNobody ? LOOK_FIRST : 'The outcome is not known; it is safe to try again.';
+  const isClosed = reasonOf(error) === CLOSED;
+  const isSafe = isClosed ? 'The outcome is not known; this process serves no locks any more, so try again in another one.' : 'The outcome is not known; it is safe to try again.';
+  const afterwards = namesNobody ? LOOK_FIRST : isSafe;
   const next = isForOperator ? (damageOf(reason, attempt) ?? 'Trying again does not help until an operator has corrected the server.') : afterwards;
   const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
   const message = `${subject}: ${what} failed on ${node}: ${reason}. ${next}`;
-  return new LockStoreError(message, { key, cause: causeOf(error), nodes: [{ node, reason }], retryable: !isForOperator && !namesNobody && reason !== CLOSED });
+  return new LockStoreError(message, { key, cause: causeOf(error), nodes: [{ node, reason }], retryable: !isForOperator && !namesNobody && !isClosed });
 }
 
 /** The reason of an error. When there was no connection, the last error of the connection says why. */

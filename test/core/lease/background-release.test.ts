@@ -89,7 +89,6 @@ describe('A release in the background', () => {
     });
   });
 
-
   it('is not sent again when no request could act behind it', async () => {
     const { clock, store, background } = setUp();
     await clock.advance(500);
