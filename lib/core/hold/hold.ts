@@ -447,7 +447,7 @@ class NestedCalls extends CallLine implements Reentry {
       this.hold.nestedCalls += 1;
       if (call.options.mode === 'write') this.writers += 1;
       else this.readers += 1;
-      call.serve([this.lease]);
+      call.serve(this.lease.alone);
     }
   }
 

@@ -33,7 +33,7 @@ interface DoubtfulRelease extends ReleaseRequest {
   readonly lateUntil?: number | undefined;
 }
 
-/** A release that the store has answered. It is of a class for the reason that KeyQueue.admit gives for its list. */
+/** A release that the store has answered. It is of a class for the reason that StoreLease gives for its list. */
 class AnsweredRelease implements HolderRef {
   constructor(
     readonly key: string,

@@ -260,9 +260,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   private admit(call: Call, lease: StoreLease, now: number): void {
     this.remove(call);
     lease.admit(call.options, now);
-    // The list is no literal, because V8 allocates literals in the old generation once most of those from one place have survived a collection,
-    // as all do while code is not optimized. There the list would keep the lease, and all that belongs to it, until the next full collection.
-    call.serve(Array.of(lease));
+    call.serve(lease.alone);
     this.served += 1;
     if (this.served % LONGEST_BURST === 0 && this.size > 0) this.rest();
   }
