@@ -6,7 +6,6 @@ import type { ListOptions, LockState } from '../core/port/lock-state.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
-  HeartbeatOutcome,
   HolderRef,
   LockStore,
   ReleaseRequest,
@@ -72,15 +71,6 @@ export class TestWire implements LockStore {
     const outcome = await this.shared.memory.renew(renewalEndingWith(request));
     if (outcome.kind === 'lost') this.shared.forget(request.id);
     return wholeRenewal(outcome);
-  }
-
-  async heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {
-    const { outage } = this.shared;
-    if (outage) return { kind: 'unknown', cause: outage };
-    const outcome = await this.shared.memory.heartbeat(waiter);
-    if (outcome.kind === 'granted') this.shared.granted(waiter.id);
-    if (outcome.kind === 'gone') this.shared.forget(waiter.id);
-    return wholeAnswer(outcome);
   }
 
   async release(request: ReleaseRequest): Promise<'released' | 'lost'> {

@@ -8,7 +8,7 @@
  * Requests also go without their `minReplicas`, because the embedded store has no replicas and would refuse them.
  */
 import type { HolderState, LockState } from '../core/port/lock-state.js';
-import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, RenewOutcome, RenewRequest } from '../core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, Grant, RenewOutcome, RenewRequest } from '../core/port/lock-store.js';
 
 export const HALF_MS = 0.5;
 
@@ -31,8 +31,8 @@ export function wholeGrant(grant: Grant): Grant {
   return { ...grant, trustedUntil: Math.ceil(grant.trustedUntil) };
 }
 
-/** The outcome of a request or a heartbeat in whole milliseconds. `askAgainInMs` is rounded down, so that it is the end of the lease. */
-export function wholeAnswer<Outcome extends AcquireOutcome | HeartbeatOutcome>(outcome: Outcome): Outcome {
+/** The outcome of a request in whole milliseconds. `askAgainInMs` is rounded down, so that it is the end of the lease. */
+export function wholeAnswer(outcome: AcquireOutcome): AcquireOutcome {
   if (outcome.kind === 'granted') return { ...outcome, grant: wholeGrant(outcome.grant) };
   if (outcome.kind !== 'waiting' || outcome.askAgainInMs === undefined) return outcome;
   return { ...outcome, askAgainInMs: Math.floor(outcome.askAgainInMs) };

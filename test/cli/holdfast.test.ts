@@ -20,7 +20,7 @@ beforeAll(() => void programPath()); // compiles the program once
 beforeEach(async () => {
   await redis.command('FLUSHALL');
   store = await openRedisStore(redis.url, 'web-1:12:abcdefgh', PATIENT);
-  heart = setInterval(() => waiters.forEach((waiter) => void store.heartbeat(waiter)), 500);
+  heart = setInterval(() => waiters.forEach((waiter) => void store.acquire(waiter)), 500);
 });
 
 afterEach(async () => {
@@ -31,7 +31,7 @@ afterEach(async () => {
 
 let sequence = 0;
 /** Kept in the queue while the program starts, as the watchdog of their process would. */
-const waiters = new Set<{ key: string; id: string }>();
+const waiters = new Set<AcquireRequest>();
 let heart: NodeJS.Timeout;
 
 function request(key: string, given: Partial<AcquireRequest> = {}): AcquireRequest {

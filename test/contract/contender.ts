@@ -4,7 +4,7 @@
  */
 import { delay, type Clock } from '../../lib/core/port/clock.js';
 import type { LockState } from '../../lib/core/port/lock-state.js';
-import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, LockStore, RenewOutcome, Wake } from '../../lib/core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, Grant, LockStore, RenewOutcome, Wake } from '../../lib/core/port/lock-store.js';
 
 /** How a request differs from the usual: to write, for {@link USUAL_LEASE_MS}, with a place in the queue. */
 export type Asking = Partial<Omit<AcquireRequest, 'key' | 'id'>>;
@@ -19,8 +19,8 @@ const HEARTBEAT_EVERY_MS = 700;
 export class Contender {
   /** Every wake for this id, in the order of arrival. */
   readonly wakes: Wake[] = [];
-  /** That of its last request. */
-  private graceMs: number | undefined;
+  /** How it asked last. */
+  private asked: Asking = {};
 
   constructor(
     readonly store: LockStore,
@@ -31,7 +31,7 @@ export class Contender {
 
   ask(how: Asking = {}): Promise<AcquireOutcome> {
     const { key, id } = this;
-    this.graceMs = how.graceMs;
+    this.asked = how;
     const usual = { mode: 'write', leaseMs: USUAL_LEASE_MS, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
     return this.store.acquire({ key, id, ...usual, notAfter: this.clock.now() + 60_000, ...how });
   }
@@ -96,7 +96,7 @@ export class Contender {
   }
 
   async renew(leaseMs = USUAL_LEASE_MS): Promise<RenewOutcome> {
-    const outcome = await this.store.renew({ key: this.key, id: this.id, leaseMs, graceMs: this.graceMs, minReplicas: 0 });
+    const outcome = await this.store.renew({ key: this.key, id: this.id, leaseMs, graceMs: this.asked.graceMs, minReplicas: 0 });
     return outcome as RenewOutcome;
   }
 
@@ -106,9 +106,9 @@ export class Contender {
     return outcome;
   }
 
-  async heartbeat(): Promise<HeartbeatOutcome> {
-    const outcome = await this.store.heartbeat({ key: this.key, id: this.id });
-    return outcome as HeartbeatOutcome;
+  /** Asks as it asked before, which keeps its place. */
+  heartbeat(): Promise<AcquireOutcome> {
+    return this.ask({ ...this.asked, replaces: undefined, handsOn: undefined });
   }
 
   release(): Promise<'released' | 'lost'> {

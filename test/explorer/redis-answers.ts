@@ -2,7 +2,7 @@
 import type { Grant } from '../../lib/core/port/lock-store.js';
 import { trustOf } from '../../lib/stores/wire/server-clock.js';
 import {
-  readAcquire, readBringBack, readHeartbeat, readRecall, readRenew, type AcquireReply,
+  readAcquire, readBringBack, readRecall, readRenew, type AcquireReply,
 } from '../../lib/stores/wire/lua.generated.js';
 import type { PushedGrant } from '../../lib/stores/wire/wake-channel.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
@@ -101,7 +101,6 @@ function askAnew(acting: Acting, request: Request): void {
 /** StoreRequest.storeAnswered for an answer that came in time. */
 function heard(acting: Acting, request: Request, grant: Grant | undefined): void {
   request.asking = false;
-  request.lastFailed = false;
   request.replaces = undefined;
   if (grant !== undefined) {
     request.place = undefined;
@@ -186,36 +185,6 @@ listeners.release = (acting, { id, reply, sentAt }) => {
   const isLast = lateUntil <= (acting.has('an answered release is the last word') ? now : sentAt);
   if (reply === undefined || !isLast) acting.owe(id, lateUntil);
 };
-
-listeners.heartbeat = (acting, { id, reply, sentAt }) => {
-  const { client } = acting;
-  const { request } = client;
-  if (request?.id !== id || !request.beating) return;
-  request.beating = false;
-  if (reply === undefined) return void (request.lastFailed = true);
-  const { now, answers } = readHeartbeat(reply);
-  const told = answers[0]!;
-  if (told.kind === 'waiting') {
-    request.lastFailed = false;
-    request.askAt = told.leftMs < 0 ? undefined : acting.now + told.leftMs;
-  }
-  if (told.kind === 'gone') return gone(acting, request);
-  if (told.kind !== 'granted') return;
-  const { place } = request;
-  if (place !== undefined && told.fence <= place.floor) return void (request.askAt = acting.now);
-  request.place = undefined;
-  client.floor = Math.max(client.floor, told.fence);
-  // While a try is open or has failed, its release may be giving this grant back.
-  if (request.asking || request.lastFailed) return acting.ask();
-  acting.judge({ ...told, trustedUntil: trustOf(told.end - now, sentAt), memory: client.known === UNKNOWN_MEMORY ? undefined : client.known });
-};
-
-/** The store no longer has the place: the next request has a new id. */
-function gone(acting: Acting, request: Request): void {
-  acting.cancel(request);
-  if (request.unansweredUntil > acting.now) acting.owe(request.id, request.unansweredUntil);
-  acting.begin();
-}
 
 listeners.recall = (acting, { reply }) => {
   const { client } = acting;

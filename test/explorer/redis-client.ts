@@ -5,7 +5,7 @@
 import { NEARLY_OVER_MS } from '../../lib/core/queue/store-request.js';
 import type { LockMode } from '../../lib/core/port/lock-options.js';
 import type { AcquireRequest, Grant } from '../../lib/core/port/lock-store.js';
-import { acquireCall, bringBackCall, heartbeatCall, recallCall, releaseCall, renewCall, type BuiltCall } from '../../lib/stores/wire/lua.generated.js';
+import { acquireCall, bringBackCall, recallCall, releaseCall, renewCall, type BuiltCall } from '../../lib/stores/wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
 import { LONG_AGO, ServerClock } from '../../lib/stores/wire/server-clock.js';
 import { beginningOf, Trust } from '../../lib/stores/redis/server-view.js';
@@ -52,9 +52,9 @@ export class Acting {
     const { client } = this;
     client.seq += 1;
     client.request = {
-      id: `${client.name}.${client.seq}`, asking: false, askAgain: false, isKnownToWait: false, hasPlace: false, wasDelayed: false, lastFailed: false, askedAt: 0,
+      id: `${client.name}.${client.seq}`, asking: false, askAgain: false, isKnownToWait: false, hasPlace: false, wasDelayed: false, askedAt: 0,
       notAfter: 0, limit: 0, unansweredUntil: 0, memory: '', floor: client.floor, hadPlace: false, place: undefined, early: undefined,
-      askAt: undefined, replaces: undefined, beating: false, beatAt: this.now, lengthens: undefined,
+      askAt: undefined, replaces: undefined, lengthens: undefined,
     };
     if (this.task?.replaces && client.held !== undefined) {
       client.request.replaces = client.held.id;
@@ -92,14 +92,6 @@ export class Acting {
       id, mode, leaseMs: rules.leaseMs, queue: true, needsListener: true, plain, takes: 'nothing', notAfter, floor: client.floor, known: request.memory, fences: 1, minHoldMs, graceMs: 0,
       recoveryMs: rules.recoveryMs, replaces, owner,
     }));
-  }
-
-  heartbeat(request: Request): void {
-    const { client, rules } = this;
-    request.beating = true;
-    request.beatAt = this.now;
-    const { id } = request;
-    this.post('heartbeat', id, heartbeatCall(KEYS, { id, floor: client.floor, recoveryMs: rules.recoveryMs, known: client.known }));
   }
 
   renew(): void {
@@ -249,7 +241,6 @@ export class Acting {
   }
 
   failed(request: Request): void {
-    request.lastFailed = true;
     request.wasDelayed = true;
     request.askAt = this.now;
   }

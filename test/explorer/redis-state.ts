@@ -29,7 +29,7 @@ export interface Task {
   readonly adopts?: boolean;
 }
 
-export type Question = 'acquire' | 'release' | 'renew' | 'lengthen' | 'bring back' | 'heartbeat' | 'recall' | 'hand off' | 'adopt';
+export type Question = 'acquire' | 'release' | 'renew' | 'lengthen' | 'bring back' | 'recall' | 'hand off' | 'adopt';
 
 /** What is on its way between a process and the server. Requests and answers of one process keep their order, and so do messages. */
 export interface Letter {
@@ -62,7 +62,6 @@ export interface Request {
   isKnownToWait: boolean;
   hasPlace: boolean;
   wasDelayed: boolean;
-  lastFailed: boolean;
   askedAt: number;
   notAfter: number;
   /** What the store was told as the limit; 0 when the server's time was not known. */
@@ -79,8 +78,6 @@ export interface Request {
   /** When to ask again. */
   askAt: number | undefined;
   replaces: string | undefined;
-  beating: boolean;
-  beatAt: number;
   /** A grant that is too short to begin work under it, and is being renewed. */
   lengthens: Grant | undefined;
 }
@@ -245,8 +242,8 @@ function withoutPast(client: Client, now: number): unknown {
     ...client,
     sample: sample && [sample.sentAt - sample.serverNow, sample.receivedAt - sample.serverNow, sample.receivedAt],
     request: request && Object.values({
-      ...request, askedAt: 0, notAfter: ahead(request.notAfter), limit: Number(request.limit === 0), unansweredUntil: ahead(request.unansweredUntil),
-      askAt: request.askAt === undefined ? undefined : Math.max(now, request.askAt), beatAt: ahead(request.beatAt),
+      ...request, askedAt: ahead(request.askedAt), notAfter: ahead(request.notAfter), limit: Number(request.limit === 0), unansweredUntil: ahead(request.unansweredUntil),
+      askAt: request.askAt === undefined ? undefined : Math.max(now, request.askAt),
     }),
     held: held && Object.values({ ...held, lateUntil: ahead(held.lateUntil), renewedAt: ahead(held.renewedAt), minHoldUntil: ahead(held.minHoldUntil) }),
     remembered: remembered.filter(({ endsAt }) => endsAt > now).map(({ id, memory, endsAt }) => [id, memory, endsAt]),

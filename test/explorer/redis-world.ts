@@ -159,9 +159,9 @@ export class RedisWorld implements HealingWorld<State> {
         if (task?.givesUp) yield step('choice', 'gives up', (acting) => giveUpAdoption(acting, acting.client.adopting!));
       }
       if (request !== undefined) {
-        const { asking, askAt, hasPlace, beating, beatAt, lengthens } = request;
-        if (!asking && lengthens === undefined && askAt !== undefined && askAt <= now) yield step('question', 'asks again', (acting) => acting.ask());
-        if (hasPlace && !beating && beatAt < now) yield step('question', 'sends a heartbeat', (acting) => acting.heartbeat(acting.client.request!));
+        const { asking, askAt, hasPlace, askedAt, lengthens } = request;
+        const isDue = (askAt !== undefined && askAt <= now) || (hasPlace && askedAt < now);
+        if (!asking && lengthens === undefined && isDue) yield step('question', 'asks again', (acting) => acting.ask());
         if (task?.givesUp) yield step('choice', 'gives up', (acting) => acting.giveUp());
       }
       if (held === undefined || handing !== undefined) continue;
@@ -274,7 +274,7 @@ export class RedisWorld implements HealingWorld<State> {
 }
 
 /** The scripts that let in whose turn it is. */
-const LETS_IN: ReadonlySet<string> = new Set(['acquire', 'release', 'heartbeat', 'bring back', 'hand off', 'adopt']);
+const LETS_IN: ReadonlySet<string> = new Set(['acquire', 'release', 'bring back', 'hand off', 'adopt']);
 
 function isLate(what: string, reply: LuaReply): boolean {
   return Array.isArray(reply) && (((what === 'acquire' || what === 'adopt' || what === 'hand off') && reply[0] === 5) || (what === 'bring back' && readBringBack(reply).answers[0]!.kind === 'late'));

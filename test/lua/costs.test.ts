@@ -33,17 +33,10 @@ async function takeTurns(stores: readonly RedisStore[], waiters: number): Promis
     if (waiting.delete(id)) store!.release({ key, id }).catch(fail);
   };
   const ask = (id: string, store: RedisStore) => acquire(id, store).then(({ kind }) => kind === 'granted' && turn(id), fail);
-  /** Who was silent for too long, because this process had no time to send its heartbeat, takes a new place. */
-  const askAnew = (id: string, store: RedisStore): void => {
-    if (!waiting.delete(id)) return;
-    waiting.set(`${id}+`, store);
-    heartbeats++;
-    void ask(`${id}+`, store);
-  };
   const keepPlaces = (store: RedisStore): void => {
-    const refs = [...waiting].filter(([, each]) => each === store).map(([id]) => ({ key, id }));
-    heartbeats += Math.ceil(refs.length / 100);
-    for (const ref of refs) store.heartbeat(ref).then(({ kind }) => (kind === 'granted' ? turn(ref.id) : kind === 'gone' && askAnew(ref.id, store)), fail);
+    const ids = [...waiting.keys()].filter((id) => waiting.get(id) === store);
+    heartbeats += ids.length; // requests for one lock share no command
+    for (const id of ids) void ask(id, store);
   };
   for (const store of stores) {
     store.onWake((wake: Wake) => {

@@ -1,9 +1,9 @@
 /** Waiters whose processes are gone or stand still, on a real server: nobody listens on their channels, or they are silent. */
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
-import { releaseCall } from '../../lib/stores/wire/lua.generated.js';
+import { acquireCall, releaseCall } from '../../lib/stores/wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
-import { type AcquireArguments, heartbeats, type LuaLock, LuaServer } from '../support/lua-server.js';
+import { type AcquireArguments, acquireArguments, type LuaLock, LuaServer } from '../support/lua-server.js';
 import { forAll } from '../support/started.js';
 
 const listeners: Redis[] = [];
@@ -45,7 +45,7 @@ describe('A waiter for which nobody listens', () => {
     const lock = await waitedFor('n2', ['deaf.1', 'live.1', 'live.2']);
     await listens('live');
     await lock.release('holder.1');
-    expect(((await lock.heartbeat('deaf.1')) as number[])[1]).toBe(2);
+    expect(((await lock.acquire('deaf.1')) as number[])[0]).toBe(2);
     await lock.release('live.1');
     expect(await lock.holders()).toEqual(['deaf.1']);
   });
@@ -62,7 +62,7 @@ describe('A waiter for which nobody listens', () => {
     for (const id of ['deaf.1', 'live.1']) await lock.acquire(id, { needsListener: true });
     await listens('live');
     await lua.past(grantedAt + 100);
-    expect(((await lock.heartbeat('deaf.1')) as number[])[1]).toBe(1);
+    expect(((await lock.acquire('deaf.1')) as number[])[0]).toBe(1);
   });
 
   it('does not keep readers from each other when it wants to write', async () => {
@@ -72,7 +72,7 @@ describe('A waiter for which nobody listens', () => {
     expect(await lock.holders()).toEqual(['holder.1']);
     await lock.takes('live.1', { mode: 'r', needsListener: true });
     expect(await lock.holders()).toEqual(['holder.1', 'live.1']);
-    await lock.heartbeat('gone.1');
+    await lock.acquire('gone.1');
     expect(((await lock.acquire('live.2', { mode: 'r', needsListener: true })) as number[])[0]).toBe(2);
   });
 
@@ -118,7 +118,7 @@ describe.each([true, false])('A waiter that was not heard of for 1.2 s, where pr
     for (const process of ['still', 'live']) await listens(process);
     for (const id of ['still.1', 'live.1', 'live.2']) await lock.acquire(id, { needsListener });
     await lua.past(grantedAt + 1_400);
-    for (const id of ['live.1', 'live.2']) expect(((await lock.heartbeat(id)) as number[])[1]).toBe(2);
+    for (const id of ['live.1', 'live.2']) expect(((await lock.acquire(id)) as number[])[0]).toBe(2);
     return lock;
   }
 
@@ -127,7 +127,7 @@ describe.each([true, false])('A waiter that was not heard of for 1.2 s, where pr
     await lock.release('holder.1');
     expect(await lock.holders()).toEqual(['live.1']);
     expect(await waiters(lock)).toEqual(['still.1', 'live.2']);
-    expect(((await lock.heartbeat('still.1')) as number[])[1]).toBe(2);
+    expect(((await lock.acquire('still.1')) as number[])[0]).toBe(2);
     await lock.release('live.1');
     expect(await lock.holders()).toEqual(['still.1']);
   });
@@ -141,9 +141,9 @@ describe.each([true, false])('A waiter that was not heard of for 1.2 s, where pr
   it('does not lose its turn twice, however long it is silent after it was heard of', async () => {
     const lock = await silentBeside(`s3:${needsListener}`);
     await lock.release('holder.1');
-    const [heardAt] = (await lock.heartbeat('still.1')) as [number];
+    const [, heardAt] = (await lock.acquire('still.1')) as [number, number];
     await lua.past(heardAt + 1_400);
-    expect(((await lock.heartbeat('live.2')) as number[])[1]).toBe(2);
+    expect(((await lock.acquire('live.2')) as number[])[0]).toBe(2);
     await lock.release('live.1');
     expect(await lock.holders()).toEqual(['still.1']);
   });
@@ -155,45 +155,30 @@ async function fallSilent(lock: LuaLock, id: string): Promise<void> {
   await lua.client.hset(lock.queueKey, `@${id}`, `${(await lua.now()) - 1}${record.slice(13)}`);
 }
 
-const gone = [expect.any(Number), 0];
-
-describe('heartbeat.lua', () => {
-  it('returns 0 to who has no place, or lost it by its silence', async () => {
+describe('A waiter that asks again', () => {
+  it('has a new place, behind the others, when it lost its own by its silence', async () => {
     const lock = lua.lock('h3');
-    expect(await lock.heartbeat('p.1')).toEqual(gone);
-    await lock.acquire('p.0');
-    expect(await lock.heartbeat('p.1')).toEqual(gone);
-    await lock.acquire('p.1');
+    for (const id of ['p.0', 'p.1', 'p.2']) await lock.acquire(id);
     await fallSilent(lock, 'p.1');
-    expect(await lock.heartbeat('p.1')).toEqual(gone);
-    expect(await lua.client.exists(lock.queueKey)).toBe(0);
+    expect(((await lock.acquire('p.1')) as number[])[0]).toBe(2);
+    expect(await waiters(lock)).toEqual(['p.2', 'p.1']);
   });
 
-  it('keeps places on a server whose memory is full, and lets in who is next', async () => {
+  it('keeps its place on a server whose memory is full, and is let in when it is next', async () => {
     const lock = lua.lock('h7');
-    await lock.acquire('p.0');
-    await lock.acquire('p.1');
-    await lock.acquire('p.2');
+    for (const id of ['p.0', 'p.1', 'p.2']) await lock.acquire(id);
     const released = releaseCall(lock, { id: 'p.0', mayBeOver: true, floor: 0, abandoned: false, recoveryMs: 0, known: UNKNOWN_MEMORY });
-    const [waits, code, letIn] = await lua.whenFull(heartbeats(lock, ['p.2']), released, heartbeats(lock, ['p.1']));
-    expect([waits, code, (letIn as number[])[1]]).toEqual([[expect.any(Number), 2, -1, '-'], 1, 1]);
+    const [again, next] = ['p.2', 'p.1'].map((id) => acquireCall(lock, acquireArguments(id)));
+    const [waits, code, letIn] = await lua.whenFull(again!, released, next!);
+    expect([waits, code, (letIn as number[])[0]]).toEqual([[2, expect.any(Number), -1, '-'], 1, 1]);
   });
 
-  it('gives up the place of a waiter whose lease ends later than one can: the clock was set back', async () => {
+  it('has a new place when its waiter lease ended later than one can: the clock was set back', async () => {
     const lock = lua.lock('h8');
-    await lock.acquire('p.0');
-    await lock.acquire('p.1');
+    for (const id of ['p.0', 'p.1', 'p.2']) await lock.acquire(id);
     const record = (await lua.client.hget(lock.queueKey, '@p.1')) as string;
     await lua.client.hset(lock.queueKey, '@p.1', `${Number(record.slice(0, 13)) + 3_600_000}${record.slice(13)}`);
-    expect(await lock.heartbeat('p.1')).toEqual(gone);
     expect(((await lock.acquire('p.1')) as number[])[0]).toBe(2);
-  });
-
-  it('answers a batch in its order, also for several waiters of one lock', async () => {
-    const lock = lua.lock('h6');
-    await lock.acquire('p.0');
-    await lock.acquire('p.1');
-    await lock.acquire('p.2');
-    expect(await lua.run(heartbeats(lock, ['p.2', 'p.9', 'p.0']))).toEqual([expect.any(Number), 2, -1, '-', 0, 1, expect.any(Number), 1, 1, expect.any(Number), 1]);
+    expect(await waiters(lock)).toEqual(['p.2', 'p.1']);
   });
 });

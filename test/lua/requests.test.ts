@@ -29,7 +29,6 @@ describe('a request of format version 3', () => {
     ['release', scripts.releaseCall(on, { id: 'p.1', mayBeOver: true, floor: 70, abandoned: false, recoveryMs: 900, known }), 'L Q F', [`10 p.1 70 900 ${known} -`]],
     ['release of what was never used', scripts.releaseCall(on, { id: 'p.1', mayBeOver: false, floor: 0, abandoned: true, recoveryMs: 900, known }), 'L Q F', [`01 p.1 0 900 ${known} -`]],
     ['renew', scripts.renewCall({ lockKeys: ['L', 'K'] }, { runs: [{ leaseMs: 900, ids: 'p.1 p.2' }, { leaseMs: 800, ids: 'p.3' }] }), 'L K', [900, 'p.1 p.2', 800, 'p.3']],
-    ['heartbeat', scripts.heartbeatCall(on, { id: 'p.1', floor: 70, recoveryMs: 900, known }), 'L Q F', ['p.1', 70, 900, known]],
     ['downgrade', scripts.downgradeCall(on, { id: 'p.1', floor: 70, recoveryMs: 900 }), 'L Q F', ['p.1', 70, 900]],
     ['force-release of one', scripts.forceReleaseCall(on, { fence: 69, notAfter: 80, floor: 70, recoveryMs: 900 }), 'L Q F', [69, 80, 70, 900]],
     ['force-release of all', scripts.forceReleaseCall(on, { notAfter: 80, floor: 70, recoveryMs: 900 }), 'L Q F', ['', 80, 70, 900]],
@@ -57,7 +56,6 @@ describe('a reply of format version 3', () => {
       { kind: 'taken', now: 5, fence: 70, fences: 1, mode: 'write', end: 905, contended: false, memory: known, owner: 'saga 7', permits: 0, minHoldMs: 80 },
     ],
     ['acquire of a lock that is held', scripts.readAcquire([3, 5, 900, '-']), { kind: 'busy', now: 5, leftMs: 900, holds: '-' }],
-    ['heartbeats', scripts.readHeartbeat([5, [[0], [2, -1, '1,w,7,9,p.1'], ['refused', 'WRONGTYPE']]]), { now: 5, answers: [{ kind: 'gone' }, { kind: 'waiting', leftMs: -1, holds: '1,w,7,9,p.1' }, { kind: 'refused', words: 'WRONGTYPE' }] }],
     ['renew', scripts.readRenew([5, [[2, -1, 0]]]), { now: 5, leases: [{ position: 2, left: -1, contended: false }] }],
     [
       'inspect', scripts.readInspect(['w', [['p.1', 70, 'saga%207', 900, '-', 400]], [['q.1', 'r', 'a']]]),

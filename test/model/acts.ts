@@ -24,7 +24,6 @@ export type Act =
   /** The very same request once more. */
   | { readonly act: 'repeat'; readonly who: number }
   | { readonly act: 'renew'; readonly who: readonly number[]; readonly leaseMs: number }
-  | { readonly act: 'heartbeat'; readonly who: readonly number[] }
   | { readonly act: 'release'; readonly who: number; readonly abandoned: boolean }
   | { readonly act: 'downgrade'; readonly who: number }
   /** To one of a few tickets, which may be in use for other locks. */
@@ -80,9 +79,8 @@ const follow: readonly fc.WeightedArbitrary<Act>[] = [
   { weight: 7, arbitrary: acquire },
   { weight: 5, arbitrary: acquirePermit },
   { weight: 7, arbitrary: fc.record({ act: fc.constant('release' as const), who: someone, abandoned: fc.constantFrom(false, false, true) }, PLAIN) },
-  { weight: 2, arbitrary: fc.record({ act: fc.constant('repeat' as const), who: someone }, PLAIN) },
+  { weight: 4, arbitrary: fc.record({ act: fc.constant('repeat' as const), who: someone }, PLAIN) },
   { weight: 2, arbitrary: fc.record({ act: fc.constant('renew' as const), who: fc.array(someone, { minLength: 1, maxLength: 4 }), leaseMs: leases }, PLAIN) },
-  { weight: 2, arbitrary: fc.record({ act: fc.constant('heartbeat' as const), who: fc.array(someone, { minLength: 1, maxLength: 4 }) }, PLAIN) },
   { weight: 1, arbitrary: fc.record({ act: fc.constant('downgrade' as const), who: someone }, PLAIN) },
   { weight: 3, arbitrary: fc.record({ act: fc.constant('handOff' as const), who: someone, ticket, withinMs: leases }, PLAIN) },
   { weight: 3, arbitrary: fc.record({ act: fc.constant('adopt' as const), key, ticket, leaseMs: leases }, PLAIN) },

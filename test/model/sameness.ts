@@ -2,9 +2,9 @@
 import { expect } from '@jest/globals';
 import type { AdoptOutcome } from '../support/ticket-desk.js';
 import type { LockState } from '../../lib/core/port/lock-state.js';
-import type { AcquireOutcome, Grant, HeartbeatOutcome, RenewOutcome } from '../../lib/core/port/lock-store.js';
+import type { AcquireOutcome, Grant, RenewOutcome } from '../../lib/core/port/lock-store.js';
 
-export type AnyOutcome = AcquireOutcome | HeartbeatOutcome | RenewOutcome;
+export type AnyOutcome = AcquireOutcome | RenewOutcome;
 
 /** How much earlier a store may say that something ends: what a command takes, and for trust the margin of a long lease. */
 const EARLIER_MS = 1_600;

@@ -78,10 +78,6 @@ export class StoreAndMachine {
         const batch = this.batch(act.who).map(({ key, id }) => ({ key, id, leaseMs: act.leaseMs, minReplicas: 0 }));
         return this.compareBatch(batch, (store) => Promise.all(batch.map((one) => store.renew(one))));
       }
-      case 'heartbeat': {
-        const batch = this.batch(act.who);
-        return this.compareBatch(batch, (store) => Promise.all(batch.map((waiter) => store.heartbeat(waiter))));
-      }
       case 'release': {
         const ref = { ...refOf(this.request(act.who)), abandoned: act.abandoned };
         return this.compare(ref, (store) => store.release(ref));

@@ -53,7 +53,7 @@ const list = [
   ['lib/core/queue/store-request.ts', 'private replacements = 0;', 'send() sets it before anybody reads it.'],
   ['lib/core/queue/store-request.ts', 'private askAgain = false;', 'ask() sets it before anybody reads it.'],
   ['lib/core/queue/store-request.ts', "if (this.state !== 'open' || this.isLengthening) return;", 'send() looks at the state as well.', undefined, 'this.isLengthening'],
-  ['lib/core/queue/store-request.ts', "if (this.state !== 'open') return;", 'A queue cancels and finds only requests that are open, and the heartbeats pass over answers for one that has ended.', undefined, 'false'],
+  ['lib/core/queue/store-request.ts', "if (this.state !== 'open') return;", 'A queue cancels and finds only requests that are open.', undefined, 'false'],
   ['lib/core/queue/store-request.ts', 'return this.asking && !this.wasDelayed ?', 'A store is not called silent after 1 ms.', '0', '1'],
   ['lib/core/queue/store-request.ts', 'if (this.first === 0 || this.first < this.line.length) return;', 'The line is made anew with the next one at the latest; until then the place of one is memory alone.', '0', '1'],
   ['lib/core/queue/store-request.ts', 'if (this.first === 0 || this.first < this.line.length) return;', 'It saves making an empty line anew.', undefined, 'this.first < this.line.length'],

@@ -7,7 +7,7 @@ import { PERMIT_KEY } from './plan.js';
 import type { World } from './world.js';
 
 const LOOK_MS = 100;
-/** No waiter sleeps on a lock that it could have for longer than a heartbeat and the way there and back. */
+/** No waiter sleeps on a lock that it could have for longer than until it asks again, and the way there and back. */
 const IDLE_MS = 1_200;
 /** After the last fault connections are made anew, and places in queues are asked for again. */
 const RECOVERY_MS = 4_000;

@@ -4,15 +4,14 @@
  */
 import type { LockState } from '../../lib/core/port/lock-state.js';
 import type {
-  AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, Wake,
+  AcquireOutcome, AcquireRequest, Grant, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, Wake,
 } from '../../lib/core/port/lock-store.js';
+import { WAITER_LEASE_MS } from '../../lib/stores/memory/lock-machine.js';
 import type { HistoryEvent } from '../model/history.js';
 import { StoreAround } from '../support/store-around.js';
-import type { Plan } from './plan.js';
 import type { SimProcess } from './sim-process.js';
 
 export interface Recorder {
-  readonly plan: Pick<Plan, 'minReplicas'>;
   readonly history: HistoryEvent[];
   /** Calls of the port, by all processes. */
   storeCalls: number;
@@ -31,6 +30,8 @@ interface Adopting {
 export class RecordingStore extends StoreAround {
   /** The keys of requests, by id, for what is told by id alone. */
   private readonly keys = new Map<string, string>();
+  /** When those who wait sent the last question that was answered so, by id. */
+  private readonly waitedAt = new Map<string, number>();
   /** Adoptions that have not been answered, by the new holder's id. When one was first asked for: an answer that got lost is asked for again. */
   private readonly adopting = new Map<string, Adopting>();
 
@@ -61,7 +62,12 @@ export class RecordingStore extends StoreAround {
     const outcome = await this.store.acquire(request);
     if (outcome.kind === 'waiting' || outcome.kind === 'busy') this.recorder.wasTold(this.process, key, sentAt);
     if (outcome.kind === 'granted') this.granted(id, outcome.grant);
-    if (outcome.kind === 'waiting') this.tell(id, { kind: 'queued' });
+    if (outcome.kind === 'waiting') {
+      // Who was silent for too long has lost its place, and got a new one.
+      if (this.process.time.now - (this.waitedAt.get(id) ?? Infinity) > WAITER_LEASE_MS) this.tell(id, { kind: 'left' });
+      this.tell(id, { kind: 'queued' });
+      this.waitedAt.set(id, sentAt);
+    }
     if ((outcome.kind === 'busy' && !request.queue) || outcome.kind === 'permits') this.tell(id, { kind: 'left' });
     return outcome;
   }
@@ -74,21 +80,6 @@ export class RecordingStore extends StoreAround {
     if (outcome.kind === 'renewed') this.recorder.renewed(id, sentAt);
     if (outcome.kind === 'renewed') this.tell(id, { kind: 'renewed', trustedUntil: this.process.worldInstant(outcome.trustedUntil) });
     if (outcome.kind === 'lost') this.tell(id, { kind: 'lost' });
-    return outcome;
-  }
-
-  override async heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {
-    this.recorder.storeCalls++;
-    const sentAt = this.process.time.now;
-    const outcome = await this.store.heartbeat(waiter);
-    const { id, key } = waiter;
-    if (outcome.kind === 'waiting') this.recorder.wasTold(this.process, key, sentAt);
-    // Where a replica must have a grant, one that a heartbeat tells of is nobody's before it has been asked for.
-    if (outcome.kind === 'granted' && this.recorder.plan.minReplicas === 0) this.granted(id, outcome.grant);
-    if (outcome.kind !== 'gone') return outcome;
-    // A grant that a message told of, and that the store forgot before work began under it, is nobody's either.
-    this.tell(id, { kind: 'lost' });
-    this.tell(id, { kind: 'left' });
     return outcome;
   }
 

@@ -37,8 +37,7 @@ export class ScriptCalls {
         return scripts.renewCall({ lockKeys }, { runs });
       }
       case 2:
-        return many(scripts.heartbeat, [this.lock(), this.lock()], (keys, args, each) =>
-          scripts.addHeartbeat(keys, args, each, { id: this.anId(), floor: 0, ...this.recovery(each) }));
+        return scripts.acquireCall(on, { ...this.request(on), id });
       case 3:
         return scripts.downgradeCall(on, { id: random.chance(0.3) ? this.holderOf(on.lockKey) : id, floor: 0, recoveryMs: random.pick([0, 0, 300]) });
       case 4:

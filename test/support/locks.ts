@@ -3,7 +3,7 @@ import { type LockKey, LockService } from '../../lib/lock.service.js';
 import { delay, type Clock } from '../../lib/core/port/clock.js';
 import type { Lease } from '../../lib/core/port/lease.js';
 import type { LockDefaults, LockOptions } from '../../lib/core/port/lock-options.js';
-import type { AcquireOutcome, AcquireRequest, Doubt, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, Wake } from '../../lib/core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, Doubt, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, Wake } from '../../lib/core/port/lock-store.js';
 import { LockStoreError } from '../../lib/core/port/errors.js';
 import type { Report } from '../../lib/core/port/lock-events.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
@@ -13,7 +13,7 @@ import { StoreAround } from './store-around.js';
 /** One process of a fleet: its view of the shared store, with a network that a test can cut. */
 export class Wire extends StoreAround {
   /** Commands that reached the store, by verb. */
-  readonly sent = { acquire: 0, renew: 0, heartbeat: 0, release: 0, downgrade: 0, handOff: 0, adopt: 0 };
+  readonly sent = { acquire: 0, renew: 0, release: 0, downgrade: 0, handOff: 0, adopt: 0 };
   /** Requests do not arrive. */
   cut = false;
   /** Requests arrive, answers do not. */
@@ -93,14 +93,6 @@ export class Wire extends StoreAround {
       return await this.send('renew', () => Promise.all(requests.map((request) => this.store.renew(request))));
     } catch (cause) {
       return requests.map(() => ({ kind: 'unknown', cause: cause as LockStoreError }));
-    }
-  }
-
-  override async heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {
-    try {
-      return await this.send('heartbeat', () => this.store.heartbeat(waiter));
-    } catch (cause) {
-      return { kind: 'unknown', cause: cause as LockStoreError };
     }
   }
 

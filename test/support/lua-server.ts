@@ -14,7 +14,7 @@ import { startRedis, type RedisServer } from './redis-server.js';
 /** The last instant that an acquire can name. */
 const NEVER = 9_999_999_999_999;
 
-const WITH_A_HEAD = [scripts.renew, scripts.heartbeat, scripts.bringBack, scripts.recall];
+const WITH_A_HEAD = [scripts.renew, scripts.bringBack, scripts.recall];
 
 export type Reply = number | string | (number | string)[];
 
@@ -114,13 +114,6 @@ export function renewal(lockKeys: readonly string[], runs: scripts.RenewArgs['ru
   return scripts.renewCall({ lockKeys }, { runs });
 }
 
-/** Of several waiters of one lock. */
-export function heartbeats(on: scripts.HeartbeatKeys, ids: readonly string[], floor = 0): scripts.BuiltCall {
-  const [keys, args]: [string[], scripts.ScriptArgument[]] = [[], []];
-  for (const id of ids) scripts.addHeartbeat(keys, args, on, { id, floor, recoveryMs: 0, known: UNKNOWN_MEMORY });
-  return { script: scripts.heartbeat, keys, args };
-}
-
 /** The scripts on one lock. */
 export class LuaLock {
   private readonly names = new RedisKeys('lock');
@@ -170,10 +163,6 @@ export class LuaLock {
 
   renew(id: string, leaseMs = 30_000): Promise<Reply> {
     return this.lua.run(renewal([this.lockKey], [{ leaseMs, ids: id }]));
-  }
-
-  heartbeat(id: string, floor = 0): Promise<Reply> {
-    return this.lua.run(heartbeats(this, [id], floor));
   }
 
   downgrade(id: string): Promise<Reply> {

@@ -1,7 +1,7 @@
 /** A store that passes everything on to another one: what stands between a test and its store changes only what it is about. */
 import type { ListOptions, LockState } from '../../lib/core/port/lock-state.js';
 import type {
-  AcquireOutcome, AcquireRequest, HeldLease, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities,
+  AcquireOutcome, AcquireRequest, HeldLease, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities,
   Wake,
 } from '../../lib/core/port/lock-store.js';
 
@@ -46,10 +46,6 @@ export class StoreAround implements LockStore {
 
   renew(request: RenewRequest): Promise<RenewOutcome> {
     return this.store.renew(request);
-  }
-
-  heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {
-    return this.store.heartbeat(waiter);
   }
 
   release(request: ReleaseRequest): Promise<'released' | 'lost'> {

@@ -1,5 +1,5 @@
 /**
- * The appointments of a process (renewals, ends of trust, heartbeats, deadlines), with a single timer for all of them.
+ * The appointments of a process (renewals, ends of trust, questions of who waits, deadlines), with a single timer for all of them.
  *
  * Most appointments are cancelled long before they are due, because a lock is mostly released milliseconds after its renewal was
  * planned. So a timer is set for the first appointment when there is none, but for {@link SHORT_MS} at most, and not moved while it is early

@@ -4,24 +4,23 @@
  *
  *   P1  A write holder excludes every other holder; read holders exclude write holders only (but P13, P17).
  *   P2  A grant's fence is greater than every fence the key was granted before, and it reserves `fences` numbers (but P13).
- *   P3  acquire is idempotent by holder id: the same request again gives the same grant or the same place.
+ *   P3  acquire is idempotent by holder id: the same request again gives the same grant or keeps the same place.
  *   P4  release takes an id away wherever it is, holding or waiting, then grants the next waiters; a second release is harmless.
  *       The lock stays taken for what is left of the hold's minHoldMs, unless the hold is abandoned: its work never began.
  *   P5  renew never creates and never revives: an id that is gone or has ended is `lost` (but P16).
  *   P6  An act of an old id never touches another id.
  *   P7  Writers are served in the order they came; after a writer all waiting readers enter together; a reader
  *       that comes while a writer waits queues behind it (only with `capabilities.queue`).
- *   P8  A waiter that sends no heartbeat for 2,500 ms loses its place, and a grant made to a waiter is short
+ *   P8  A waiter that does not ask again for 2,500 ms loses its place, and a grant made to a waiter is short
  *       until its first renewal, so dead waiters delay the next live one by a bounded time.
  *   P9  `trustedUntil` is an instant on this process's monotonic clock, counted from a moment before the grant, and comes before
  *       the store gives the lock to anybody else.
- *   P10 A wake is a hint. A store may lose wakes; a heartbeat or a repeated acquire always tells the truth.
+ *   P10 A wake is a hint. A store may lose wakes; a repeated acquire always tells the truth.
  *   P11 A refusal is a value. A method rejects (or answers `unknown`) only when the outcome is not known or the
  *       store cannot serve; the error is always a LockStoreError.
  *   P12 An idle lock leaves nothing behind but memory for fences that does not grow with the number of keys.
  *   P13 Requests with the same owner as the present hold share its mode and its fence and pass the queue; those that had
- *       queued before their owner was granted do so when they ask again, or at their next heartbeat. An owner has at most
- *       MAX_HOLDS_OF_OWNER holds of one lock.
+ *       queued before their owner was granted do so when they ask again. An owner has at most MAX_HOLDS_OF_OWNER holds of one lock.
  *   P14 An acquire does not act after `notAfter`.
  *   P15 A lock whose lease ended without a release stays taken for the request's `graceMs` more; `trustedUntil` ends with the
  *       lease, without it. A release, an abandoned one too, hands over at once, also in that time.
@@ -211,13 +210,6 @@ export type RenewOutcome =
   /** `lateUntil`: local instant until which an unanswered request may still bring the lease back. */
   | { readonly kind: 'unknown'; readonly cause: LockStoreError; readonly lateUntil?: number | undefined };
 
-export type HeartbeatOutcome =
-  | { readonly kind: 'granted'; readonly grant: Grant }
-  | { readonly kind: 'waiting'; readonly askAgainInMs?: number | undefined }
-  /** The waiter has no place any more, because the store heard no heartbeat for too long. It has to ask again with a new id. */
-  | { readonly kind: 'gone' }
-  | { readonly kind: 'unknown'; readonly cause: LockStoreError };
-
 /** The trust in a grant that comes as a message is counted from an answer of the store that is at most this old, in ms. */
 export const WAKES_COUNT_FROM_MS = 10_000;
 
@@ -274,14 +266,12 @@ export interface LockStore {
   /** The name of the memory that the store has of this key, as far as is known. */
   memoryOf?(key: string): string | undefined;
   /**
-   * P1–P3, P7, P13, P14. Asks for a lock. Rejects with LockStoreError when the outcome is unknown: then the caller must ask again
-   * with the same id, or release it, together with the id that it replaces.
+   * P1–P3, P7, P8, P10, P13, P14. Asks for a lock; asked again, keeps its place in the queue. Rejects with LockStoreError when the outcome is
+   * unknown: then the caller must ask again with the same id, or release it, together with the id that it replaces.
    */
   readonly acquire: Verb<AcquireRequest, AcquireOutcome>;
   /** P5, P9. Renews a lease. Those of one turn are sent together. Never rejects. */
   renew(request: RenewRequest): Promise<RenewOutcome>;
-  /** P8, P10. Keeps a place in the queue, and returns its grant, whose wake may have been lost. Those of one turn are sent together. Never rejects. */
-  heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome>;
   /** P4, P6. Releases a lock, or leaves its queue. `lost`: the store no longer knew the id. Rejects with LockStoreError when unknown. */
   readonly release: Verb<ReleaseRequest, 'released' | 'lost'>;
   /**

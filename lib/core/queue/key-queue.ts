@@ -198,11 +198,10 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     this.pump();
   }
 
-  /** `refusal`: undefined when the store no longer has the request's place in its queue. */
-  requestRefused(request: StoreRequest, refusal: Refusal | undefined): void {
+  requestRefused(request: StoreRequest, refusal: Refusal): void {
     const { asker } = request;
     this.forgetRequest(request);
-    if (refusal && this.remove(asker)) asker.rejectNextTurn(refusalError(refusal, asker));
+    if (this.remove(asker)) asker.rejectNextTurn(refusalError(refusal, asker));
     this.pump();
   }
 

@@ -1,12 +1,12 @@
 /**
  * One request of this process for a lock, from the line of its queue to the store and back. It asks the store, waits for a wake or for
- * the time to ask again, and asks again, until the lock is granted or refused, or no call wants it any more.
+ * the time to ask again, and asks again, until the lock is granted or refused, or no call wants it any more. By asking again in time it
+ * keeps its place in the store's queue, and hears of a grant whose wake was lost.
  *
  *     asking ──▶ granted | refused | failed
  *       │ ▲
- *       ▼ │ wake, end of the holder's lease, pause after a failure
+ *       ▼ │ wake, 700 ms, end of the holder's lease, pause after a failure
  *     waiting ──(cancel)──▶ the id is released in the background
- *       └─────(the store no longer has its place)──▶ gone: the queue of the key makes a new request
  *
  * A grant is judged before it counts: with enough trust left of it work may begin; with too little it is renewed first; one whose trust
  * has ended is asked for again under the same id, or given back if the call does not wait. One that comes when its request was cancelled is
@@ -31,8 +31,8 @@ export const NEARLY_OVER_MS = 500;
 /** Why a request was not granted. */
 export type Refusal = Extract<AcquireAnswer, { kind: 'busy' | 'upgrade' | 'full' | 'permits' | 'gone' }> | { readonly kind: 'failed'; readonly error: LockStoreError };
 
-/** The time between two heartbeats of a waiter. The store removes a waiter after 2,500 ms without one, so two of them may get lost. */
-const HEARTBEAT_MS = 700;
+/** Who has a place in the store's queue asks again so soon, in ms: the store gives up the place of who has not asked for 2,500 ms. */
+const KEEPS_PLACE_MS = 700;
 
 export class StoreRequest implements AcquireRequest {
   /** A holder id that was never used before. */
@@ -62,7 +62,7 @@ export class StoreRequest implements AcquireRequest {
   wasDelayed = false;
   /** Why the store did not respond; undefined when the last try was answered. */
   lastError: LockStoreError | undefined;
-  /** A request is open while it asks or waits. It is cancelled when its caller gives up, or when the store has no place for it any more. */
+  /** A request is open while it asks or waits. It is cancelled when its caller gives up. */
   private state: 'open' | 'answered' | 'cancelled' = 'open';
   /** Whether an answer is awaited, or the request is in the line of {@link Traffic} to be sent. */
   private asking = false;
@@ -84,16 +84,13 @@ export class StoreRequest implements AcquireRequest {
   private askAgain = false;
   /** Whether a grant is being renewed before it counts. Nothing is asked meanwhile: a Redlock takes a grant back that it does not find again. */
   private isLengthening = false;
-  /** The pauses between tries, if one has failed since the last answer. */
+  /** The pauses between tries, if the last one has failed. */
   private backoff: Backoff | undefined;
   /** What messages told of its grant before the answer was read, for they come on another connection. The lease begins with that. */
   isContended = false;
   isForced = false;
   private readonly traffic: Traffic;
-  /** When it asks again by itself, and when its next heartbeat is due, once it has a place in the store's queue; else Infinity. */
-  private askAt = Infinity;
-  private beatAt = Infinity;
-  /** Its appointment at the earlier of the two; made for the first one. */
+  /** When it asks again by itself; made for the first time that it does not know the outcome at once. */
   private alarm: Alarm | undefined;
 
   constructor(
@@ -231,21 +228,17 @@ export class StoreRequest implements AcquireRequest {
       case 'recovering':
         this.lastError = outcome.cause;
         return this.queue ? this.wait(outcome.retryInMs) : this.refuse({ kind: 'failed', error: outcome.cause });
-      case 'waiting': {
-        const now = this.queues.clock.now();
-        this.answeredInMs = now - this.askedAt;
-        this.beatAt = now + HEARTBEAT_MS;
-        return this.wait(outcome.askAgainInMs);
-      }
+      case 'waiting':
+        this.answeredInMs = this.queues.clock.now() - this.askedAt;
+        return this.wait(Math.min(outcome.askAgainInMs ?? Infinity, KEEPS_PLACE_MS));
       case 'busy':
         return this.queue ? this.wait(outcome.retryInMs) : this.refuse(outcome);
     }
   }
 
-  private wait(askAgainInMs: number | undefined): void {
+  private wait(askAgainInMs: number): void {
     this.isKnownToWait = true;
     this.askIn(askAgainInMs);
-    this.delay();
   }
 
   private failed(error: LockStoreError): void {
@@ -257,7 +250,6 @@ export class StoreRequest implements AcquireRequest {
     }
     this.backoff ??= requestPauses();
     this.askIn(this.backoff.nextMs());
-    this.delay();
   }
 
   /** Takes the grant if enough trust is left of it, else renews it or asks again. Its trust counts from `countedFrom` or later. */
@@ -296,55 +288,18 @@ export class StoreRequest implements AcquireRequest {
   }
 
   private refuse(refusal: Refusal): void {
+    const { key, id, takesOver, unansweredUntil: lateUntil } = this;
     this.end('answered');
-    this.releaseLate();
+    // Nothing was granted: only what a try that got no answer may still do is undone.
+    this.queues.background.releaseLate({ key, id, abandoned: !takesOver, lateUntil });
     this.keeper.requestRefused(this, refusal);
   }
 
-  private delay(): void {
+  private askIn(delayMs: number): void {
+    const { clock, watchdog: { schedule } } = this.queues;
+    schedule.set((this.alarm ??= new Alarm((now) => this.ask(now))), clock.now() + delayMs);
     this.wasDelayed = true;
     this.keeper.requestDelayed(this);
-  }
-
-  private askIn(delayMs: number | undefined): void {
-    this.askAt = delayMs === undefined ? Infinity : this.queues.clock.now() + delayMs;
-    this.plan();
-  }
-
-  private plan(): void {
-    this.queues.watchdog.schedule.set((this.alarm ??= new Alarm((now) => this.due(now))), Math.min(this.askAt, this.beatAt));
-  }
-
-  private due(now: number): void {
-    if (now >= this.beatAt) {
-      this.beatAt = now + HEARTBEAT_MS;
-      void this.beat();
-    }
-    const asks = now >= this.askAt;
-    if (asks) this.askAt = Infinity;
-    this.plan();
-    if (asks) this.ask(now);
-  }
-
-  /** Keeps its place in the store's queue. The answer also brings a grant whose wake was lost; it does not count once the place is gone. */
-  private async beat(): Promise<void> {
-    const { queues: { store }, key, id } = this;
-    const outcome = await store.heartbeat({ key, id });
-    if (this.state !== 'open') return;
-    // While a try is open or has failed, its release may be giving this grant back. So the store is asked what is left of it.
-    if (outcome.kind === 'granted') return this.wake(this.asking || this.lastError || this.backoff ? undefined : outcome.grant);
-    if (outcome.kind === 'unknown') {
-      this.lastError = outcome.cause;
-      return;
-    }
-    this.lastError = undefined;
-    // After a failed try the request is sent again although it still waits: that try may have changed what the store knows of the grant's
-    // terms, such as the replicas that must have it.
-    if (outcome.kind === 'waiting') return this.backoff ? undefined : this.askIn(outcome.askAgainInMs);
-    // The store no longer has the place. The next request gets a new id, so that late answers to this one cannot be taken for its.
-    this.end('cancelled');
-    this.releaseLate();
-    this.keeper.requestRefused(this, undefined);
   }
 
   private end(state: 'answered' | 'cancelled'): void {
@@ -360,12 +315,6 @@ export class StoreRequest implements AcquireRequest {
     if (this.notAfter > 0) background.release({ key, id, abandoned: !this.takesOver, lateUntil }, Math.max(leaseMs, minHoldMs) + graceMs + commandTimeoutMs);
     // The request that should release it as well is not sent again.
     if (replaced) background.release(replaced, leaseMs + graceMs + commandTimeoutMs);
-  }
-
-  /** The request is settled without a grant: only what a try that got no answer may still do is undone. */
-  private releaseLate(): void {
-    const { key, id, takesOver, unansweredUntil: lateUntil } = this;
-    this.queues.background.releaseLate({ key, id, abandoned: !takesOver, lateUntil });
   }
 }
 

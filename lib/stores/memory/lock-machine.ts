@@ -21,7 +21,7 @@
 import type { LockMode } from '../../core/port/lock-options.js';
 import { type LockState, untilFree } from '../../core/port/lock-state.js';
 import {
-  FIRST_LEASE_MS, MAX_HOLDS_OF_OWNER, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type HeartbeatOutcome, type HolderRef,
+  FIRST_LEASE_MS, MAX_HOLDS_OF_OWNER, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type HolderRef,
   type ReleaseRequest, type RenewOutcome, type RenewRequest, type Wake,
 } from '../../core/port/lock-store.js';
 import { isTicketId } from '../../core/port/ticket.js';
@@ -32,7 +32,7 @@ export interface Instant {
   readonly us: number;
 }
 
-/** A waiter that sends no heartbeat for longer than this, in ms, loses its place. */
+/** A waiter that does not ask again for longer than this, in ms, loses its place. */
 export const WAITER_LEASE_MS = 2_500;
 
 interface Holder {
@@ -53,7 +53,7 @@ interface Holder {
 
 interface Waiter {
   readonly request: AcquireRequest;
-  /** The last instant at which the waiter has its place, unless a heartbeat comes before. */
+  /** The last instant at which the waiter has its place, unless it asks again before. */
   end: number;
 }
 
@@ -67,9 +67,6 @@ interface LockRecord {
   holders: Map<string, Holder>;
   readonly waiting: Map<string, Waiter>;
 }
-
-/** What both an acquire and a heartbeat may answer. */
-type GrantOrPlace = Extract<HeartbeatOutcome, { kind: 'granted' | 'waiting' }>;
 
 export class LockMachine {
   /** One record for each lock that is taken, or has ended and was not settled since. */
@@ -129,14 +126,8 @@ export class LockMachine {
     return { kind: 'renewed', trustedUntil: leaseEnd(holder), contended: isContended(lock) };
   }
 
-  /** Keeps a waiter's place in the queue, or returns its grant, whose wake may have been lost. */
-  heartbeat(ref: HolderRef, at: Instant): HeartbeatOutcome {
-    const lock = this.settle(ref.key, at);
-    return (lock && this.present(lock, ref.id, at)) ?? { kind: 'gone' };
-  }
-
   /** What an id has: a hold, or a place, which it keeps by asking. */
-  private present(lock: LockRecord, id: string, at: Instant): GrantOrPlace | undefined {
+  private present(lock: LockRecord, id: string, at: Instant): AcquireAnswer | undefined {
     const held = holderOf(lock, id);
     if (held !== undefined) return { kind: 'granted', grant: grantOf(lock, held) };
     const place = lock.waiting.get(id);
@@ -229,7 +220,7 @@ export class LockMachine {
     return lock;
   }
 
-  private grantNow(request: AcquireRequest, lock: LockRecord, at: Instant, kin: readonly Holder[] = []): GrantOrPlace {
+  private grantNow(request: AcquireRequest, lock: LockRecord, at: Instant, kin: readonly Holder[] = []): AcquireAnswer {
     return { kind: 'granted', grant: grantOf(lock, this.enter(lock, request, Math.max(request.leaseMs, request.minHoldMs), at, kin)) };
   }
 
@@ -244,7 +235,7 @@ export class LockMachine {
   }
 
   /** Grants to a waiter whose owner was granted the lock after it had queued, but no write beside readers, and no hold above the limit. */
-  private besideOwner(lock: LockRecord, place: Waiter, at: Instant): GrantOrPlace | undefined {
+  private besideOwner(lock: LockRecord, place: Waiter, at: Instant): AcquireAnswer | undefined {
     const { mode, owner } = place.request;
     const kin = holdersOwnedBy(lock, owner);
     if (kin.length === 0 || (lock.mode === 'read' && mode === 'write') || kin.length >= MAX_HOLDS_OF_OWNER) return undefined;
@@ -272,7 +263,7 @@ export class LockMachine {
     return first;
   }
 
-  private enqueue(request: AcquireRequest, lock: LockRecord, at: Instant): GrantOrPlace {
+  private enqueue(request: AcquireRequest, lock: LockRecord, at: Instant): AcquireAnswer {
     const wasContended = isContended(lock);
     const place = { request, end: 0 };
     lock.waiting.set(request.id, place);
@@ -284,7 +275,7 @@ export class LockMachine {
 }
 
 /** Keeps the waiter's place. Only the first in line learns when to ask again, so one question is asked for each lease that ends. */
-function keepPlace(lock: LockRecord, place: Waiter, at: Instant): GrantOrPlace {
+function keepPlace(lock: LockRecord, place: Waiter, at: Instant): AcquireAnswer {
   place.end = at.ms + WAITER_LEASE_MS;
   return line(lock)[0] === place ? { kind: 'waiting', askAgainInMs: nextEnd(lock) - at.ms + 1 } : { kind: 'waiting' };
 }

@@ -11,7 +11,6 @@ import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
-  HeartbeatOutcome,
   HolderRef,
   LockStore,
   ReleaseRequest,
@@ -59,10 +58,6 @@ export class MemoryStore implements LockStore {
 
   async renew(request: RenewRequest): Promise<RenewOutcome> {
     return this.command((at) => this.machine.renew(request, at));
-  }
-
-  async heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {
-    return this.command((at) => this.machine.heartbeat(waiter, at));
   }
 
   async release(request: ReleaseRequest): Promise<'released' | 'lost'> {

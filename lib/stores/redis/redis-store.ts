@@ -6,7 +6,7 @@ import type { Clock } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
-import type { Doubt, HeartbeatOutcome, HeldLease, HolderRef, LockStore, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
+import type { Doubt, HeldLease, HolderRef, LockStore, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import { canTellWhoListens, probe, takeTrialLock, warnOfBlindness } from './boot-probe.js';
 import type { Connect } from '../wire/connections.js';
@@ -125,11 +125,6 @@ export class RedisStore implements LockStore {
     // lost here, and the place of the new request goes with it.
     if (outcome.kind === 'lost') this.requests.places.delete(request.id);
     return outcome;
-  }
-
-  heartbeat(waiter: HolderRef): Promise<HeartbeatOutcome> {
-    this.view.channel.check();
-    return this.requests.heartbeat(waiter);
   }
 
   /**

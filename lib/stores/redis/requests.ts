@@ -1,6 +1,5 @@
 /**
- * What a process asks of one Redis for itself: locks, their releases, and that its waiters keep their places. A lock is asked for again where
- * one answer is not enough:
+ * What a process asks of one Redis for itself: locks, and their releases. A lock is asked for again where one answer is not enough:
  *
  *     ask ──▶ granted ──(minReplicas)──▶ confirmed by a renewal that replicas acknowledged
  *      │         └──(fence not above one seen before: the server lost its memory)──▶ replaced by another request of its id
@@ -9,36 +8,26 @@
  *      ├────▶ recovering: the server forgot, and grants nothing new for a while
  *      └────▶ late ──(the time of the server was not known before)──▶ asked once more, with a limit in that time; else an error
  *
- * Who waits has a place in the queue, which heartbeats keep, and is granted the lock by a message, by a heartbeat or by an answer:
+ * Who waits has a place in the queue, which it keeps by asking again, and is granted the lock by a message or by an answer:
  *
- *     expected ──▶ waiting ──▶ granted | gone | released
+ *     expected ──▶ waiting ──▶ granted | released
  *
  * The message of a grant can arrive before the answer that gave the place; it is kept until that answer.
  */
 import { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
-import type { AcquireOutcome, AcquireRequest, Grant, Hear, HeartbeatOutcome, HolderRef, ReleaseRequest, TakenHold, Verb, Wake } from '../../core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, Grant, Hear, ReleaseRequest, TakenHold, Verb, Wake } from '../../core/port/lock-store.js';
 import { promised, ScriptRequest } from '../wire/bundles.js';
 import { recoveringError, sharing } from '../wire/lock-reply.js';
-import {
-  acquire, type AcquireReply, acquireText, heartbeatCallOf, type HeartbeatAnswer, readAcquire, readHeartbeat, readRelease, release, releaseText,
-} from '../wire/lua.generated.js';
+import { acquire, type AcquireReply, acquireText, readAcquire, readRelease, release, releaseText } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY, USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
 import type { ScriptReply, ScriptRunner } from '../wire/script-runner.js';
 import { type Exchange, LONG_AGO, trustOf } from '../wire/server-clock.js';
-import { failedLock, listOf, UnexpectedReplyError } from '../wire/store-failure.js';
+import { listOf, UnexpectedReplyError } from '../wire/store-failure.js';
 import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
-import { Batches } from './batches.js';
 import type { Recovery } from './recovery.js';
 import type { Renewals } from './renewals.js';
 import { isToldBy, type ServerView } from './server-view.js';
-
-/** How many waiters one heartbeat command has at most: each costs the server about 5 µs. */
-const MAX_HEARTBEATS_TOGETHER = 100;
-/** How many heartbeat commands are on their way to a server at most. */
-const MAX_HEARTBEATS_OUT = 16;
-
-type Waiter = HolderRef & { readonly spot: Spot };
 
 /** What a request says besides when it is a vote on a node of a Redlock. */
 export interface Vote {
@@ -62,7 +51,6 @@ export class Requests {
   needsListener = false;
   /** The requests that wait, by id. */
   readonly places = new Map<string, BundledAcquire>();
-  private readonly heartbeats = new Batches<Waiter, HeartbeatOutcome>(MAX_HEARTBEATS_TOGETHER, MAX_HEARTBEATS_OUT, (waiters) => this.sendHeartbeats(waiters));
 
   constructor(
     readonly view: ServerView,
@@ -106,45 +94,6 @@ export class Requests {
   private underway(id: string): BundledAcquire | undefined {
     for (const one of this.view.bundles.underway()) if (one instanceof BundledAcquire && one.request.id === id) return one;
     return undefined;
-  }
-
-  /** Keeps the place of a waiter, and returns a grant whose message was lost. Never rejects. */
-  heartbeat({ key, id }: HolderRef): Promise<HeartbeatOutcome> {
-    const spot = this.view.keys.spotOf(key);
-    return this.heartbeats.run(spot.source, { key, id, spot });
-  }
-
-  private sendHeartbeats(waiters: readonly Waiter[]): Promise<readonly HeartbeatOutcome[]> {
-    const { runner, trust, memories, recoveryMs } = this.view;
-    const call = heartbeatCallOf(waiters.map(({ id, spot }) => ({ ...spot, id, floor: trust.floors.of(spot.group), recoveryMs, known: memories.of(spot.group) })));
-    return runner.run({ ...call, key: waiters.length === 1 ? waiters[0]!.key : undefined }, (reply, sentAt, receivedAt) => {
-      const { now, answers } = readHeartbeat(reply);
-      const exchange: Exchange = { sentAt, receivedAt, serverNow: now };
-      trust.clock.observe(waiters[0]!.spot.source, exchange);
-      return answers.map((one, n) => this.heartbeatOutcome(waiters[n]!, one, exchange));
-    });
-  }
-
-  private heartbeatOutcome({ id, spot }: Waiter, told: HeartbeatAnswer, exchange: Exchange): HeartbeatOutcome {
-    const { places, view: { trust, memories, toldHolds, node, channel } } = this;
-    const place = places.get(id);
-    switch (told.kind) {
-      case 'refused':
-        return failedLock(told.words, 'heartbeat', node, spot);
-      case 'waiting':
-        toldHolds.note(spot.key, told.holds, exchange.receivedAt);
-        return { kind: 'waiting', askAgainInMs: told.leftMs < 0 ? undefined : told.leftMs };
-      case 'gone':
-        places.delete(id);
-        return { kind: 'gone' };
-      case 'granted':
-        if (place !== undefined) channel.missed();
-        // The grant needs more than this answer: acknowledgements of replicas, or a higher fence. An acquire of the same id gets them.
-        if (place !== undefined && (place.request.minReplicas > 0 || told.fence <= place.floor)) return { kind: 'waiting', askAgainInMs: 0 };
-        places.delete(id);
-        toldHolds.forget(spot.key);
-        return { kind: 'granted', grant: trust.answered(spot.group, told, exchange, memories.knownOf(spot.group)) };
-    }
   }
 }
 
@@ -273,9 +222,10 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
   private outcomeOf(told: AcquireReply, exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
     const { request, spot, requests } = this;
-    const { trust, clock, node, toldHolds } = requests.view;
+    const { trust, clock, node, toldHolds, channel } = requests.view;
     switch (told.kind) {
       case 'granted':
+        if (this.hasPlace && this.early === undefined) channel.missed();
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
         // The request takes the place of what its id was granted, in one step: a release before it might be held up in the network and come after it.
         if (this.hasPlace && told.fence <= this.floor) return requests.acquire({ ...request, replaces: request.id, askedAt: clock.now() });
@@ -345,7 +295,8 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   /** The outcome for a place in the queue: `waiting`, or the grant if its message came first. */
   private waits(askAgainInMs: number | undefined): AcquireOutcome | Promise<AcquireOutcome> {
     const { request, requests, early } = this;
-    const { places, view: { clock } } = requests;
+    const { places, view: { channel, clock } } = requests;
+    channel.check();
     // Since this try was sent, the id may have been released, or asked for by a later try, which keeps its own place.
     if (this.hasPlace && places.get(request.id) !== this) return { kind: 'waiting', askAgainInMs };
     this.hasPlace = this.isWaiting = true;

@@ -10,7 +10,7 @@
 import { Schedule } from '../../core/lease/schedule.js';
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
-import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, Reply, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, Reply, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import type { RedisStoreOptions } from '../redis/redis-store.js';
 import { FenceFloors } from '../redis/server-view.js';
@@ -123,11 +123,6 @@ export class RedlockStore implements LockStore {
     const outcome = await renewByQuorum(ballot, leaseMs);
     if (outcome.kind === 'lost') this.drop(ballot);
     return outcome;
-  }
-
-  /** A Redlock has no queue, so that no waiter has a place to keep alive. */
-  async heartbeat(): Promise<HeartbeatOutcome> {
-    return { kind: 'gone' };
   }
 
   release(request: ReleaseRequest): Promise<'released' | 'lost'> {

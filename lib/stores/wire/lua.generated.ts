@@ -423,14 +423,13 @@ end`,
   local refusal, fence = besideOwner(lock, who)
   return refusal == 0 and letIn(lock, who, fence) or nil
 end`,
-  keepPlace: `local function keepPlace(lock, id, isHeartbeat)
+  keepPlace: `local function keepPlace(lock, id)
   local _, record = openQueue(lock, id)
   if not record then return false end
   if not isAlive(record) then
     takeOut(lock, id)
     return false
   end
-  if isHeartbeat and isFromBefore(lock, id, record) then return true, nil, true end
   local holder = enterBesideOwner(lock, id, record)
   if holder then return false, holder end
   keepQueue(lock)
@@ -649,11 +648,6 @@ end`,
   redis.pcall('HSET', heardKey(lock), id, lock.memory)
   redis.pcall('PEXPIRE', heardKey(lock), leftMs)
 end`,
-  holdersById: `local function holdersById(lock)
-  local holders = {}
-  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
-  return holders
-end`,
   passOn: `local function passOn(lock, request)
   local mark = markOf(request)
   if not lock.marked and not mark then return end
@@ -667,6 +661,11 @@ end`,
   if #lock.holders == 0 then keepTurn(lock, line) end
   writeLine(line)
 end`,
+  holdersById: `local function holdersById(lock)
+  local holders = {}
+  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
+  return holders
+end`,
 };
 
 /** For how long the key of a lock is kept after its last lease, in ms (shared/limits.lua). */
@@ -674,7 +673,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '615ac01f0c7617a5720b770960b8f4b4b386601c',
+  sha1: '413ca3623d0b8f687c3e55ba445ae4b304f3587f',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 
@@ -1413,129 +1412,6 @@ export function readForceRelease(reply: unknown): ForceReleaseReply {
     default:
       throw new UnexpectedReplyError(list);
   }
-}
-
-export const heartbeat: LuaScript = {
-  name: 'heartbeat',
-  sha1: '8d6ce0f601ea0d704cad73f5c4c61bb3c23f1687',
-  source: [`local keys = KEYS
-local args, count = ARGV, #ARGV / 4`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.holdersById, shared.ownedBy, shared.fenceToShare, shared.isFullFor, shared.besideOwner, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.keepQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.enterBesideOwner, shared.keepPlace, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.askAgainIn, shared.holdsOf, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
-  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[4 * n - 3], floor = tonumber(args[4 * n - 2]), recoveryMs = tonumber(args[4 * n - 1]), known = args[4 * n] }
-end
-local function grantOrPlace(lock, holder, id)
-  local waits, isFromBefore = false, false
-  if not holder then waits, holder, isFromBefore = keepPlace(lock, id, true) end
-  if isFromBefore then return { 2, 0, '-' } end
-  if holder then return { 1, whole(holder).fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0 } end
-  return waits and { 2, askAgainIn(lock, id), lock.holds } or { 0 }
-end
-local function heartbeat(waiters)
-  local lock, answers = openLock(waiters[1]), {}
-  for _, waiter in ipairs(waiters) do
-    lock.asking[waiter.id], lock.floor = true, math.max(lock.floor, waiter.floor)
-  end
-  settle(lock)
-  local holders = holdersById(lock)
-  lock.holds = holdsOf(lock)
-  for n, waiter in ipairs(waiters) do answers[n] = grantOrPlace(lock, holders[waiter.id], waiter.id) end
-  closeLock(lock)
-  return answers
-end
-local byLock, locks = {}, {}
-for n = 1, count do
-  local waiter = requestOf(n)
-  local waiters = byLock[waiter.lockKey]
-  if not waiters then
-    waiters = {}
-    byLock[waiter.lockKey], locks[#locks + 1] = waiters, waiters
-  end
-  waiter.place, waiters[#waiters + 1] = n, waiter
-end
-local answers = {}
-for _, waiters in ipairs(locks) do
-  local found = orRefused(pcall(heartbeat, waiters))
-  for n, waiter in ipairs(waiters) do answers[waiter.place] = found[1] == 'refused' and found or found[n] end
-end
-return { now, answers }`].join('\n'),
-};
-
-/** The Redis keys of one request to heartbeat.lua. */
-export interface HeartbeatKeys {
-  /** The lock. */
-  readonly lockKey: string;
-  /** Its waiters. */
-  readonly queueKey: string;
-  /** The slot group's last fence. */
-  readonly fenceKey: string;
-}
-
-/** What is said in one request to heartbeat.lua. */
-export interface HeartbeatArgs {
-  /** The id of the waiter. */
-  readonly id: string;
-  /** The highest fence that the caller has seen in the slot group. */
-  readonly floor: number;
-  /** How long nothing new is granted after the server forgot. */
-  readonly recoveryMs: number;
-  /** What the server told the caller as its memory, or as many dashes. */
-  readonly known: string;
-}
-
-/** Puts one more request into a call of heartbeat.lua. */
-export function addHeartbeat(keys: ScriptArgument[], args: ScriptArgument[], on: HeartbeatKeys, request: HeartbeatArgs): void {
-  keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(request.id, request.floor, request.recoveryMs, request.known);
-}
-
-/** A call of heartbeat.lua for one request. */
-export function heartbeatCall(on: HeartbeatKeys, request: HeartbeatArgs): BuiltCall {
-  return heartbeatCallOf([{ ...on, ...request }]);
-}
-
-/** A call of heartbeat.lua for many requests. */
-export function heartbeatCallOf(requests: readonly (HeartbeatKeys & HeartbeatArgs)[]): BuiltCall {
-  const keys: string[] = [];
-  const args: ScriptArgument[] = [];
-  for (const each of requests) addHeartbeat(keys, args, each, each);
-  return { script: heartbeat, keys, args };
-}
-
-/** What heartbeat.lua answers. */
-export type HeartbeatAnswer =
-  | { readonly kind: 'gone' }
-  /** contended when others wait. */
-  | { readonly kind: 'granted'; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean }
-  /** leftMs is the time until the present hold ends, or -1 when others come first, or 0 for a place from before the server forgot; holds says who holds it, and for how long (stand-in.lua). */
-  | { readonly kind: 'waiting'; readonly leftMs: number; readonly holds: string }
-  /** What the server said to this waiter's keys. */
-  | { readonly kind: 'refused'; readonly words: string };
-
-/** Reads an answer of heartbeat.lua, which begins with its code. @throws Error */
-export function readHeartbeatAnswer(list: ReplyItems): HeartbeatAnswer {
-  switch (list[0]) {
-    case 0:
-      return { kind: 'gone' };
-    case 1:
-      return { kind: 'granted', fence: Number(list[1]), fences: Number(list[2]), mode: Number(list[3]) === 1 ? 'write' : 'read', end: Number(list[4]), contended: Number(list[5]) === 1 };
-    case 2:
-      return { kind: 'waiting', leftMs: Number(list[1]), holds: String(list[2]) };
-    case 'refused':
-      return { kind: 'refused', words: String(list[1]) };
-    default:
-      throw new UnexpectedReplyError(list);
-  }
-}
-
-/** The server's time in ms. */
-export interface HeartbeatReply {
-  readonly now: number;
-  readonly answers: readonly HeartbeatAnswer[];
-}
-
-/** Reads the reply of heartbeat.lua. @throws Error */
-export function readHeartbeat(reply: unknown): HeartbeatReply {
-  const list = listOf(reply);
-  return { now: Number(list[0]), answers: eachOf(list[1], readHeartbeatAnswer) };
 }
 
 export const inspect: LuaScript = {

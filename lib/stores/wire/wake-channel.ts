@@ -1,6 +1,6 @@
 /**
  * The subscriber connection of a process, on which the messages arrive that scripts publish for it. Messages are only hints: every
- * waiter also sends heartbeats, and after every subscription all waiters ask again.
+ * waiter asks again by itself, and after every subscription all waiters do.
  *
  *     connecting ──▶ listening ──(it ended, it is deaf, or the commands have a new connection)──▶ connecting …
  */

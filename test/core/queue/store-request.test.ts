@@ -115,14 +115,16 @@ describe('A wait that is over', () => {
   });
 
   it.each([
-    { failing: [1, 2], code: 'LOCK_STORE' },
-    { failing: [1], code: 'LOCK_TIMEOUT' },
-  ])('is told as a failure while the heartbeats fail (of two: $failing), and the place is kept', async ({ failing, code }) => {
-    const { fleet, wire, asked, waiting } = await waiter(1_900);
-    let beats = 0;
-    const { heartbeat } = wire;
-    wire.heartbeat = async (waiter) => (failing.includes((beats += 1)) ? { kind: 'unknown', cause: failure() } : heartbeat.call(wire, waiter));
-    expect([await fleet.clock.runUntil(codeOf(waiting)), beats, asked.length]).toEqual([code, 2, 1]);
+    { how: 'fails', isFailing: () => true, code: 'LOCK_STORE' },
+    { how: 'failed once', isFailing: (n: number) => n === 0, code: 'LOCK_TIMEOUT' },
+  ])('is told as a failure while the store cannot be asked again, and the place is kept (it $how)', async ({ isFailing, code }) => {
+    const { fleet, wire, waiting, id } = await waiter(1_900);
+    const asked = answering(wire, (n, ask) => (isFailing(n) ? Promise.reject(failure()) : ask()));
+    const ended = codeOf(waiting);
+    await fleet.clock.advance(1_800);
+    expect((await fleet.store.inspect('k')).waiters).toMatchObject([{ id }]);
+    expect(await fleet.clock.runUntil(ended)).toBe(code);
+    expect(asked.length).toBeGreaterThan(1);
   });
 });
 

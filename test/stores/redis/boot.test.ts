@@ -141,7 +141,7 @@ describe('the access rule of the docs', () => {
     expect(await a.renew({ key: 'k', id: 'a.1', leaseMs: 5_000, minReplicas: 0 })).toMatchObject({ kind: 'renewed' });
     expect(await a.downgrade({ key: 'k', id: 'a.1' })).toBe('downgraded');
     expect(await a.release({ key: 'k', id: 'a.1' })).toBe('released');
-    expect(await a.heartbeat({ key: 'k', id: 'a.2' })).toMatchObject({ kind: 'granted' });
+    expect(await a.acquire({ ...request, id: 'a.2', minHoldMs: 10 })).toMatchObject({ kind: 'granted' });
     expect(await a.forceRelease('k')).toBe(true);
     expect(await woken).toMatchObject({ kind: 'granted', id: 'b.1' });
     const listed = [];

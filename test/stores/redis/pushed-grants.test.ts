@@ -37,7 +37,7 @@ describe('a message', () => {
       const waiting = request('b', held.key);
       await a.acquire(held);
       const [outcome] = await Promise.all([b.acquire(waiting), a.release(held)]);
-      // No heartbeat: the answer or the message has to tell.
+      // It does not ask again: the answer or the message has to tell.
       if (outcome.kind === 'waiting') await eventually(() => expect(wakes.get(waiting.id)?.kind).toBe('granted'), 1_000);
       else expect(outcome.kind).toBe('granted');
       expect(await b.release(waiting)).toBe('released');
@@ -151,7 +151,7 @@ describe('a server that lost its fences and whose clock is behind', () => {
     expect(granted(await b.acquire(request('b', 'k'))).fence).toBeGreaterThan(seen);
   });
 
-  it.each(['message', 'heartbeat'])('has its grant to a waiter refused when the %s comes, and the next one has a fence that rises', async (told) => {
+  it.each(['message', 'answer'])('has its grant to a waiter refused when the %s comes, and the next one has a fence that rises', async (told) => {
     const seen = await seeFenceFromTheFuture();
     const held = request('a', 'k');
     await a.acquire(held);
@@ -159,7 +159,6 @@ describe('a server that lost its fences and whose clock is behind', () => {
     expect((await b.acquire(waiting)).kind).toBe('waiting');
     await releaseWithFencesPutBack(held);
     if (told === 'message') await eventually(() => expect(wakes.get(waiting.id)).toEqual({ kind: 'ask', key: 'k', id: waiting.id }));
-    else expect(await b.heartbeat(waiting)).toEqual({ kind: 'waiting', askAgainInMs: 0 });
     expect(granted(await b.acquire(waiting)).fence).toBeGreaterThan(seen);
     expect((await b.inspect('k')).holders).toHaveLength(1);
   });

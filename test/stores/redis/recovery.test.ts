@@ -291,7 +291,7 @@ describe('A Redis that recovers', () => {
     const record = String(await server.command('GET', fenceKey));
     await server.command('SET', fenceKey, record.replace(/ \w{16}:/, ` ${'0'.repeat(15)}1:`));
     expect(await store.release(holder!)).toBe('released');
-    expect((await store.heartbeat(waiter!)).kind).toBe('waiting');
+    expect((await store.acquire(waiter!)).kind).toBe('waiting');
     expect(await store.inspect(holder!.key)).toMatchObject({ mode: null, holders: [], waiters: [{ id: 'a.2' }] });
     expect(await locks.leader('indexer')).toBeNull();
     expect(await locks.isLocked(holder!.key)).toBe(false);

@@ -79,7 +79,7 @@ function askedAgain() {
   const bundles = { add: (one: BundledAcquire) => void sent.push(one), underway: () => sent };
   const toldHolds = { of: () => undefined, note: () => {}, forget: () => {} };
   const memories = { of: () => 'memory', madeBy: () => 'memory' };
-  const server = { bundles, keys, trust, memories, toldHolds, clock: new FakeClock({ now: 0 }), recoveryMs: 400, process: 'p' } as unknown as ServerView;
+  const server = { bundles, keys, trust, memories, toldHolds, channel: { check: () => {} }, clock: new FakeClock({ now: 0 }), recoveryMs: 400, process: 'p' } as unknown as ServerView;
   const requests = new Requests(server, {} as Renewals, {} as Recovery);
   requests.wake = (wake) => void told.push(wake.kind);
   const hear = (reply: Reply<AcquireOutcome>): unknown => told.push(reply instanceof LockStoreError ? reply : reply.kind);

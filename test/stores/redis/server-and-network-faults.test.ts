@@ -58,7 +58,6 @@ describe('a network that fails', () => {
     expect(error).toMatchObject({ key: ask.key, retryable: true });
     expect(error.message).toContain(`'${ask.key}'`);
     expect(await store.renew({ ...held })).toMatchObject({ kind: 'unknown', cause: { code: 'LOCK_STORE' } });
-    expect(await store.heartbeat(held)).toMatchObject({ kind: 'unknown', cause: { code: 'LOCK_STORE' } });
     await failure(store.release(held));
     await proxy.heal();
     await within(2_000, () => resumes());
@@ -223,7 +222,7 @@ describe('A server that has become read-only', () => {
     expect(leavings()).toBe(1);
   });
 
-  it.each(['acquire', 'heartbeat', 'renew', 'release'] as const)('is left also when it refuses the %s of one key, which is no error of the whole script', async (verb) => {
+  it.each(['acquire', 'renew', 'release'] as const)('is left also when it refuses the %s of one key, which is no error of the whole script', async (verb) => {
     const store = await openRedisStore(redis.url, verb);
     const request = (key: string) => acquireRequest({ key, permits: 1, notAfter: performance.now() + 5_000 });
     const [holder, waiter] = [request(verb), request(verb)];
@@ -233,7 +232,6 @@ describe('A server that has become read-only', () => {
     await redis.command('REPLICAOF', '127.0.0.1', 1);
     const asked = {
       acquire: () => store.acquire(request('another')),
-      heartbeat: () => store.heartbeat(waiter),
       renew: () => store.renew(holder),
       release: () => store.release(holder),
     };

@@ -378,9 +378,3 @@ describe('A lease of a Redlock', () => {
     expect(requests.standing()).toEqual([]);
   });
 });
-
-describe('A heartbeat', () => {
-  it('keeps no place, because a Redlock has no queue', async () => {
-    expect(await mine.store.heartbeat()).toEqual({ kind: 'gone' });
-  });
-});

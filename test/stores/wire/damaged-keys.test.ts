@@ -90,15 +90,15 @@ describe('a lock whose Redis key holds something else', () => {
     });
   });
 
-  it('is the only one whose waiter a heartbeat leaves without an answer', async () => {
+  it('is the only one whose waiter cannot keep its place', async () => {
     const held = await take(strangers(6));
     const waiting = held.map(({ key }) => request(key));
     for (const one of waiting) expect((await store.acquire(one)).kind).toBe('waiting');
     await damage(redisKeysOf(held[2]!.key).lock);
     await damage(redisKeysOf(held[4]!.key).queue);
-    const outcomes = await Promise.all(waiting.map((one) => store.heartbeat(one)));
-    expect(outcomes.map(({ kind }) => kind)).toEqual(['waiting', 'waiting', 'unknown', 'waiting', 'unknown', 'waiting']);
-    expect(outcomes[4]).toMatchObject({ cause: told(held[4]!.key, redisKeysOf(held[4]!.key).queue) });
+    const outcomes = await Promise.allSettled(waiting.map((one) => store.acquire(one)));
+    expect(outcomes.map((outcome) => (outcome.status === 'fulfilled' ? outcome.value.kind : 'failed'))).toEqual(['waiting', 'waiting', 'failed', 'waiting', 'failed', 'waiting']);
+    expect(outcomes[4]).toMatchObject({ reason: told(held[4]!.key, redisKeysOf(held[4]!.key).queue) });
   });
 
   it('is left out of a list of all locks, which tells the operator why', async () => {

@@ -69,7 +69,7 @@ describe('the wake channel', () => {
     await eventually(() => expect(heard).toEqual(['listening', 'listening']));
   });
 
-  it('is replaced when nothing has come since a heartbeat told a grant first, because it is deaf', async () => {
+  it('is replaced when nothing has come since an answer told a grant first, because it is deaf', async () => {
     proxy.freeze();
     channel.missed();
     await eventually(() => {

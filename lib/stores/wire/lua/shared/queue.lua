@@ -14,7 +14,7 @@ local ONLY_IF_HEARD = '1' -- others go first while nobody listens, or while it i
 local WAS_PASSED_OVER = '2' -- the same, and it happened, and the waiter has not been heard of since
 local ONLY_IF_RECENT = '3' -- others go first while it is silent: on a Cluster, where this node may not know who listens
 
--- A waiter says that it lives every 700 ms. After so long without a word, in ms, its process stands still or is gone.
+-- A waiter asks again every 700 ms. After so long without a word, in ms, its process stands still or is gone.
 local SILENT_AFTER_MS = 1200
 
 -- After so many in a row who do not listen the first of them has its turn: one script must not look at thousands.
@@ -179,15 +179,14 @@ local function enterBesideOwner(lock, id, record)
 end
 
 -- Prolongs the waiter lease of a live waiter, which has its turn again if it was passed over. False when it has no place, or lost
--- it by its silence; and the holder, when it was let in beside its owner. Of a place from before a heartbeat only says so.
-local function keepPlace(lock, id, isHeartbeat)
+-- it by its silence; and the holder, when it was let in beside its owner.
+local function keepPlace(lock, id)
   local _, record = openQueue(lock, id)
   if not record then return false end
   if not isAlive(record) then
     takeOut(lock, id)
     return false
   end
-  if isHeartbeat and isFromBefore(lock, id, record) then return true, nil, true end
   local holder = enterBesideOwner(lock, id, record)
   if holder then return false, holder end
   keepQueue(lock)
