@@ -236,7 +236,7 @@ describe('A vote on the memory of a server that the caller knows', () => {
     expect(await infos()).toBe(before + 1); // the question before this one
     node.known = undefined;
     await node.vote('a', 'p.1/1');
-    expect(await infos()).toBe(before + 3);
+    expect(await infos()).toBe(before + 4); // two of the script, and the question before
   });
 });
 

@@ -3,6 +3,7 @@
  *
  * `redis-and-interpreter.test.ts` holds it against a real server, reply by reply and key by key.
  */
+import { createHash } from 'node:crypto';
 import { compile, type CompiledScript } from './lua-compiler.js';
 import { bytesOf, LuaTable, printed, ServerError, textOf, type LuaValue } from './lua-values.js';
 
@@ -16,6 +17,7 @@ export class LuaInterpreter {
   private readonly scripts = new Map<string, CompiledScript>();
   private call: RedisCall = () => null;
   private readonly redis = {
+    'redis.sha1hex': (text: LuaValue) => [createHash('sha1').update(String(text)).digest('hex')],
     'redis.call': (...command: readonly LuaValue[]) => [this.redisCall(command)],
     'redis.pcall': (...command: readonly LuaValue[]) => {
       try {

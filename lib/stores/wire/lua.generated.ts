@@ -35,10 +35,16 @@ const shared = {
   end
   return myId
 end`,
+  sincePromotion: `local function sincePromotion(runId)
+  local info = redis.pcall('INFO', 'replication')
+  local promotedFrom = type(info) == 'string' and string.match(info, 'master_replid2:(%w*[1-9a-f]%w*)')
+  return promotedFrom and redis.sha1hex(runId .. promotedFrom) or runId
+end`,
   thisServer: `local function thisServer()
   if server then return server end
   local info = redis.pcall('INFO', 'server')
   local runId = type(info) == 'string' and string.match(info, 'run_id:(%w+)')
+  runId = runId and sincePromotion(runId)
   if not runId then
     server = '0000000000000000:'
   elseif not string.find(info, '_mode:cluster', 1, true) then
@@ -673,7 +679,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '413ca3623d0b8f687c3e55ba445ae4b304f3587f',
+  sha1: '8e5493233105c711675db3705c1f864acd8cc725',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 
@@ -708,7 +714,7 @@ for n = 1, count do
     end
   end
 end
-if not uncommon then return count == 1 and replies[1] or replies end`, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.fenceToShare, shared.isFullFor, shared.besideOwner, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.keepQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.tellHolders, shared.joinQueue, shared.letIn, shared.enterBesideOwner, shared.keepPlace, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.askAgainIn, shared.endsWithoutHolder, shared.leave, shared.holdsOf, shared.heardKey, shared.isStandIn, shared.dropStandIns, shared.wasHeardOf, shared.makeWay, shared.standIn, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
+if not uncommon then return count == 1 and replies[1] or replies end`, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.fenceToShare, shared.isFullFor, shared.besideOwner, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.keepQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.tellHolders, shared.joinQueue, shared.letIn, shared.enterBesideOwner, shared.keepPlace, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.askAgainIn, shared.endsWithoutHolder, shared.leave, shared.holdsOf, shared.heardKey, shared.isStandIn, shared.dropStandIns, shared.wasHeardOf, shared.makeWay, shared.standIn, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mode, queue, needsListener, plain, takes, notAfter, floor, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, recoveryMs, replaces, told, mark = string.match(args[n], '^(.)(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', takes = takes, notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), recoveryMs = tonumber(recoveryMs), replaces = replaces, told = told, mark = mark }
 end
@@ -976,9 +982,9 @@ export function readAcquire(reply: unknown): AcquireReply {
 
 export const admit: LuaScript = {
   name: 'admit',
-  sha1: 'ed59151cf28dbd71946c3f9aaadb5ebd5e130aff',
+  sha1: '7a4ca521242473649fce9a0d64015158214fec35',
   source: [`local fenceKeys = KEYS
-local maxLeaseMs, since, floors = tonumber(ARGV[1]), tonumber(ARGV[2]), { unpack(ARGV, 3) }`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, `local refused = false
+local maxLeaseMs, since, floors = tonumber(ARGV[1]), tonumber(ARGV[2]), { unpack(ARGV, 3) }`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, `local refused = false
 for n, fenceKey in ipairs(fenceKeys) do
   local memory, closedForMs = readMemory(fenceKey, '-', tonumber(floors[n] or 0), 1000000000000)
   local began = tonumber(string.sub(memory, 18))
@@ -1086,9 +1092,9 @@ export function readAgree(reply: unknown): AgreeReply {
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: 'ec8d239c179b39c4ac2ceafd6ae8c7b989602c92',
+  sha1: '1c8559f7659bb02cd81bf1f1b9fbe63066fb1424',
   source: [`local keys = KEYS
-local args, count = ARGV, #ARGV / 3`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
+local args, count = ARGV, #ARGV / 3`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, recoveryMs, knownBy, ticketId = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   local owner, label = string.match(args[3 * n], '^(%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n - 2], mode = mode, notAfter = tonumber(notAfter), leaseMs = tonumber(leaseMs), fence = tonumber(fence), fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), recoveryMs = tonumber(recoveryMs), knownBy = knownBy, ticketId = ticketId, owner = owner, label = label }
@@ -1249,9 +1255,9 @@ export function readBringBack(reply: unknown): BringBackReply {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: '429c8b0a5434bc7e1478296eded0ae2db635d575',
+  sha1: 'd501b108a61659d05f6a94999309e24f548f746e',
   source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
-local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, id = id, floor = floor, recoveryMs = recoveryMs }
+local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, id = id, floor = floor, recoveryMs = recoveryMs }
 local lock = openLock(request)
 settle(lock)
 local holder = holderOf(lock, id)
@@ -1342,9 +1348,9 @@ export function readFencedWrite(code: unknown): 'written' | 'stale' {
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: 'dd5fe0bda08c1275c41165446f3e5f97b442f408',
+  sha1: 'b680f8fec5cb7b2b66f92c40223b74dc2050b12c',
   source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
-local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])`, shared.time, shared.nowUs, shared.now, `if now > notAfter then return { 2, now } end`, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, fence = fence, notAfter = notAfter, floor = floor, recoveryMs = recoveryMs }
+local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])`, shared.time, shared.nowUs, shared.now, `if now > notAfter then return { 2, now } end`, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, fence = fence, notAfter = notAfter, floor = floor, recoveryMs = recoveryMs }
 local lock = openLock(request)
 settle(lock)
 local kept, taken = {}, 0
@@ -1490,9 +1496,9 @@ export function readInspect(reply: unknown): InspectReply {
 
 export const recall: LuaScript = {
   name: 'recall',
-  sha1: 'd36eb1b805a41a7a518abc0e822a6e458718431b',
+  sha1: 'ed47d8639bdf30b17908f3c06e6ad309a92204fc',
   source: [`local keys = KEYS
-local process, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, `local function requestOf(n)
+local process, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, `local function requestOf(n)
   return { fenceKey = keys[n], floor = tonumber(args[2 * n + 1]), holds = args[2 * n + 2] == '1' }
 end
 local recoversForMs, groups = 0, {}
@@ -1550,7 +1556,7 @@ export function readRecall(reply: unknown): RecallReply {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: 'e3bbd3ec0b022d21fb310d7f73a66cecbdb5c3fe',
+  sha1: '7aaecacef9c1608f9068fa0666a04f2cae184a2c',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1566,7 +1572,7 @@ for n = 1, count do
     uncommon[#uncommon + 1] = n
   end
 end
-if not uncommon then return count == 1 and replies[1] or replies end`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.endsWithoutHolder, shared.leave, shared.openLine, shared.dropMark, shared.addMark, shared.keepTurn, shared.writeLine, shared.markOf, shared.passOn, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
+if not uncommon then return count == 1 and replies[1] or replies end`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.endsWithoutHolder, shared.leave, shared.openLine, shared.dropMark, shared.addMark, shared.keepTurn, shared.writeLine, shared.markOf, shared.passOn, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mayBeOver, abandoned, id, floor, recoveryMs, known, mark = string.match(args[n], '^(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mayBeOver = mayBeOver == '1', abandoned = abandoned == '1', id = id, floor = tonumber(floor), recoveryMs = tonumber(recoveryMs), known = known, mark = mark }
 end

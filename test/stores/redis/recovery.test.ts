@@ -312,6 +312,14 @@ describe('A process with a new connection', () => {
     expect((await locks.acquire('k')).fence).toBeGreaterThan(seen);
   });
 
+  it('has a master that another one had replaced grant nothing at once, because it may not have followed that one', async () => {
+    const locks = await openLocks('a');
+    await servesAll(locks);
+    for (const master of [['127.0.0.1', '1'], ['NO', 'ONE']]) await server.command('REPLICAOF', ...master);
+    await disconnect();
+    expect(await firstAnswer(locks, 'k')).toBe('recovering');
+  });
+
   it('recalls the memories of the server when it is connected and when it hears messages again, and renews what it holds once', async () => {
     const locks = await openLocks('a');
     await servesAll(locks);

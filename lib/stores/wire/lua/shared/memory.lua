@@ -7,8 +7,9 @@
 --                                    it back: it stays closed until they have, or until this server time
 --
 -- A memory is named `<server><since>`: sixteen letters of the server's run id and a colon, or in a Cluster eight of the run id,
--- eight of the node's id and an @; and the server time in ms from which it counts. Another run id is a restart, or another server
--- in this one's place; no record at all is a server that came up empty or was flushed. Whichever script comes first notices it.
+-- eight of the node's id and an @; and the server time in ms from which it counts. A server that was promoted has a hash of its run
+-- id and of what it was promoted from in place of the run id. Another run id is a restart, a promotion, or another server in this one's
+-- place; no record at all is a server that came up empty or was flushed. Whichever script comes first notices it.
 --
 --   0123456789abcdef:1795236000000
 --   1              17
@@ -30,11 +31,20 @@ local function thisNode()
   return myId
 end
 
+-- A master that another one replaced, and that takes its place again, still has its run id, and may lack what the other one granted,
+-- because it has not followed that yet. But each promotion gives it another second replication id. Before the first that is all zeros.
+local function sincePromotion(runId)
+  local info = redis.pcall('INFO', 'replication')
+  local promotedFrom = type(info) == 'string' and string.match(info, 'master_replid2:(%w*[1-9a-f]%w*)')
+  return promotedFrom and redis.sha1hex(runId .. promotedFrom) or runId
+end
+
 -- Redis says redis_mode, Valkey from 8.0 on server_mode.
 local function thisServer()
   if server then return server end
   local info = redis.pcall('INFO', 'server')
   local runId = type(info) == 'string' and string.match(info, 'run_id:(%w+)')
+  runId = runId and sincePromotion(runId)
   if not runId then
     server = NO_SERVER
   elseif not string.find(info, '_mode:cluster', 1, true) then
