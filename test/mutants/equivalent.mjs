@@ -144,7 +144,7 @@ const list = [
   ['lib/nest/lock.interceptor.ts', "loss?.addEventListener('abort', lost, { once: true });", 'A signal aborts once.', 'true', 'false'],
   ['lib/nest/lock.interceptor.ts', 'else if (!subscriber.closed)', 'A reader that has left hears nothing, and the fallback is asked only when the lock was busy.', undefined, 'true'],
   // lib/stores/redlock
-  ['lib/stores/redlock/ballot.ts', 'const leftMs = Math.max(0, ...votes', 'No pause is as short as 1 ms.', '0', '1'],
+  ['lib/stores/redlock/ballot.ts', 'this.busy(Math.max(0, ...against', 'No pause is as short as 1 ms.', '0', '1'],
   // lib/stores/redis
   ['lib/stores/redis/server-view.ts', 'connection = 0;', 'Any number will do that each connection has alone.'],
   ['lib/stores/redis/server-view.ts', 'this.connection += 1;', 'Any number will do that each connection has alone.', '1', '2'],

@@ -36,6 +36,10 @@ export const library: Readonly<Record<string, LuaFunction | number>> = {
     return [replaced, count];
   },
   'table.concat': (table, separator = '') => [tableOf(table).list.map(stringOf).join(stringOf(separator))],
+  'table.insert': (table, at, value) => {
+    tableOf(table).list.splice(numberOf(at) - 1, 0, value);
+    return [];
+  },
   'table.remove': (table, at) => {
     const { list } = tableOf(table);
     return [at === undefined ? list.pop() : list.splice(numberOf(at) - 1, 1)[0]];

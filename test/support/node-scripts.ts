@@ -17,7 +17,6 @@ export interface VoteArguments {
   readonly owner?: string;
   readonly minHoldMs?: number;
   readonly waitedMs?: number;
-  readonly patienceMs?: number;
 }
 
 type Reply = (number | string)[];
@@ -116,10 +115,10 @@ export class NodeScripts {
     return { fenceKeys: keys.map((key) => this.keys.spotOf(key).fenceKey) };
   }
 
-  private voteArgs(id: string, { mode = 'w', owner, leaseMs = 5_000, proposal = 1, waitedMs = -1, patienceMs = 50, ...how }: VoteArguments): AcquireArgs {
+  private voteArgs(id: string, { mode = 'w', owner, leaseMs = 5_000, proposal = 1, waitedMs = -1, ...how }: VoteArguments): AcquireArgs {
     return {
       id, mode: mode === 'w' ? 'write' : 'read', owner, label: undefined, leaseMs, takes: 'floor', floor: proposal, notAfter: NEVER, known: this.known ?? UNKNOWN_MEMORY,
-      mark: waitedMs < 0 ? undefined : `${mode},${waitedMs},${patienceMs},${id.replace(/\/[^/]*$/, '')}`, queue: false, needsListener: false, recoveryMs: UNTIL_TOLD_MS,
+      mark: waitedMs < 0 ? undefined : `${mode},${waitedMs},${id.replace(/\/[^/]*$/, '')}`, queue: false, needsListener: false, recoveryMs: UNTIL_TOLD_MS,
       fences: 1, minHoldMs: 0, graceMs: 0, plain: (how.fences ?? 1) === 1 && (how.minHoldMs ?? 0) === 0, ...how,
     };
   }

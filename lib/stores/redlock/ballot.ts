@@ -6,18 +6,23 @@
  *       └──(refused, failed, cancelled)────────────────────────▶ over   and taken back wherever it may stand
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type Hear, type HeldLease, type ReleaseRequest, type RenewOutcome, type Reply } from '../../core/port/lock-store.js';
+import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type Hear, type HeldLease, type RenewOutcome, type Reply } from '../../core/port/lock-store.js';
 import type { LockMode } from '../../core/port/lock-options.js';
 import type { MarkingRelease, Vote } from '../redis/requests.js';
 import { trustOf } from '../wire/server-clock.js';
 import { agree, answersOf, asking, noQuorum, poll, quorumEnd, verdict, type Counted, type Replies } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 import type { RedlockStore } from './redlock-store.js';
-import { patienceMs, retryPause } from './pauses.js';
 
 /** In ms: a garbage collection in this process, or a busy moment of a server, must not look like a dead node. */
 const SHORTEST_TIMEOUT_MS = 50;
 const LONGEST_VOTE_MS = 500;
+/** The longest pauses before a refused request asks again, in ms: at first, and when it has waited for long. A message that should end a pause may be lost. */
+const PAUSE_MS = 200;
+const PAUSE_OF_LONG_WAITS_MS = 800;
+const LONG_WAIT_MS = 3_000;
+/** The least pause in ms of a request that waits for the end of a lease, for a lease that has just ended. */
+const MIN_PAUSE_AT_LEASE_END_MS = 20;
 
 export class Ballot {
   state: 'open' | 'held' | 'over' = 'open';
@@ -43,8 +48,8 @@ export class Ballot {
     readonly request: AcquireRequest,
     /** The ballot's id on the nodes. */
     readonly id: string,
-    /** For how long the request has waited, in ms; -1 when it does not wait. */
-    readonly waitedMs: number,
+    /** The local instant from which the request waits; undefined when it does not wait. */
+    readonly since: number | undefined,
   ) {
     [this.mode, this.fences] = [request.mode, request.fences];
     this.standings = redlock.nodes.map((node) => new Standing(this, node));
@@ -61,14 +66,13 @@ export class Ballot {
 
   /** Asks all nodes. Rejects with LockStoreError when no quorum answered. A ballot that is not granted has to be taken back. */
   cast(): Promise<AcquireOutcome> {
-    const { redlock, redlock: { nodes, quorum, clock, options: { commandTimeoutMs }, floors, tookMs }, id, key, standings, request, waitedMs } = this;
+    const { redlock: { nodes, quorum, clock, options: { commandTimeoutMs }, floors }, id, key, standings, request } = this;
     const { leaseMs } = request;
     const now = clock.now();
     this.limit = Math.min(request.notAfter, now + Math.max(leaseMs, commandTimeoutMs));
     const proposal = Math.max(floors.of(nodes[0]!.store.view.keys.groupOf(key)) + 1, Math.floor(clock.wallNow()) * 1_000);
     const timeoutMs = Math.min(commandTimeoutMs, LONGEST_VOTE_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
-    const mark = waitedMs < 0 ? undefined : markOf(request, waitedMs, tookMs);
-    const asked = { ...request, id, queue: false, replaces: undefined, askedAt: now, notAfter: this.limit, vote: { proposal, mark, timeoutMs } };
+    const asked = { ...request, id, queue: false, replaces: undefined, askedAt: now, notAfter: this.limit, vote: { proposal, mark: this.mark(), timeoutMs } };
     // A silent node is not asked while the others are a quorum, so that nobody waits for it.
     const isSpared = (node: RedlockNode): boolean => node.isSilent && nodes.filter(({ isListening }) => isListening).length >= quorum;
     this.outcome = poll<Standing, AcquireOutcome, AcquireOutcome>(
@@ -80,12 +84,16 @@ export class Ballot {
       },
       (replies) => {
         const result = verdict(replies.map(wordOf));
-        if (result === undefined) return undefined;
-        redlock.tookMs = clock.now() - now;
-        return this.decided(replies, result);
+        return result === undefined ? undefined : this.decided(replies, result);
       },
     );
     return this.outcome;
+  }
+
+  /** The mark of its request, as a vote or a release brings it to the nodes (marks.lua); undefined when that does not wait. */
+  mark(): string | undefined {
+    const { since, request: { id, mode }, redlock: { clock } } = this;
+    return since === undefined ? undefined : `${mode[0]},${Math.floor(clock.now() - since)},${id}`;
   }
 
   /** The grant, as its holder may trust it now. */
@@ -94,20 +102,20 @@ export class Ballot {
     return { fence, fences, mode, trustedUntil, contended };
   }
 
-  /** Ends the ballot and releases it on the nodes, also in the background on those that do not answer. `mark`: the mark that the nodes note for the request that replaces it. */
-  release({ abandoned, askedAt }: Partial<ReleaseRequest>, mark?: string): Promise<'released' | 'lost'> {
-    this.end(mark, abandoned, askedAt);
+  /** Ends the ballot and releases it on the nodes, also in the background on those that do not answer. */
+  release(how: Partial<MarkingRelease>): Promise<'released' | 'lost'> {
+    this.end(how);
     return agree<RedlockNode, 'released' | 'lost'>('a release', this.key, this.redlock.nodes, (_, hear, at) => this.standings[at]!.leave(hear));
   }
 
   /** Ends the ballot and takes it back from all nodes on which it may stand. `mark`: the mark that its request has there then. */
   takeBack(mark?: string): void {
-    this.end(mark);
+    this.end({ mark });
     for (const standing of this.standings) standing.takeBack();
   }
 
   /** A ballot under which nobody has worked owes no minHoldMs. */
-  private end(mark: string | undefined, abandoned = false, askedAt = this.redlock.clock.now()): void {
+  private end({ mark, abandoned = false, askedAt = this.redlock.clock.now() }: Partial<MarkingRelease>): void {
     const { key, id, trustedUntil, state } = this;
     this.leaving = { key, id, askedAt, trustedUntil, abandoned: abandoned || state !== 'held', mark };
     this.state = 'over';
@@ -119,7 +127,7 @@ export class Ballot {
    * quorum then has a node that knows it.
    */
   private decided(replies: Replies<AcquireOutcome>, result: Word | 'split'): AcquireOutcome | Promise<AcquireOutcome> {
-    if (this.state === 'over') return this.busy([]);
+    if (this.state === 'over') return this.busy(0);
     if (result !== 'granted' && typeof result !== 'number') return this.refused(replies, result);
     const voters = this.standings.filter(({ vote }) => vote !== undefined);
     const counted = voters.filter(({ vote }) => result === 'granted' || (vote!.fences === 0 && vote!.fence === result));
@@ -139,7 +147,7 @@ export class Ballot {
   }
 
   private granted(agreed: readonly Standing[]): AcquireOutcome {
-    if (this.state === 'over') return this.busy([]);
+    if (this.state === 'over') return this.busy(0);
     const { nodes, quorum, clock } = this.redlock;
     const trustedUntil = quorumEnd(agreed.map(({ end }) => end!), quorum);
     if (clock.now() >= trustedUntil) {
@@ -160,15 +168,15 @@ export class Ballot {
     // Without answers from a quorum nobody knows whether the lock is busy.
     const failed = replies.filter((reply) => reply instanceof LockStoreError).length;
     if (failed > nodes.length - quorum || against.length === 0) throw noQuorum('a grant', this.key, nodes, replies);
-    return this.busy(against);
+    return this.busy(Math.max(0, ...against.map((vote) => (vote.kind === 'busy' && vote.retryInMs >= 0 ? vote.retryInMs : Infinity))));
   }
 
-  private busy(votes: readonly AcquireOutcome[]): AcquireOutcome {
-    const { state, request, waitedMs, redlock: { tookMs } } = this;
+  /** `leftMs`: in how many ms the present lease ends, as far as the nodes know; Infinity when it is the turn of another request. */
+  busy(leftMs: number): AcquireOutcome {
+    const { state, since, redlock: { clock } } = this;
     // Two requests that split the votes would else be called by less than a quorum each, for ever.
-    if (state === 'open') this.takeBack(waitedMs < 0 ? undefined : markOf(request, waitedMs + tookMs, tookMs));
-    const leftMs = Math.max(0, ...votes.map((vote) => (vote.kind === 'busy' && vote.retryInMs >= 0 ? vote.retryInMs : Infinity)));
-    return { kind: 'busy', retryInMs: retryPause(Math.max(0, waitedMs), tookMs, leftMs) };
+    if (state === 'open') this.takeBack(this.mark());
+    return { kind: 'busy', retryInMs: retryPause(since === undefined ? 0 : clock.now() - since, leftMs) };
   }
 }
 
@@ -301,14 +309,19 @@ class Standing {
 
   /** Once a quorum of others has granted the lock, the mark that its request may have on the node is that of a wait that has ended. */
   takeMark(): void {
-    const { ballot: { redlock, key, request, waitedMs }, node } = this;
-    if (waitedMs >= 0) redlock.mark(node, key, request.id);
+    const { ballot: { redlock, key, request, since }, node } = this;
+    if (since !== undefined) redlock.mark(node, key, request.id);
   }
 }
 
-/** The mark of a request as a release brings it to the nodes (marks.lua). */
-export function markOf({ id, mode }: AcquireRequest, waitedMs: number, tookMs: number): string {
-  return `${mode[0]},${Math.floor(waitedMs)},${patienceMs(tookMs)},${id}`;
+/**
+ * How long a refused request waits before it asks again, unless a message calls it earlier. The pause is random, so that two requests
+ * that split the votes do not split them again. A request that has waited for seconds asks seldom, because its mark on the nodes keeps its
+ * turn: candidates wait for days.
+ */
+export function retryPause(waitedMs: number, leftMs: number, random = Math.random()): number {
+  const longest = waitedMs < LONG_WAIT_MS ? PAUSE_MS : PAUSE_OF_LONG_WAITS_MS;
+  return Math.min((longest * (1 + random)) / 2, Math.max(MIN_PAUSE_AT_LEASE_END_MS * (0.5 + random / 2), leftMs));
 }
 
 /**

@@ -10,16 +10,16 @@
 import { Schedule } from '../../core/lease/schedule.js';
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
-import type { AcquireOutcome, AcquireRequest, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, Reply, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, HolderRef, LockStore, RenewOutcome, RenewRequest, Reply, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import type { RedisStoreOptions } from '../redis/redis-store.js';
+import type { MarkingRelease } from '../redis/requests.js';
 import { FenceFloors } from '../redis/server-view.js';
 import type { Connect } from '../wire/connections.js';
-import { Ballot, markOf, renewByQuorum } from './ballot.js';
+import { Ballot, renewByQuorum } from './ballot.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
 import { agree, answersOf, asking, noQuorum, quorumOf, reasonOf } from './quorum.js';
 import { RedlockNode } from './redlock-node.js';
-import { retryPause } from './pauses.js';
 
 export interface RedlockStoreOptions extends Omit<RedisStoreOptions, 'connection' | 'recoveryMs' | 'minReplicas' | 'redlock'> {
   /** An odd number of masters, at least three, without replication between them. */
@@ -56,8 +56,6 @@ export class RedlockStore implements LockStore {
   /** By holder id: the requests that wait until they are granted, refused for good or released. */
   private readonly waiters = new Map<string, Waiter>();
   private attempts = 0;
-  /** How long the nodes took to answer the last ballot, in ms. */
-  tookMs = 0;
   isClosed = false;
   private listener: (wake: Wake) => void = () => {};
 
@@ -95,20 +93,18 @@ export class RedlockStore implements LockStore {
     const present = this.ballots.get(id);
     const known = present && (present.state === 'open' ? present.outcome : await this.grantedBefore(present));
     if (known !== undefined) return known;
-    const now = this.clock.now();
-    const { since } = this.waiters.get(id) ?? { since: now };
+    const { since } = this.waiters.get(id) ?? { since: this.clock.now() };
     if (queue) this.waiters.set(id, { key, since, called: new Set() });
-    const waitedMs = queue ? now - since : -1;
+    const ballot = new Ballot(this, request, `${id}/${(++this.attempts).toString(36)}`, queue ? since : undefined);
     const before = replaces === undefined ? undefined : this.ballots.get(replaces);
-    // Others have waited longer, so that the nodes would refuse a vote. The release says that this process waits as well, and they call it.
-    if (before?.state === 'held' && before.contended && queue) return this.standBehind(before, request, waitedMs);
+    // Others have waited longer, so that the nodes would refuse a vote. The release says that this request waits as well, and they call it.
+    const standsBehind = queue && before?.state === 'held' && before.contended;
     // Each node runs requests in order: the replaced lease is released before the vote. A release that fails is repeated in the background.
-    const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined);
-    const ballot = new Ballot(this, request, `${id}/${(++this.attempts).toString(36)}`, waitedMs);
+    const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces, mark: standsBehind ? ballot.mark() : undefined }).catch(() => undefined);
     this.ballots.set(id, ballot);
     let outcome: AcquireOutcome;
     try {
-      outcome = await ballot.cast();
+      outcome = standsBehind ? ballot.busy(Infinity) : await ballot.cast();
     } finally {
       if (ballot.state !== 'held') this.drop(ballot);
     }
@@ -125,7 +121,7 @@ export class RedlockStore implements LockStore {
     return outcome;
   }
 
-  release(request: ReleaseRequest): Promise<'released' | 'lost'> {
+  release(request: MarkingRelease): Promise<'released' | 'lost'> {
     const { key, id } = request;
     if (this.waiters.delete(id)) for (const node of this.nodes) this.mark(node, key, id);
     const ballot = this.ballots.get(id);
@@ -241,14 +237,6 @@ export class RedlockStore implements LockStore {
     if (ballot.state !== 'held') return { kind: 'busy', retryInMs: 0 };
     this.drop(ballot);
     return undefined;
-  }
-
-  /** Releases a lease for others, and has the request that replaces it wait behind them. A release that fails is repeated in the background. */
-  private async standBehind(ballot: Ballot, request: AcquireRequest, waitedMs: number): Promise<AcquireOutcome> {
-    const { tookMs } = this;
-    this.ballots.delete(ballot.request.id);
-    const replaced = await ballot.release({}, markOf(request, waitedMs, tookMs)).catch(() => undefined);
-    return { kind: 'busy', retryInMs: retryPause(waitedMs, tookMs, Infinity), replacedLost: replaced === 'lost' };
   }
 
   private agree<A extends string>(what: string, key: string | undefined, ask: (node: RedlockNode) => Promise<A>, namesNobody = false): Promise<A> {

@@ -580,14 +580,11 @@ end`,
   local key = string.gsub(lock.lockKey, '}:l:', '}:m:', 1)
   local line = { key = key, marks = {}, text = redis.call('GET', key) or '' }
   local present = lock.holders[1]
-  local past = string.match(lock.text, ' ~>(%S+) ')
-  if present and string.sub(present.id, 1, 2) == '~>' then
-    line.turn, lock.holders, past = present, {}, nil
-  end
-  for ending, since, patience, mode, id in string.gmatch(line.text, '(%d+) (%d+) (%d+) ([wr]) (%S+)') do
+  if present and string.sub(present.id, 1, 2) == '~>' then line.turn, lock.holders = present, {} end
+  for ending, since, mode, id in string.gmatch(line.text, '(%d+) (%d+) ([wr]) (%S+)') do
     ending = tonumber(ending)
-    if ending >= now and ending <= now + 1500 and id ~= past then
-      line.marks[#line.marks + 1] = { ending = ending, since = tonumber(since), patience = tonumber(patience), mode = mode, id = id }
+    if ending >= now and ending <= now + 1500 then
+      line.marks[#line.marks + 1] = { ending = ending, since = tonumber(since), mode = mode, id = id }
     end
   end
   return line
@@ -600,11 +597,8 @@ end`,
   addMark: `local function addMark(line, added)
   local marks = line.marks
   local at = #marks + 1
-  while at > 1 and marks[at - 1].since > added.since do
-    marks[at] = marks[at - 1]
-    at = at - 1
-  end
-  marks[at] = added
+  while at > 1 and marks[at - 1].since > added.since do at = at - 1 end
+  table.insert(marks, at, added)
   marks[32 + 1] = nil
 end`,
   goesFirst: `local function goesFirst(line, id, mode, since)
@@ -631,22 +625,22 @@ end`,
     lock.holders = { line.turn }
     return
   end
-  lock.mode, lock.marked = 'w', true
-  addNobody(lock, '~>' .. first.id, now + first.patience)
+  lock.mode, lock.marked, first.ending = 'w', true, now + 500
+  addNobody(lock, '~>' .. first.id, first.ending)
   tellId(lock, first.id, 't')
 end`,
   writeLine: `local function writeLine(line)
   local lines = {}
   for i, mark in ipairs(line.marks) do
-    lines[i] = string.format('%.0f %.0f %.0f %s %s', mark.ending, mark.since, mark.patience, mark.mode, mark.id)
+    lines[i] = string.format('%.0f %.0f %s %s', mark.ending, mark.since, mark.mode, mark.id)
   end
   local text = table.concat(lines, '\\n')
   if text == line.text then return end
   if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', 1500) end
 end`,
   markOf: `local function markOf(request)
-  local mode, waitedMs, patience, id = string.match(request.mark, '^(%a),(%d+),(%d+),(%S+)$')
-  return mode and { ending = now + 1500, since = now - tonumber(waitedMs), patience = tonumber(patience), mode = mode, id = id }
+  local mode, waitedMs, id = string.match(request.mark, '^(%a),(%d+),(%S+)$')
+  return mode and { ending = now + 1500, since = now - tonumber(waitedMs), mode = mode, id = id }
 end`,
   heardOf: `local function heardOf(lock, id)
   local leftMs = tonumber(string.sub(lock.memory, 18)) + 600000 - now
@@ -679,7 +673,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '8e5493233105c711675db3705c1f864acd8cc725',
+  sha1: 'ffc0861aa39b14af287ebd60fc514813146602d8',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 
@@ -1556,7 +1550,7 @@ export function readRecall(reply: unknown): RecallReply {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '7aaecacef9c1608f9068fa0666a04f2cae184a2c',
+  sha1: '9129436c9f7df27f0a1911aa347e6a311a0aab43',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil

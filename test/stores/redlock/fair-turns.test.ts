@@ -85,7 +85,7 @@ describe('A holder on a Redlock', () => {
 });
 
 describe('A waiter on a Redlock that gives up', () => {
-  it('takes its mark away: the next one need not wait for its patience', async () => {
+  it('takes its mark away: the next one need not wait for it', async () => {
     const [holder, waiter] = services as [LockService, LockService];
     const lease = await holder.acquire('hot');
     await expect(waiter.acquire('hot', { waitMs: 300 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });

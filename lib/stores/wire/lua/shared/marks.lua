@@ -1,14 +1,14 @@
 -- The requests that were refused a lock on a node of a Redlock and wait: a line for each, first that which has waited longest.
 --
---   <end> <since> <patience> <w or r> <id>
+--   <end> <since> <w or r> <id>
 --
--- end       until when the mark counts unless the request asks again, in server ms
--- since     from when it waits, in server ms
--- patience  how long a free lock is kept for it when its turn has come, in ms
--- id        of the holder that it will be; its ballots add a stroke and a number
--- A free lock that is kept for a request stands as held by ~> and its id until it has come or its patience is over; who does
--- not come loses its mark. Marks order those who ask, and are hints: a node may lose all of them.
+-- end    until when the mark counts unless the request asks again, in server ms
+-- since  from when it waits, in server ms
+-- id     of the holder that it will be; its ballots add a stroke and a number
+-- A free lock that is kept for a request stands as held by ~> and its id until it has come or its time is over; then its mark is
+-- over too. Marks order those who ask, and are hints: a node may lose all of them.
 local MARK_MS = 1500
+local KEPT_MS = 500 -- for the node's message and the request; a garbage collection may delay the process that is called
 local MAX_MARKS = 32 -- a request that finds no room asks again, and has waited longer by then
 local TURN = '~>'
 
@@ -17,14 +17,11 @@ local function openLine(lock)
   local key = string.gsub(lock.lockKey, '}:l:', '}:m:', 1)
   local line = { key = key, marks = {}, text = redis.call('GET', key) or '' }
   local present = lock.holders[1]
-  local past = string.match(lock.text, ' ~>(%S+) ')
-  if present and string.sub(present.id, 1, 2) == TURN then
-    line.turn, lock.holders, past = present, {}, nil
-  end
-  for ending, since, patience, mode, id in string.gmatch(line.text, '(%d+) (%d+) (%d+) ([wr]) (%S+)') do
+  if present and string.sub(present.id, 1, 2) == TURN then line.turn, lock.holders = present, {} end
+  for ending, since, mode, id in string.gmatch(line.text, '(%d+) (%d+) ([wr]) (%S+)') do
     ending = tonumber(ending)
-    if ending >= now and ending <= now + MARK_MS and id ~= past then
-      line.marks[#line.marks + 1] = { ending = ending, since = tonumber(since), patience = tonumber(patience), mode = mode, id = id }
+    if ending >= now and ending <= now + MARK_MS then
+      line.marks[#line.marks + 1] = { ending = ending, since = tonumber(since), mode = mode, id = id }
     end
   end
   return line
@@ -39,11 +36,8 @@ end
 local function addMark(line, added)
   local marks = line.marks
   local at = #marks + 1
-  while at > 1 and marks[at - 1].since > added.since do
-    marks[at] = marks[at - 1]
-    at = at - 1
-  end
-  marks[at] = added
+  while at > 1 and marks[at - 1].since > added.since do at = at - 1 end
+  table.insert(marks, at, added)
   marks[MAX_MARKS + 1] = nil
 end
 
@@ -76,8 +70,8 @@ local function keepTurn(lock, line)
     lock.holders = { line.turn }
     return
   end
-  lock.mode, lock.marked = 'w', true
-  addNobody(lock, TURN .. first.id, now + first.patience)
+  lock.mode, lock.marked, first.ending = 'w', true, now + KEPT_MS
+  addNobody(lock, TURN .. first.id, first.ending)
   tellId(lock, first.id, 't')
 end
 
@@ -85,17 +79,17 @@ end
 local function writeLine(line)
   local lines = {}
   for i, mark in ipairs(line.marks) do
-    lines[i] = string.format('%.0f %.0f %.0f %s %s', mark.ending, mark.since, mark.patience, mark.mode, mark.id)
+    lines[i] = string.format('%.0f %.0f %s %s', mark.ending, mark.since, mark.mode, mark.id)
   end
   local text = table.concat(lines, '\n')
   if text == line.text then return end
   if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', MARK_MS) end
 end
 
--- The mark that a vote or a release brings, `<mode>,<waitedMs>,<patience>,<id>`; nothing where nobody waits.
+-- The mark that a vote or a release brings, `<mode>,<waitedMs>,<id>`; nothing where nobody waits.
 local function markOf(request)
-  local mode, waitedMs, patience, id = string.match(request.mark, '^(%a),(%d+),(%d+),(%S+)$')
-  return mode and { ending = now + MARK_MS, since = now - tonumber(waitedMs), patience = tonumber(patience), mode = mode, id = id }
+  local mode, waitedMs, id = string.match(request.mark, '^(%a),(%d+),(%S+)$')
+  return mode and { ending = now + MARK_MS, since = now - tonumber(waitedMs), mode = mode, id = id }
 end
 
 -- Gives a lock on to whose turn it is, when an id has left it: a ballot, or a request that waits no more. The release may bring the mark
