@@ -23,12 +23,11 @@ export type Counted<V extends string | number> = V | null | undefined;
  */
 export function verdict<V extends string | number>(votes: readonly Counted<V>[]): V | 'split' | undefined {
   const quorum = quorumOf(votes.length);
-  const counts = new Map<V, number>();
-  let most = votes.filter((vote) => vote === undefined).length;
-  for (const vote of votes) if (vote !== undefined && vote !== null) counts.set(vote, (counts.get(vote) ?? 0) + 1);
-  for (const [vote, count] of counts) if (count >= quorum) return vote;
-  most += Math.max(0, ...counts.values());
-  return most < quorum ? 'split' : undefined;
+  const words = votes.filter((vote) => vote !== undefined && vote !== null);
+  const countOf = (word: Counted<V>): number => votes.filter((vote) => vote === word).length;
+  const most = Math.max(0, ...words.map(countOf));
+  if (most >= quorum) return words.find((word) => countOf(word) === most);
+  return most + countOf(undefined) < quorum ? 'split' : undefined;
 }
 
 /** The last instant at which a quorum of nodes still has a lease that ends on them at these instants; -Infinity if no quorum has it. */

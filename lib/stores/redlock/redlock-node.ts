@@ -19,6 +19,7 @@
 import { pause } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import { BackgroundRelease } from '../../core/lease/background-release.js';
+import type { ReportLevel } from '../../core/port/lock-events.js';
 import type { Reply } from '../../core/port/lock-store.js';
 import { RedisStore, type RedisStoreOptions } from '../redis/redis-store.js';
 import { beginningOf } from '../redis/server-view.js';
@@ -26,8 +27,7 @@ import { notAllowed } from '../redis/boot-probe.js';
 import type { Connect } from '../wire/connections.js';
 import { admitCall, readAdmit, type RecallReply } from '../wire/lua.generated.js';
 import { NO_SERVER, SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
-import { tellAway, tellBack, tellForgot, tellQuorumForgot } from './node-log.js';
-import { quorumOf } from './quorum.js';
+import { lasted } from '../wire/store-failure.js';
 import type { RedlockStore, RedlockStoreOptions } from './redlock-store.js';
 
 /** All processes see the end of a quarantine at the same time; within this many ms each acts at a random instant. */
@@ -98,9 +98,10 @@ export class RedlockNode {
   /** Ends the present pause. */
   private goOn = (): void => {};
   /** While it does not vote, because it may have forgotten something: the memory for which the log says so. */
-  outSince: string | undefined;
-  /** While the node is out, the nodes that were out at some time since then. */
-  private outWith = new Set<RedlockNode>();
+  private outSince: string | undefined;
+  /** The local instants from which it was out last, and from which it votes: Infinity while it is out. */
+  private outFrom = -Infinity;
+  private votesFrom = -Infinity;
 
   constructor(
     private readonly connection: Connect,
@@ -113,14 +114,14 @@ export class RedlockNode {
     return this.store.server;
   }
 
-  /** Whether there is a connection on which the server has answered. */
-  get isConnected(): boolean {
-    return this.store.view.connections.commands.isOpen;
-  }
-
   /** Whether it may be asked. */
   get isUsable(): boolean {
     return this.server !== undefined && this.isConnected && this.refusedWith === undefined;
+  }
+
+  /** Whether there is a connection on which the server has answered. */
+  private get isConnected(): boolean {
+    return this.store.view.connections.commands.isOpen;
   }
 
   /** Whether the node has answered nothing for a while, though it was asked. */
@@ -148,10 +149,7 @@ export class RedlockNode {
 
   private makeStore(): void {
     const { connection, redlock, redlock: { options, floors, clock } } = this;
-    const store = storeOfNode(connection, options, {
-      floors,
-      outages: { away: (reason) => tellAway(this, redlock, reason), back: (afterMs) => tellBack(this, redlock, afterMs) },
-    });
+    const store = storeOfNode(connection, options, { floors, outages: { away: (reason) => this.tellAway(reason), back: (afterMs) => this.tellBack(afterMs) } });
     store.recovery.claimed = (answer) => {
       this.found = answer instanceof LockStoreError ? answer : surveyOf(answer);
       this.goOn();
@@ -176,7 +174,7 @@ export class RedlockNode {
         this.found = undefined;
         if (found instanceof LockStoreError) throw found;
         if (found !== undefined) await this.meet(found);
-        if (!this.isOpen && redlock.startedAt !== undefined && !redlock.isClosed) tellBack(this, redlock, redlock.clock.now() - redlock.startedAt);
+        if (!this.isOpen && redlock.startedAt !== undefined && !redlock.isClosed) this.tellBack(redlock.clock.now() - redlock.startedAt);
         this.isOpen = true;
         told('open');
         pauseMs = found === undefined ? Infinity : await this.bringBack(found);
@@ -194,7 +192,7 @@ export class RedlockNode {
 
   /** Learns who the server is, and claims it for this node. */
   private async meet({ server, since }: Survey): Promise<void> {
-    const { store: { view: { memories, format } }, redlock, redlock: { nodes, options: { prefix, report } } } = this;
+    const { store: { view: { memories, format } }, redlock, redlock: { nodes, options: { prefix } } } = this;
     const { connection } = memories;
     if (server === NO_SERVER) throw notAllowed(this.name, prefix, '+info', new Error('it does not say who it is, so a restart of it could not be noticed'));
     const memory = `${server}${since}`;
@@ -207,7 +205,7 @@ export class RedlockNode {
     if (twin !== undefined && twin !== this.twin) {
       const error = sameServer(twin, this);
       if (!this.isOpen && redlock.startedAt === undefined) throw error;
-      report({ kind: `twin ${this.name}`, level: 'error', message: error.message });
+      this.tell('error', `twin ${this.name}`, error.message);
     }
     this.twin = twin;
     this.server = twin === undefined ? server : undefined;
@@ -216,16 +214,23 @@ export class RedlockNode {
 
   /** Returns in how many ms the node should be looked at again; Infinity when it votes. */
   private async bringBack({ closed, since, now }: Survey): Promise<number> {
-    const { store, redlock: { options: { report } } } = this;
+    const { store, redlock: { clock } } = this;
     if (this.server === undefined) return LOOKS_AGAIN_AFTER_MS;
     if (!closed) {
-      if (this.outSince !== undefined) report({ kind: `votes ${this.name}`, level: 'info', message: `Locks: ${this.name} votes again.` });
+      if (this.outSince === undefined) return Infinity;
       this.outSince = undefined;
+      this.votesFrom = clock.now();
+      this.tell('info', `votes ${this.name}`, `Locks: ${this.name} votes again.`);
       return Infinity;
     }
     const maxLeaseMs = await this.longestLease();
     const leftMs = Math.max(0, since + maxLeaseMs + 1 - now);
-    if (this.outSince !== this.memory) this.goesOut(leftMs);
+    if (this.outSince !== this.memory) {
+      this.outSince = this.memory;
+      this.outFrom = clock.now();
+      this.votesFrom = Infinity;
+      this.tellForgot(leftMs);
+    }
     if (leftMs > 0) return Math.min(leftMs, LOOKED_AT_EVERY_MS) + SPREAD_MS * Math.random();
     const fences = await this.fencesOfOthers();
     if (fences === undefined) return LOOKS_AGAIN_AFTER_MS * (0.5 + Math.random());
@@ -242,33 +247,62 @@ export class RedlockNode {
 
   /** For each slot group the fence that all new fences must exceed; undefined while too few nodes that may remember it answer. */
   private async fencesOfOthers(): Promise<readonly number[] | undefined> {
-    const { nodes, floors } = this.redlock;
+    const { nodes, floors, quorum } = this.redlock;
     const others = nodes.filter((other) => other !== this && other.isUsable);
     const surveys = await Promise.all(others.map((node) => survey(node.store).then((found) => ({ ...found, node }), () => undefined)));
     const answers = surveys.filter((found) => found !== undefined);
     const out = answers.filter(({ closed }) => closed).map(({ node }) => node);
     const whole = answers.length - out.length;
-    const forgetful = new Set([this, ...out, ...this.outWith]).size;
-    const quorum = quorumOf(nodes.length);
+    const forgetful = nodes.filter((node) => node === this || out.includes(node) || node.votesFrom > this.outFrom).length;
     if (whole < quorum && nodes.length - forgetful >= quorum) return undefined;
-    if (whole < quorum) tellQuorumForgot(this, this.redlock, forgetful);
+    if (whole < quorum) {
+      const message =
+        `Locks: ${forgetful} of ${nodes.length} Redlock nodes do not remember what they granted, as after a first installation: ` +
+        `the fences of ${this.name} start from the clock and from what the other nodes and the running processes have seen.`;
+      this.tell('warning', 'fences from clocks', message);
+    }
     return eachGroup((group) => Math.max(floors.of(group), ...answers.map(({ fences }) => fences[group]!)));
-  }
-
-  private goesOut(leftMs: number): void {
-    this.outSince = this.memory;
-    const others = this.redlock.nodes.filter((other) => other !== this && other.outSince !== undefined);
-    for (const other of others) other.outWith.add(this);
-    this.outWith = new Set(others);
-    tellForgot(this, this.redlock, leftMs);
   }
 
   /** What an operator has to put right is an error of the boot, or is told. */
   private refuse(error: LockStoreError): void {
     this.refusedWith = error;
     if (this.redlock.isClosed || this.redlock.startedAt === undefined) return;
-    const message = `Locks: ${this.name} is not used until this process is restarted: ${error.message}`;
-    this.redlock.options.report({ kind: `refused ${this.name}`, level: 'error', message });
+    this.tell('error', `refused ${this.name}`, `Locks: ${this.name} is not used until this process is restarted: ${error.message}`);
+  }
+
+  private tellAway(reason: string): void {
+    this.isAway = true;
+    const { quorum, nodes, serving } = this.redlock;
+    // The loss of the quorum has words of its own, because no lock can be had then.
+    const [kind, next] =
+      serving >= quorum
+        ? ['node lost', 'which is a quorum: locks go on.']
+        : ['store lost', 'which is no quorum: no lock can be granted until more of them are back, and leases end unless they can be renewed in time.'];
+    this.tell('warning', kind, `Locks: the Redlock node ${this.name} does not serve: ${reason.replace(/\.$/, '')}. ${serving} of ${nodes.length} nodes serve, ${next}`);
+  }
+
+  private tellBack(afterMs: number): void {
+    this.isAway = false;
+    const { quorum, nodes, serving } = this.redlock;
+    const [kind, next] = serving === quorum ? ['store back', ': there is a quorum again.'] : ['node back', '.'];
+    this.tell('info', kind, `Locks: the Redlock node ${this.name} serves again, after ${lasted(afterMs)}. ${serving} of ${nodes.length} nodes serve${next}`);
+  }
+
+  /** It may have forgotten what it granted, and grants nothing for `leftMs` at least. */
+  private tellForgot(leftMs: number): void {
+    const { clock, nodes, quorum } = this.redlock;
+    const at = new Date(clock.wallNow() + leftMs).toISOString();
+    const until = leftMs > 0 ? `until ${at} (for ${lasted(leftMs)}), when all leases that it may have forgotten have ended` : 'until the last fences are told to it';
+    const rest =
+      nodes.filter(({ outSince }) => outSince === undefined).length >= quorum
+        ? 'The other nodes are a quorum and go on.'
+        : 'With it there is no quorum left, and no lock can be granted until then. If all nodes are new, and nothing was ever locked there, `npx holdfast redlock init` ends this at once.';
+    this.tell('warning', `forgot ${this.name}`, `Locks: the Redlock node ${this.name} is new, was restarted or flushed. It grants nothing ${until}. ${rest}`);
+  }
+
+  private tell(level: ReportLevel, kind: string, message: string): void {
+    this.redlock.options.report({ kind, level, message });
   }
 }
 

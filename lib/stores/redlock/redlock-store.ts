@@ -220,6 +220,11 @@ export class RedlockStore implements LockStore {
     this.listener({ kind, key, id });
   }
 
+  /** How many nodes serve. */
+  get serving(): number {
+    return this.nodes.filter(({ isAway }) => !isAway).length;
+  }
+
   /** A node can be asked again. When it completes a quorum, those who wait ask at once: the pause after a failure may outlast the connections. */
   serves(): void {
     if (this.nodes.filter(({ isUsable }) => isUsable).length !== this.quorum) return;
