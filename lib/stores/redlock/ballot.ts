@@ -36,8 +36,6 @@ export class Ballot {
   contended = false;
   /** The ballot on each node, in the order of the nodes. */
   readonly standings: readonly Standing[];
-  /** The local instant after which no node must vote any more. */
-  limit = 0;
   /** What comes of it, once it was cast: a request that is made twice is one ballot. */
   outcome: Promise<AcquireOutcome> | undefined;
   /** Once it is over: what its releases say. */
@@ -69,10 +67,10 @@ export class Ballot {
     const { redlock: { nodes, quorum, clock, options: { commandTimeoutMs }, floors }, id, key, standings, request } = this;
     const { leaseMs } = request;
     const now = clock.now();
-    this.limit = Math.min(request.notAfter, now + Math.max(leaseMs, commandTimeoutMs));
     const proposal = Math.max(floors.of(nodes[0]!.store.view.keys.groupOf(key)) + 1, Math.floor(clock.wallNow()) * 1_000);
     const timeoutMs = Math.min(commandTimeoutMs, LONGEST_VOTE_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
-    const asked = { ...request, id, queue: false, replaces: undefined, askedAt: now, notAfter: this.limit, vote: { proposal, mark: this.mark(), timeoutMs } };
+    const notAfter = Math.min(request.notAfter, now + Math.max(leaseMs, commandTimeoutMs));
+    const asked = { ...request, id, queue: false, replaces: undefined, askedAt: now, notAfter, vote: { proposal, mark: this.mark(), timeoutMs } };
     // A silent node is not asked while the others are a quorum, so that nobody waits for it.
     const isSpared = (node: RedlockNode): boolean => node.isSilent && nodes.filter(({ isListening }) => isListening).length >= quorum;
     this.outcome = poll<Standing, AcquireOutcome, AcquireOutcome>(
@@ -129,17 +127,16 @@ export class Ballot {
   private decided(replies: Replies<AcquireOutcome>, result: Word | 'split'): AcquireOutcome | Promise<AcquireOutcome> {
     if (this.state === 'over') return this.busy(0);
     if (result !== 'granted' && typeof result !== 'number') return this.refused(replies, result);
-    const voters = this.standings.filter(({ vote }) => vote !== undefined);
-    const counted = voters.filter(({ vote }) => result === 'granted' || (vote!.fences === 0 && vote!.fence === result));
+    const counted = this.standings.filter((_, at) => wordOf(replies[at]) === result);
     if (result !== 'granted') {
       this.mode = counted[0]!.vote!.mode;
       this.fences = 1;
     }
     this.fence = Math.max(...counted.map(({ vote }) => vote!.fence));
     // The limit of what nodes are told of it until a quorum is known to have it.
-    this.trustedUntil = Math.max(...counted.map(({ end }) => end!));
+    this.trustedUntil = Math.max(...counted.map(({ vote }) => vote!.trustedUntil));
     const agreed = counted.filter(({ vote }) => vote!.fence === this.fence);
-    const others = voters.filter(({ vote }) => vote!.fence !== this.fence);
+    const others = this.standings.filter(({ vote }) => vote !== undefined && vote.fence !== this.fence);
     const raised = others.map((standing) => standing.give(this.request.leaseMs));
     // Then the fence of another node matters only to a later share of the hold, which compares it there.
     if (agreed.length >= this.redlock.quorum) return this.granted(agreed);
@@ -209,7 +206,7 @@ class Standing {
     void node.store.acquire(request, (vote) => {
       if (vote instanceof LockStoreError) {
         // The request may still come.
-        this.lateUntil = ballot.limit;
+        this.lateUntil = request.notAfter;
         if (ballot.state === 'over') this.withdraw();
       } else if (vote.kind === 'granted') this.granted(vote.grant);
       else this.refused(vote.kind);

@@ -109,13 +109,15 @@ export function answersOf<A>(replies: Replies<A>): A[] {
   return replies.flatMap((reply) => (reply === undefined || reply instanceof LockStoreError ? [] : [reply]));
 }
 
-/** What a node said, as far as an error tells it. */
-type Told = string | { readonly kind: string; readonly cause?: LockStoreError };
+/** What a node said, as far as an error tells it; undefined where it said nothing. */
+type Told = string | { readonly kind: string; readonly cause?: LockStoreError } | LockStoreError | undefined;
 
 const FORGETFUL = 'restarted or flushed, and stays out until what it may have forgotten has ended and the others have told it the last fences';
 
 function textOf(told: Told): string {
+  if (told === undefined) return 'had not answered when the others had decided';
   if (typeof told === 'string') return told;
+  if (told instanceof LockStoreError) return reasonOf(told);
   if (told.kind === 'recovering') return FORGETFUL;
   return told.cause === undefined ? told.kind : reasonOf(told.cause);
 }
@@ -128,14 +130,10 @@ export function noQuorum<N extends Pick<Node, 'name'>>(
   what: string,
   key: string | undefined,
   all: readonly N[],
-  replies: Replies<Told>,
+  replies: readonly Told[],
   namesNobody = false,
 ): LockStoreError {
-  const nodes = all.map((node, at): NodeFailure => {
-    const reply = replies[at];
-    if (reply === undefined) return { node: node.name, reason: 'had not answered when the others had decided' };
-    return { node: node.name, reason: reply instanceof LockStoreError ? reasonOf(reply) : textOf(reply) };
-  });
+  const nodes = all.map(({ name }, at): NodeFailure => ({ node: name, reason: textOf(replies[at]) }));
   const failures = replies.filter((reply) => reply instanceof LockStoreError);
   // Another try can help unless so many nodes need an operator that the others are no quorum.
   const isForOperator = failures.filter(({ retryable }) => !retryable).length * 2 >= all.length;
