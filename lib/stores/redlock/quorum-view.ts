@@ -23,7 +23,12 @@ export async function viewOf(key: string, nodes: Nodes): Promise<LockState> {
   );
   const views = answersOf(replies);
   if (views.length < quorum) throw noQuorum('an inspection', key, nodes, replies.map((reply) => (reply instanceof LockStoreError ? reply : 'answered')));
-  return merge(key, views, nodes.length - views.length, quorum);
+  const all = views.flatMap(({ mode, holders }) => holders.map((holder): Told => ({ ...holder, writes: mode === 'write' })));
+  const ballots = [...new Set(all.map(({ id }) => id))].map((ballot) => all.filter(({ id }) => id === ballot));
+  // A node that gave no answer may know the ballot: it is safer to show a free lock as held than a held lock as free.
+  const counted = ballots.filter((told) => told.length + nodes.length - views.length >= quorum).map((told) => lastOfQuorum(told, quorum));
+  const holders = counted.map(({ writes: _, id, ...holder }) => ({ ...holder, id: id.replace(/\/[^/]*$/, '') })).sort((one, other) => one.fence - other.fence);
+  return { key, mode: holders.length === 0 ? null : counted.some(({ writes }) => writes) ? 'write' : 'read', holders, waiters: [] };
 }
 
 /** Scans so many nodes that every quorum contains one of them. The names of the locks that were told are kept until the end of the list. */
@@ -38,16 +43,6 @@ export async function* listByQuorum(options: ListOptions | undefined, all: Nodes
       if (state.mode !== null) yield state;
     }
   }
-}
-
-/** `mute`: how many nodes gave no answer. */
-function merge(key: string, views: readonly LockState[], mute: number, quorum: number): LockState {
-  const all = views.flatMap(({ mode, holders }) => holders.map((holder): Told => ({ ...holder, writes: mode === 'write' })));
-  const ballots = [...new Set(all.map(({ id }) => id))].map((ballot) => all.filter(({ id }) => id === ballot));
-  // A node that gave no answer may know the ballot: it is safer to show a free lock as held than a held lock as free.
-  const counted = ballots.filter((told) => told.length + mute >= quorum).map((told) => lastOfQuorum(told, quorum));
-  const holders = counted.map(({ writes: _, id, ...holder }) => ({ ...holder, id: id.replace(/\/[^/]*$/, '') })).sort((one, other) => one.fence - other.fence);
-  return { key, mode: holders.length === 0 ? null : counted.some(({ writes }) => writes) ? 'write' : 'read', holders, waiters: [] };
 }
 
 /** What a node says of a ballot that it knows. */
