@@ -139,7 +139,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     placeFloor: number | undefined,
   ) {
     const { clock, trust } = requests.view;
-    super(acquire, spot, request.askedAt ?? clock.now(), told, request.replaces !== undefined);
+    super(acquire, spot, request.askedAt ?? clock.now(), told, request.replaces !== undefined || placeFloor !== undefined);
     this.timeoutMs = request.vote?.timeoutMs;
     this.hasPlace = placeFloor !== undefined;
     if (placeFloor !== undefined) this.floor = placeFloor;
