@@ -55,7 +55,7 @@ export class LockInterceptor {
    * `timeout` of an interceptor outside of this one has answered before; so put this one last. (A route whose return type says
    * `Observable`, or that has `@Sse`, ends with its reader.) A handler that gives a file or another stream is refused.
    *
-   * @throws LockKeyError for a malformed template; LockUsageError for unknown or invalid options
+   * @throws LockKeyError for a malformed template; LockUsageError for unknown options. Values that an option cannot have fail the boot
    */
   static of(key: RouteKey, options: RouteLockOptions = {}): Type<NestInterceptor> {
     return routeLock(key, options);

@@ -33,8 +33,8 @@ import type { RouteLockOptions } from './route-lock.js';
  * up to `waitMs` (10,000 by default), then rejects with LockTimeoutError. Inside the method, `LockService.currentLease()` gives
  * the fence and the signal. The mode is `write` unless the option `mode` says otherwise.
  *
- * When the class is defined it throws LockKeyError for a malformed template, and LockUsageError for invalid options. A call
- * rejects with LockKeyError, LockTimeoutError, LockStoreError, LockUsageError, LockClosedError, or LockLostError after the work.
+ * When the class is defined it throws LockKeyError for a malformed template, and LockUsageError for unknown options; for values that an
+ * option cannot have, the boot fails. A call rejects with LockKeyError, LockTimeoutError, LockStoreError, LockUsageError, LockClosedError, or LockLostError after the work.
  */
 export function Locked<const K extends CallKey, R extends Returns = 'promise', B extends OnBusy = 'throw', S extends StopsWait = AbortSignal>(
   key: K,

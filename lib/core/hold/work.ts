@@ -21,14 +21,14 @@ export function workOf<T>(second: object | Work<T> | undefined, third: Work<T> |
   throw new LockUsageError(`${call}, options?, fn): fn must be a function.`);
 }
 
-/** Whether work gave an Observable, as an HttpService of Nest does: what it stands for begins when it is subscribed to, after the lock was given back. */
-function isObservable(given: unknown): boolean {
-  return seen(() => typeof given === 'object' && given !== null && 'subscribe' in given && 'pipe' in given, false);
+/** Whether work gave an Observable, as an HttpService of Nest does, or a generator: what it stands for begins when it is read, and so without the lock. */
+function isUnbegun(given: object): boolean {
+  return seen(() => ('subscribe' in given && 'pipe' in given) || Object.prototype.toString.call(given).endsWith('Generator]'), false);
 }
 
-function observableError(key: string): LockUsageError {
+function unbegunError(key: string): LockUsageError {
   return new LockUsageError(
-    `Lock '${key}': the function gave an Observable, which nobody has subscribed to under the lock. Await its value inside: ` +
+    `Lock '${key}': the function gave an Observable or a generator, which nobody has read under the lock. Await its values inside: ` +
       `await firstValueFrom(observable). A method that is to return an Observable needs @Locked(key, { returns: 'observable' }).`,
     { key },
   );
@@ -48,7 +48,7 @@ export function runInHold<T>(
     if (hold.loss && options.onLost === 'throw') {
       reject(withOutcome(hold.loss, failure ? { status: 'rejected', ...failure } : { status: 'fulfilled', value: result }));
     } else if (failure) reject(failure.reason);
-    else if (typeof result === 'object' && isObservable(result)) reject(observableError(hold.key));
+    else if (result && typeof result === 'object' && isUnbegun(result)) reject(unbegunError(hold.key));
     else resolve(result as T);
   };
   const ended = (value: unknown): void => {

@@ -38,11 +38,12 @@ describe('A lease as JSON', () => {
 });
 
 describe('A hold', () => {
-  it('whose work gives an Observable, which would begin after the release, ends with an error that says so', async () => {
+  it('whose work gives an Observable or a generator, which would begin after the release, ends with an error that says so', async () => {
     const { fleet, locks } = alone();
     const begun = jest.fn();
     const lazy = defer(() => of(begun()));
-    for (const work of [() => lazy, async () => lazy] as (() => unknown)[]) {
+    const generators = [function* () { yield begun(); }, async function* () { yield begun(); }];
+    for (const work of [() => lazy, async () => lazy, ...generators] as (() => unknown)[]) {
       const refused = expect(locks.withLock('k', work)).rejects.toMatchObject({ code: 'LOCK_USAGE', key: 'k', message: expect.stringContaining('await firstValueFrom(observable)') });
       await fleet.clock.runUntil(refused);
       expect(await locks.isLocked('k')).toBe(false);
