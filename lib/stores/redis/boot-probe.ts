@@ -75,7 +75,7 @@ async function check(store: Booting): Promise<StoreSummary> {
   await takeTrialLock(store, () => {});
   await store.recovery.learnAtBoot();
   await store.channel.open(store.messages).catch((error: unknown) => {
-    throw storeFailure(error, { what: 'subscribe', key: undefined, node: store.connections.node });
+    throw storeFailure(error, { what: 'subscribe', node: store.node });
   });
   return summaryOf(store);
 }

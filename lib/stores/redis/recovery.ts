@@ -87,11 +87,11 @@ export class Recovery implements StoreRecovery {
 
   /** Asks for all memories for the first time, at boot. Rejects with LockStoreError, and then nothing else is asked. */
   async learnAtBoot(): Promise<void> {
-    const [answer] = await Promise.all(this.all.map(({ groups }) => this.ask(groups, () => false)));
+    const { memories, memories: { connection } } = this.view;
+    const [answer] = await Promise.all(this.all.map(({ groups }) => this.ask(groups)));
     this.claimed(answer!);
     this.isOpen = true;
-    // The connection may have been replaced meanwhile.
-    if (!this.view.memories.areKnown) this.doubt();
+    if (memories.connection !== connection) this.doubt();
   }
 
   /** Waits for the end of a recovery, so that an application that starts on an empty server is not refused its first locks. */
@@ -191,7 +191,7 @@ export class Recovery implements StoreRecovery {
     if (isCluster && !groups.some((group) => held.has(group))) return 'through';
     // A claim that the server refuses, because a record is damaged, is answered: the leases of other records can come back all the same.
     const claim = async (): Promise<boolean> => {
-      const answer = await this.ask(groups, (group) => held.has(group)).catch((error: LockStoreError) => error);
+      const answer = await this.ask(groups, held).catch((error: LockStoreError) => error);
       const isAnswered = !(answer instanceof LockStoreError && answer.retryable);
       if (isAnswered) this.claimed(answer);
       return isAnswered;
@@ -201,7 +201,7 @@ export class Recovery implements StoreRecovery {
     while (this.isOpen && (await pause(clock, CLAIMS_AGAIN_AFTER_MS, (end) => void reviewed.then(end)))) await claim();
     const { outdated } = this.groups();
     if (groups.some((group) => outdated.has(group))) return 'partly';
-    if (this.recoversForMs > 0 && held.size > 0 && this.isOpen) await this.ask(groups, () => false).catch(() => undefined);
+    if (this.recoversForMs > 0 && held.size > 0 && this.isOpen) await this.ask(groups).catch(() => undefined);
     return 'through';
   }
 
@@ -234,12 +234,12 @@ export class Recovery implements StoreRecovery {
     return found;
   }
 
-  /** Asks for the memories and the last fences of these groups, after telling the fences that this process has seen, and what it holds there. */
-  ask(groups: readonly number[], holds: (group: number) => boolean): Promise<RecallReply> {
+  /** Asks for the memories and the last fences of these groups, after telling the fences that this process has seen, and in which it holds something. */
+  ask(groups: readonly number[], held?: ReadonlySet<number>): Promise<RecallReply> {
     const { runner, keys, trust, memories, process, recoveryMs } = this.view;
     const { connection } = memories;
     const on = { keys: groups.map((group) => ({ fenceKey: keys.fence(group) })) };
-    const call = recallCall(on, { process, recoveryMs, groups: groups.map((group) => ({ floor: trust.floors.of(group), holds: holds(group) })) });
+    const call = recallCall(on, { process, recoveryMs, groups: groups.map((group) => ({ floor: trust.floors.of(group), holds: held?.has(group) === true })) });
     return runner.run(call, (reply, sentAt, receivedAt) => {
       const told = readRecall(reply);
       const { now, recoversForMs } = told;

@@ -90,7 +90,7 @@ export class RedisStore implements LockStore {
       outage.watch();
     } catch (error) {
       await this.close();
-      throw storeFailure(error, { what: 'opening', key: undefined, node: connections.node });
+      throw storeFailure(error, { what: 'opening', node: connections.node });
     }
   }
 
@@ -162,7 +162,7 @@ export class RedisStore implements LockStore {
     const { connections, runner, keys, report } = this.view;
     const pattern = keys.lockPattern(startsWith);
     const masters = connections.masters();
-    if (masters.length === 0) throw storeFailure(new Error(NOT_CONNECTED), { what: 'list', key: undefined, node: connections.node });
+    if (masters.length === 0) throw storeFailure(new Error(NOT_CONNECTED), { what: 'list', node: connections.node });
     for (const node of masters) {
       let cursor = '0';
       do {

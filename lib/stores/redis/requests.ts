@@ -196,7 +196,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     trust.clock.observe(this.spot.source, exchange);
     const outcome = this.outcomeOf(told, exchange);
     if (outcome === undefined) return this.askOnceMore();
-    this.settle(outcome instanceof Promise ? outcome.then((later) => withReplaced(later, replacedLost)) : withReplaced(outcome, replacedLost));
+    this.settle(outcome, replacedLost);
   }
 
   override failed(reason: unknown, runner: ScriptRunner): void {
@@ -235,7 +235,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
         return this.granted(trust.answered(spot.group, told, exchange, told.memory), { owner, permits: permits || undefined, minHoldMs, end });
       }
       case 'gone':
-        return { kind: 'gone', now: told.now, memory: told.memory };
+        return told;
       case 'waiting':
         toldHolds.note(spot.key, told.holds, exchange.receivedAt);
         return this.waits(told.leftMs < 0 ? undefined : told.leftMs);
@@ -243,9 +243,8 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
         toldHolds.note(spot.key, told.holds, exchange.receivedAt);
         return { kind: 'busy', retryInMs: told.leftMs };
       case 'upgrade':
-        return { kind: 'upgrade' };
       case 'full':
-        return { kind: 'full' };
+        return { kind: told.kind };
       case 'permits':
         return { kind: 'permits', permits: told.permits || undefined };
       case 'recovering':
@@ -306,10 +305,10 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     return grant === undefined ? requests.acquire({ ...request, replaces: undefined, askedAt: clock.now() }) : { kind: 'granted', grant };
   }
 
-  private settle(outcome: AcquireOutcome | Promise<AcquireOutcome>): void {
+  private settle(outcome: AcquireOutcome | Promise<AcquireOutcome>, replacedLost = false): void {
     if (outcome instanceof Promise || outcome.kind !== 'waiting') this.leavePlace();
-    if (outcome instanceof Promise) outcome.then((later) => this.tell(later), (error: LockStoreError) => this.tell(error));
-    else this.tell(outcome);
+    if (outcome instanceof Promise) outcome.then((later) => this.settle(later, replacedLost), (error: LockStoreError) => this.tell(error));
+    else this.tell(replacedLost ? { ...outcome, replacedLost } : outcome);
   }
 
   /** Gives up the place, unless a later try of its id has it. */
@@ -324,10 +323,6 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     this.limit = trust.clock.before(this.spot.source, this.request.notAfter, this.askedAt);
     bundles.add(this);
   }
-}
-
-function withReplaced(outcome: AcquireOutcome, replacedLost: boolean): AcquireOutcome {
-  return replacedLost ? { ...outcome, replacedLost } : outcome;
 }
 
 /** One release: its part of a call of release.lua, which takes an id out of the lock, whether it holds or waits, and its outcome. */

@@ -152,10 +152,6 @@ export class Memories {
     return this.known[group];
   }
 
-  get areKnown(): boolean {
-    return !this.known.includes(undefined);
-  }
-
   /**
    * The memory that made a grant at this server time; undefined while it is not known, and when the present memory began only after
    * that, so that it may have forgotten the grant.

@@ -51,7 +51,7 @@ export function storeOfNode(connection: Connect, options: Omit<RedlockStoreOptio
 
 /** Asks a node what it remembers, and tells it the fences that this process has seen: should no quorum of others remember, they have to be enough. */
 export function survey({ recovery }: RedisStore): Promise<Survey> {
-  return recovery.ask(eachGroup((group) => group), () => false).then(surveyOf);
+  return recovery.ask(eachGroup((group) => group)).then(surveyOf);
 }
 
 function surveyOf({ now, recoversForMs, groups }: RecallReply) {

@@ -101,26 +101,26 @@ export class ScriptRunner {
 
   /** Runs a script, and resolves with what `decode` makes of its reply. Rejects with LockStoreError. */
   run<T>(call: ScriptCall, decode: Decode<ScriptReply, T>): Promise<T> {
-    const { script: { name, sha1, source }, keys, args, key, timeoutMs, namesNobody } = call;
+    const { script: { name, sha1, source }, keys, args } = call;
     const send = (to: Sender, byHash: boolean): Promise<unknown> => to.call(byHash ? 'evalsha' : 'eval', byHash ? sha1 : source, keys.length, ...keys, ...args);
-    return this.replyTo({ what: name, key, redisKeys: keys, namesNobody, timeoutMs, send }, decode);
+    return this.replyTo({ what: name, redisKeys: keys, ...call, send }, decode);
   }
 
   /** Runs a script that writes, and then WAIT for `replicas`. `decode` gets the reply and how many replicas acknowledged. */
   runAcknowledged<T>(call: ScriptCall, replicas: number, decode: (reply: ScriptReply, acknowledged: number, sentAt: number) => T): Promise<T> {
-    const { script, keys, args, key, timeoutMs = this.timeoutMs } = call;
+    const { script, keys, args, timeoutMs = this.timeoutMs } = call;
     // Commands that are sent in one turn of the event loop follow each other without another in between.
     const send = (to: Sender): Promise<unknown> =>
       Promise.all([to.call('eval', script.source, keys.length, ...keys, ...args), to.call('WAIT', replicas, Math.max(1, Math.floor(WAITS_FOR * timeoutMs)))]);
     const connection = this.connections.replicated(replicas);
-    const errand = { what: script.name, key, redisKeys: keys, timeoutMs, connection, isPatient: true, send };
-    return this.replyTo<[ScriptReply, number], T>(errand, ([reply, acknowledged], sentAt) => decode(reply, acknowledged, sentAt));
+    const sending = { what: script.name, redisKeys: keys, ...call, connection, isPatient: true, send };
+    return this.replyTo<[ScriptReply, number], T>(sending, ([reply, acknowledged], sentAt) => decode(reply, acknowledged, sentAt));
   }
 
   /** Sends any other command, with a deadline: in a Cluster where its Redis key is, to this node, or to any. Rejects with LockStoreError. */
   command<R = unknown, T = R>(words: Readonly<Parameters<Sender['call']>>, on?: string | ServerConnection, decode?: Decode<R, T>): Promise<T> {
     const [connection, redisKeys] = typeof on === 'object' ? [on] : [undefined, on === undefined ? undefined : [on]];
-    return this.replyTo({ what: words[0], key: undefined, redisKeys, connection, send: (to) => to.call(...words) }, decode ?? ((reply: R) => reply as R & T));
+    return this.replyTo({ what: words[0], redisKeys, connection, send: (to) => to.call(...words) }, decode ?? ((reply: R) => reply as R & T));
   }
 
   private replyTo<R, T>(sending: Sending, decode: Decode<R, T>): Promise<T> {

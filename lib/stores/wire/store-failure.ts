@@ -35,7 +35,7 @@ export const CLOSED = 'the store was closed';
 /** The command that failed, its lock, and the node. */
 export interface Attempt {
   readonly what: string;
-  readonly key: string | undefined;
+  readonly key?: string | undefined;
   readonly node: string;
   /** The Redis keys of the command, if they are those of one lock. */
   readonly redisKeys?: readonly string[] | undefined;
