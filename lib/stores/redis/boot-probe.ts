@@ -9,10 +9,9 @@ import { LockStoreError } from '../../core/port/errors.js';
 import type { StoreSummary } from '../../core/port/lock-store.js';
 import type { Connections } from '../wire/connections.js';
 import { acquireCall, readAcquire, readRelease, releaseCall, type AcquireArgs } from '../wire/lua.generated.js';
-import { RECOVERING_REASON } from '../wire/lock-reply.js';
 import { UNKNOWN_MEMORY } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
-import { causeOf, isReply, reasonOf, storeFailure } from '../wire/store-failure.js';
+import { causeOf, isReply, reasonOf, RECOVERING_REASON, storeFailure } from '../wire/store-failure.js';
 import type { WakeListener } from '../wire/wake-channel.js';
 import type { Recovery } from './recovery.js';
 import type { RedisStoreOptions } from './redis-store.js';
@@ -53,10 +52,10 @@ export async function probe(store: Booting): Promise<StoreSummary> {
       } catch (error) {
         if (!(error instanceof LockStoreError)) throw error;
         const isAnswer = isReply(error.cause);
-        const mistake = mistakeIn(isAnswer ? error : (connections.lastError ?? error), connections);
-        if (!(mistake ?? error).retryable) throw mistake ?? error;
+        const found = mistakeIn(isAnswer ? error : (connections.lastError ?? error), connections) ?? error;
+        if (!found.retryable) throw found;
         // That there is no connection says less than what the server said before.
-        if (mistake !== undefined || isAnswer) unfit = mistake ?? error;
+        if (found !== error || isAnswer) unfit = found;
       }
       await delay(clock, PROBES_AGAIN_AFTER_MS);
     }
@@ -139,12 +138,10 @@ async function summaryOf({ runner, connections, keys: { prefix }, node, isCluste
   const masters = connections.masters();
   const infos = await Promise.all(masters.map((master) => runner.command<string>(['info', 'default'], master))).catch(() => undefined);
   const off = recoveryMs === 0 ? ['recovery (recoveryMs is 0: after a restart or a failover without the grant two may hold one lock)'] : [];
-  const place = (what: string, ...details: string[]): string => (details.length === 0 ? what : `${what} (${details.join(', ')})`);
-  const placeWith = (...more: string[]): string => {
-    if (isCluster) return place('a Cluster', `${masters.length} masters`, ...more);
-    return node.includes('Sentinel') ? place(node, ...more) : place('one Redis', node, ...more);
-  };
-  if (infos === undefined) return { place: placeWith(), prefix, off, unknown: 'replicas, eviction and persistence, because the user may not run INFO' };
+  const isOfSentinel = node.includes('Sentinel');
+  const [what, details] = isCluster ? ['a Cluster', [`${masters.length} masters`]] : isOfSentinel ? [node, []] : ['one Redis', [node]];
+  const place = (): string => (details.length === 0 ? what : `${what} (${details.join(', ')})`);
+  if (infos === undefined) return { place: place(), prefix, off, unknown: 'replicas, eviction and persistence, because the user may not run INFO' };
   const replicas = infos.reduce((sum, info) => sum + (Number(fieldOf(info, 'connected_slaves')) || 0), 0);
   const evicting = infos.map((info) => fieldOf(info, 'maxmemory_policy')).find((policy) => policy !== undefined && policy !== 'noeviction');
   const withoutFile = infos.filter((info) => fieldOf(info, 'aof_enabled') === '0').length;
@@ -158,7 +155,8 @@ async function summaryOf({ runner, connections, keys: { prefix }, node, isCluste
     off.push(`safety from eviction (maxmemory-policy is ${evicting}: a lock that is held may be evicted)`);
   }
   if (isAlone && withoutFile > 0) off.push(`the append-only file${masters.length > 1 ? ` of ${withoutFile} masters` : ''} (a restart forgets what was granted since the last snapshot)`);
-  return { place: placeWith(...(replicas === 0 ? [] : [replicas === 1 ? '1 replica' : `${replicas} replicas`])), prefix, off };
+  if (replicas > 0) details.push(replicas === 1 ? '1 replica' : `${replicas} replicas`);
+  return { place: place(), prefix, off };
 }
 
 function fieldOf(info: string, name: string): string | undefined {

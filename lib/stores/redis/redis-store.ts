@@ -7,12 +7,13 @@ import { messageOf } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, HeldLease, HolderRef, LockStore, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
-import type { ListOptions, LockState } from '../../core/port/lock-state.js';
+import { type HolderState, type ListOptions, type LockState, untilFree } from '../../core/port/lock-state.js';
+import { isTicketId } from '../../core/port/ticket.js';
 import { canTellWhoListens, probe, takeTrialLock, warnOfBlindness } from './boot-probe.js';
 import type { Connect } from '../wire/connections.js';
-import { lockState } from '../wire/lock-reply.js';
-import { downgradeCall, forceReleaseCall, inspectCall, readDowngrade, readForceRelease } from '../wire/lua.generated.js';
+import { downgradeCall, forceReleaseCall, inspectCall, readDowngrade, readForceRelease, readInspect } from '../wire/lua.generated.js';
 import { KEYS_PER_SCAN } from '../wire/redis-keys.js';
+import type { ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO } from '../wire/server-clock.js';
 import { isOfOneLock, NOT_CONNECTED, type OutageListener, storeFailure } from '../wire/store-failure.js';
 import type { WakeListener } from '../wire/wake-channel.js';
@@ -230,4 +231,18 @@ export class RedisStore implements LockStore {
     this.requests.askAgain(group);
     void this.view.format.keep(() => this.recovery.isOpen, this.view.report);
   }
+}
+
+/** The state of a lock from the reply of inspect.lua. Waiters are in the order of service: phases alternate, readers enter together. */
+export function lockState(key: string, reply: ScriptReply): LockState {
+  const { phase, holders: found, waiters: waiting } = readInspect(reply);
+  // In place of an owner, a holder of a permit says how many there are.
+  const permits = phase === 'p' && found.length > 0 ? Number(found[0]!.owner) : undefined;
+  const holders = found.map(({ leftMs, graceMs, owner, ...holder }): HolderState => ({
+    ...holder, owner: phase === 'p' ? undefined : owner, ...untilFree(leftMs, graceMs), ...(isTicketId(holder.id) && { handedOff: true as const }),
+  }));
+  const writer = phase === 'w' ? undefined : waiting.find(({ mode }) => mode === 'write');
+  const waiters = writer === undefined ? waiting : [writer, ...waiting.filter((waiter) => waiter !== writer)];
+  const mode = holders.length === 0 ? null : phase === 'r' ? 'read' : 'write';
+  return { key, mode, permits, holders, waiters };
 }

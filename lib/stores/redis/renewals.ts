@@ -11,14 +11,13 @@
  */
 import type { LockStoreError } from '../../core/port/errors.js';
 import { likeLength, type HeldLease, type RenewOutcome, type RenewRequest } from '../../core/port/lock-store.js';
-import { sharing } from '../wire/lock-reply.js';
 import { bringBackCallOf, readBringBack, readRenew, renewCall, type BringBackAnswer, type BringBackArgs, type RenewArgs } from '../wire/lua.generated.js';
 import type { ScriptCall, ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO, trustOf } from '../wire/server-clock.js';
 import { failedLock, isTryAgain, storeFailure } from '../wire/store-failure.js';
 import { Batches } from './batches.js';
 import type { Recovery } from './recovery.js';
-import { BundledRelease } from './requests.js';
+import { BundledRelease, sharing } from './requests.js';
 import type { ServerView } from './server-view.js';
 
 /** How many leases one command renews at most: 250 cost a server well under a millisecond. */
@@ -87,7 +86,7 @@ export class Renewals {
   /** What the server does not know is lost, however many replicas acknowledged it: then nothing was written. */
   private sendAcknowledged(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const { minReplicas } = requests[0]!;
-    return this.view.runner.runAcknowledged(this.callFor(requests), minReplicas, (reply, acknowledged, sentAt) => {
+    return this.view.runner.runAcknowledged(this.callFor(requests), minReplicas, ([reply, acknowledged], sentAt) => {
       const outcomes = this.outcomesOf(reply, requests, sentAt);
       if (acknowledged >= minReplicas) return outcomes;
       const error = new Error(`only ${acknowledged} of ${minReplicas} replicas acknowledged`);

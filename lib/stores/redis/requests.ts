@@ -18,12 +18,11 @@ import { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
 import type { AcquireOutcome, AcquireRequest, Grant, Hear, ReleaseRequest, TakenHold, Verb, Wake } from '../../core/port/lock-store.js';
 import { promised, ScriptRequest } from '../wire/bundles.js';
-import { recoveringError, sharing } from '../wire/lock-reply.js';
-import { acquire, type AcquireReply, acquireText, readAcquire, readRelease, release, releaseText } from '../wire/lua.generated.js';
+import { acquire, type AcquireArgs, type AcquireReply, acquireText, readAcquire, readRelease, release, releaseText } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY, USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
 import type { ScriptReply, ScriptRunner } from '../wire/script-runner.js';
 import { type Exchange, LONG_AGO, trustOf } from '../wire/server-clock.js';
-import { listOf, UnexpectedReplyError } from '../wire/store-failure.js';
+import { listOf, recoveringError, UnexpectedReplyError } from '../wire/store-failure.js';
 import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
 import type { Recovery } from './recovery.js';
 import type { Renewals } from './renewals.js';
@@ -107,6 +106,11 @@ function againIn(leftMs: number): number {
 
 /** Requests ask again at random up to this long after the end of a recovery, in ms, so that they do not all come at once. */
 const SPREAD_AFTER_RECOVERY_MS = 50;
+/** With whom a hold shares its lock, as scripts are told: with a permit how many there are stands in the owner's place. */
+export function sharing({ mode, owner, permits }: Pick<AcquireRequest, 'mode' | 'owner' | 'permits'>): Pick<AcquireArgs, 'mode' | 'owner'> {
+  return permits === undefined ? { mode, owner } : { mode: 'permit', owner: String(permits) };
+}
+
 /** What acquire.lua adds to its code when the lock no longer knew the id to replace. */
 const REPLACED_LOST = 10;
 

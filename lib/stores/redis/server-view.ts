@@ -4,12 +4,11 @@
  */
 import { FIRST_LEASE_MS, type AcquireRequest, type Grant } from '../../core/port/lock-store.js';
 import { Bundles } from '../wire/bundles.js';
-import type { ServerGrant } from '../wire/lock-reply.js';
 import { Outage, outageNews } from '../wire/store-failure.js';
 import { NO_SERVER, RedisKeys, SLOT_GROUPS, UNKNOWN_MEMORY, type Spot } from '../wire/redis-keys.js';
 import { ScriptRunner } from '../wire/script-runner.js';
 import { ServerClock, trustOf, type Exchange } from '../wire/server-clock.js';
-import { WakeChannel, type PushedGrant } from '../wire/wake-channel.js';
+import { WakeChannel, type PushedGrant, type ServerGrant } from '../wire/wake-channel.js';
 import { WireFormat } from '../wire/wire-format.js';
 import type { RedisStoreOptions } from './redis-store.js';
 

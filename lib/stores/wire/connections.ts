@@ -13,8 +13,8 @@ import type { Clock } from '../../core/port/clock.js';
 import { LockUsageError } from '../../core/port/errors.js';
 import { ClusterConnection, type ClusterEntry } from './cluster-connection.js';
 import { loginFrom, type AskLogin, type ClusterTarget, type ServerOptions, said, serverOf, serverOfUrl } from './redis-target.js';
-import { SentinelMaster } from './sentinel-master.js';
-import { ServerConnection, type Address, type Listening, type Locate, type Needs, type Source } from './server-connection.js';
+import { routeBySentinels } from './sentinel-master.js';
+import { mapped, ServerConnection, type Address, type AddressMap, type Listening, type Locate, type Needs, type Source } from './server-connection.js';
 
 /** Makes the connections to one target. A command of the store may take `timeoutMs`. @throws LockUsageError for a target that cannot be */
 export type Connect = (timeoutMs: number, clock: Clock) => Connections;
@@ -36,7 +36,7 @@ export interface Route {
 }
 
 /** A server that is located anew for each connection. */
-interface Master {
+export interface Master {
   readonly locate: Locate;
   close?(): void;
 }
@@ -104,9 +104,6 @@ export class Connections {
 /** Makes a source from options, which are read anew for each connection, and from what is asked for the login. */
 export type SourceOf = (read: () => ServerOptions, login?: AskLogin) => Source;
 
-/** Says under which address a server can be reached from here that is named otherwise: by its `host:port`. */
-export type AddressMap = Readonly<Record<string, Address>> | ((address: string) => Address | null | undefined) | null | undefined;
-
 const SENTINEL_PORT = 26_379;
 
 /** The route of options, or of a URL. */
@@ -153,13 +150,3 @@ export function routeByNodes(entry: ClusterEntry): Route {
   return { node: 'the Cluster', begin: () => entry };
 }
 
-export function mapped(map: AddressMap): (address: Address) => Address {
-  return ({ host, port }) => (typeof map === 'function' ? map(`${host}:${port}`) : map?.[`${host}:${port}`]) ?? { host, port };
-}
-
-export function routeBySentinels(name: string, sentinels: readonly Address[], ofSentinels: Source, ofMaster: Source, natMap: AddressMap): Route {
-  return {
-    node: `the master '${name}' of Sentinel`,
-    begin: (needs, moved) => new SentinelMaster(name, sentinels, ofSentinels, ofMaster, mapped(natMap), needs, moved),
-  };
-}

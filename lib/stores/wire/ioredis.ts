@@ -15,7 +15,7 @@ export function byIoredis(target: RedisTarget, ioredis?: IoredisPackage): Connec
   const made: SourceOf = (read, login) => ({
     address: {},
     login,
-    make: (how) => new IoredisClient(new ioredis!.Redis(optionsFor(read(), how)), how),
+    make: (how) => clientOf(new ioredis!.Redis(optionsFor(read(), how)), how),
   });
   if (!isIoredis(target)) return connectingBy(routeOf(target as string | ServerOptions | ClusterTarget, made));
   // The options of a given client are read at each connection: an application may set another password in them.
@@ -24,43 +24,30 @@ export function byIoredis(target: RedisTarget, ioredis?: IoredisPackage): Connec
     const nodes = { cluster: Reflect.get(target, 'startupNodes') as ClusterTarget['cluster'], options: target.options as object };
     return connectingBy(routeToCluster(nodes, () => (target.options.redisOptions ?? {}), made));
   }
-  const copied: SourceOf = (read) => ({ address: {}, make: (how) => new IoredisClient(target.duplicate(optionsFor(read(), how)), how, target) });
+  const copied: SourceOf = (read) => ({ address: {}, make: (how) => clientOf(target.duplicate(optionsFor(read(), how)), how, target) });
   return connectingBy(routeToServer(() => target.options, copied));
 }
 
-class IoredisClient implements Client {
-  constructor(
-    readonly sender: Redis,
-    how: Making,
-    /** The client of the application of which this is a copy. */
-    private readonly given?: Redis,
-  ) {
-    sender.on('connect', how.connected).on('error', how.failed).on('close', how.ended);
-  }
-
-  async connect(): Promise<void> {
-    const { sender, given } = this;
-    if (given !== undefined && given.connect !== sender.connect) await askedByConnect(given, sender.options);
-    await sender.connect();
-  }
-
-  async subscribe(channels: readonly string[], hear: (message: string) => void): Promise<void> {
-    this.sender.on('message', (channel: string, message: string) => channels.includes(channel) && hear(message));
-    await this.sender.subscribe(...channels);
-  }
-
-  cork(): void {
-    this.sender.stream?.cork();
-  }
-
-  uncork(): void {
-    this.sender.stream?.uncork();
-  }
-
-  destroy(): void {
-    this.sender.disconnect();
-    this.sender.stream?.destroy();
-  }
+/** `given`: the client of the application of which this is a copy. */
+function clientOf(sender: Redis, how: Making, given?: Redis): Client {
+  sender.on('connect', how.connected).on('error', how.failed).on('close', how.ended);
+  return {
+    sender,
+    async connect() {
+      if (given !== undefined && given.connect !== sender.connect) await askedByConnect(given, sender.options);
+      await sender.connect();
+    },
+    subscribe(channels, hear) {
+      sender.on('message', (channel: string, message: string) => channels.includes(channel) && hear(message));
+      return sender.subscribe(...channels);
+    },
+    cork: () => sender.stream?.cork(),
+    uncork: () => sender.stream?.uncork(),
+    destroy() {
+      sender.disconnect();
+      sender.stream?.destroy();
+    },
+  };
 }
 
 /**

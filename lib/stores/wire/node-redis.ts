@@ -3,9 +3,10 @@
  * client is only asked what it was made with.
  */
 import { LockUsageError } from '../../core/port/errors.js';
-import { connectingBy, mapped, routeByNodes, routeBySentinels, routeOf, routeTo, type AddressMap, type Connect, type Route } from './connections.js';
+import { connectingBy, routeByNodes, routeOf, routeTo, type Connect, type Route } from './connections.js';
 import { type ClusterTarget, notLoaded, type ServerOptions, serverOfUrl } from './redis-target.js';
-import type { Address, Client, Making, Sender, Source } from './server-connection.js';
+import { routeBySentinels } from './sentinel-master.js';
+import { mapped, type Address, type AddressMap, type Client, type Making, type Source } from './server-connection.js';
 
 /** Options of createClient. Those that are not named here are passed on. */
 interface ClientOptions {
@@ -18,7 +19,6 @@ interface SocketOptions {
   readonly host?: string | undefined;
   readonly port?: number | undefined;
   readonly path?: string | undefined;
-  readonly tls?: boolean | undefined;
   readonly [name: string]: unknown;
 }
 
@@ -61,40 +61,30 @@ function optionsOf({ host, port, path, family, tls, username, password, db }: Se
 }
 
 function sourceFrom(given: ClientOptions = {}, create: CreateClient): Source {
-  return { address: {}, make: (how) => new NodeRedis(given, create, how) };
+  return { address: {}, make: (how) => clientOf(given, create, how) };
 }
 
-class NodeRedis implements Client {
-  readonly sender: Sender;
-  private readonly socket = new AbortController();
-  private readonly client: NodeRedisClient;
-
-  constructor(given: ClientOptions, create: CreateClient, how: Making) {
-    const client = (this.client = create(optionsFor(given, how, this.socket.signal)));
-    this.sender = { call: (...words) => client.sendCommand(words.map(String)) };
-    client.on('connect', how.connected);
-    client.on('error', (error) => {
-      how.failed(error);
-      how.ended();
-    });
-  }
-
-  connect(): Promise<unknown> {
-    return this.client.connect();
-  }
-
-  subscribe(channels: readonly string[], hear: (message: string) => void): Promise<unknown> {
-    return this.client.subscribe([...channels], hear);
-  }
-
-  destroy(): void {
-    this.socket.abort();
-    try {
-      this.client.destroy();
-    } catch {
-      // Version 5 throws when the socket has ended already.
-    }
-  }
+function clientOf(given: ClientOptions, create: CreateClient, how: Making): Client {
+  const socket = new AbortController();
+  const client = create(optionsFor(given, how, socket.signal));
+  client.on('connect', how.connected);
+  client.on('error', (error) => {
+    how.failed(error);
+    how.ended();
+  });
+  return {
+    sender: { call: (...words) => client.sendCommand(words.map(String)) },
+    connect: () => client.connect(),
+    subscribe: (channels, hear) => client.subscribe([...channels], hear),
+    destroy() {
+      socket.abort();
+      try {
+        client.destroy();
+      } catch {
+        // Version 5 throws when the socket has ended already.
+      }
+    },
+  };
 }
 
 /**

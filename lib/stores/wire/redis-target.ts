@@ -58,7 +58,7 @@ export interface ServerOptions extends NodeOptions {
 }
 
 /** The same for the nodes of a Cluster, and all other options of ioredis. Of those node-redis is only given what says how to connect. */
-type NodeOptions = NamedOptions & { readonly [Name in Exclude<(typeof OF_REDIS)[number], keyof NamedOptions>]?: unknown };
+type NodeOptions = NamedOptions & Readonly<Partial<Record<(typeof OF_REDIS)[number], unknown>>>;
 
 interface NamedOptions {
   readonly host?: string | undefined;
@@ -88,7 +88,7 @@ export interface ClusterTarget {
 
 type ClusterNode = string | number | { readonly host?: string | undefined; readonly port?: number | undefined };
 
-type ClusterSettings = { readonly redisOptions?: NodeOptions | undefined } & { readonly [Name in Exclude<(typeof OF_CLUSTER)[number], 'redisOptions'>]?: unknown };
+type ClusterSettings = { readonly redisOptions?: NodeOptions | undefined } & Readonly<Partial<Record<(typeof OF_CLUSTER)[number], unknown>>>;
 
 /** A client of the application: of ioredis, or what createClient, createCluster and createSentinel of node-redis make. */
 export interface ExistingClient {

@@ -106,15 +106,14 @@ export class ScriptRunner {
     return this.replyTo({ what: name, redisKeys: keys, ...call, send }, decode);
   }
 
-  /** Runs a script that writes, and then WAIT for `replicas`. `decode` gets the reply and how many replicas acknowledged. */
-  runAcknowledged<T>(call: ScriptCall, replicas: number, decode: (reply: ScriptReply, acknowledged: number, sentAt: number) => T): Promise<T> {
-    const { script, keys, args, timeoutMs = this.timeoutMs } = call;
+  /** Runs a script that writes, and then WAIT for `replicas`. `decode` gets as well how many replicas acknowledged. */
+  runAcknowledged<T>(call: ScriptCall, replicas: number, decode: Decode<[ScriptReply, number], T>): Promise<T> {
+    const { script: { name, source }, keys, args, timeoutMs = this.timeoutMs } = call;
     // Commands that are sent in one turn of the event loop follow each other without another in between.
     const send = (to: Sender): Promise<unknown> =>
-      Promise.all([to.call('eval', script.source, keys.length, ...keys, ...args), to.call('WAIT', replicas, Math.max(1, Math.floor(WAITS_FOR * timeoutMs)))]);
+      Promise.all([to.call('eval', source, keys.length, ...keys, ...args), to.call('WAIT', replicas, Math.max(1, Math.floor(WAITS_FOR * timeoutMs)))]);
     const connection = this.connections.replicated(replicas);
-    const sending = { what: script.name, redisKeys: keys, ...call, connection, isPatient: true, send };
-    return this.replyTo<[ScriptReply, number], T>(sending, ([reply, acknowledged], sentAt) => decode(reply, acknowledged, sentAt));
+    return this.replyTo({ what: name, redisKeys: keys, ...call, connection, isPatient: true, send }, decode);
   }
 
   /** Sends any other command, with a deadline: in a Cluster where its Redis key is, to this node, or to any. Rejects with LockStoreError. */

@@ -5,7 +5,8 @@
  * locks when it is back, for as long as Sentinel takes to make a replica of it, which is 8 s and more. So it is left at once.
  */
 import { messageOf } from '../../core/port/errors.js';
-import { askOnce, nameOf, ServerConnection, type Address, type Needs, type Source } from './server-connection.js';
+import type { Master, Route } from './connections.js';
+import { askOnce, mapped, nameOf, ServerConnection, type Address, type AddressMap, type Needs, type Source } from './server-connection.js';
 
 /** How long a Sentinel may take to answer, in ms. It is short, because a Sentinel has little to do, and others can be asked. */
 const ANSWERS_WITHIN_MS = 500;
@@ -14,78 +15,71 @@ const LISTENS_AGAIN_MS = 4_000;
 /** What a Sentinel says when it has begun to name another master: the first by the one that leads the failover, the second by all, later. */
 const SWITCHES = ['+failover-state-reconf-slaves', '+switch-master'];
 
-export class SentinelMaster {
-  private readonly listening = new Map<string, ServerConnection>();
-  private closed = false;
+/** The route to the master of this name. The Sentinels are asked in this order at first. */
+export function routeBySentinels(name: string, sentinels: readonly Address[], ofSentinels: Source, ofMaster: Source, natMap: AddressMap): Route {
+  const map = mapped(natMap);
+  return { node: `the master '${name}' of Sentinel`, begin };
 
-  constructor(
-    private readonly name: string,
+  function begin(needs: Needs, moved: (to: Address) => void): Master {
+    const listening = new Map<string, ServerConnection>();
+    let isClosed = false;
     /** The one that is asked first stands first. */
-    private sentinels: readonly Address[],
-    private readonly ofSentinels: Source,
-    private readonly ofMaster: Source,
-    private readonly map: (address: Address) => Address,
-    private readonly needs: Needs,
-    /** Called with the address of the master that takes the place of the present one. */
-    private readonly moved: (to: Address) => void,
-  ) {}
+    let known = sentinels;
 
-  /** The Sentinel that answered is asked first the next time, and those that it knows are asked too. */
-  readonly locate = async (): Promise<Source> => {
-    let last: unknown;
-    for (const sentinel of this.sentinels) {
-      try {
-        const { master, others } = await this.ask(sentinel);
-        this.first(sentinel, others);
-        for (const each of this.sentinels) this.listen(each);
-        return { ...this.ofMaster, address: this.map(master) };
-      } catch (error) {
-        last = error;
-      }
+    const source = (sentinel: Address): Source => ({ ...ofSentinels, address: map(sentinel) });
+
+    function first(sentinel: Address, others: readonly Address[] = []): void {
+      known = [...new Map([sentinel, ...known, ...others].map((address) => [nameOf(address), address])).values()];
     }
-    throw new Error(`no Sentinel names the master '${this.name}'. Last error: ${messageOf(last)}`, { cause: last });
-  };
 
-  close(): void {
-    this.closed = true;
-    for (const connection of this.listening.values()) connection.close();
-  }
+    const ask = (sentinel: Address): Promise<{ master: Address; others: readonly Address[] }> =>
+      askOnce(source(sentinel), needs, async (sender) => {
+        const asked = sender.call('sentinel', 'SENTINELS', name).catch(() => []);
+        // This comes last, so that no news of another master comes between the answer and the connection to it.
+        const found = await sender.call('sentinel', 'GET-MASTER-ADDR-BY-NAME', name);
+        const others = await asked;
+        if (!Array.isArray(found)) throw new Error(`the Sentinel ${nameOf(sentinel)} does not know it`);
+        return { master: { host: String(found[0]), port: Number(found[1]) }, others: (others as string[][]).map(addressOf) };
+      }, ANSWERS_WITHIN_MS);
 
-  private source(sentinel: Address): Source {
-    return { ...this.ofSentinels, address: this.map(sentinel) };
-  }
+    function listen(sentinel: Address): void {
+      if (isClosed || listening.has(nameOf(sentinel))) return;
+      const hear = (message: string): void => void (message.split(' ').includes(name) && switched(sentinel));
+      const pauseMs = LISTENS_AGAIN_MS * (0.5 + Math.random());
+      const connection = new ServerConnection(() => Promise.resolve(source(sentinel)), needs, { channels: SWITCHES, hear, pauseMs });
+      listening.set(nameOf(sentinel), connection);
+      connection.start().catch(() => {});
+    }
 
-  private first(sentinel: Address, others: readonly Address[] = []): void {
-    this.sentinels = [...new Map([sentinel, ...this.sentinels, ...others].map((address) => [nameOf(address), address])).values()];
-  }
+    /** Other Sentinels may hear of it seconds later. */
+    async function switched(sentinel: Address): Promise<void> {
+      const told = await ask(sentinel).catch(() => undefined);
+      if (told === undefined || isClosed) return;
+      first(sentinel);
+      moved(map(told.master));
+    }
 
-  private ask(sentinel: Address): Promise<{ master: Address; others: readonly Address[] }> {
-    return askOnce(this.source(sentinel), this.needs, async (sender) => {
-      const asked = sender.call('sentinel', 'SENTINELS', this.name).catch(() => []);
-      // This comes last, so that no news of another master comes between the answer and the connection to it.
-      const found = await sender.call('sentinel', 'GET-MASTER-ADDR-BY-NAME', this.name);
-      const others = await asked;
-      if (!Array.isArray(found)) throw new Error(`the Sentinel ${nameOf(sentinel)} does not know it`);
-      return { master: { host: String(found[0]), port: Number(found[1]) }, others: (others as string[][]).map(addressOf) };
-    }, ANSWERS_WITHIN_MS);
-  }
-
-  private listen(sentinel: Address): void {
-    const name = nameOf(sentinel);
-    if (this.closed || this.listening.has(name)) return;
-    const hear = (message: string): void => void (message.split(' ').includes(this.name) && this.hear(sentinel));
-    const pauseMs = LISTENS_AGAIN_MS * (0.5 + Math.random());
-    const connection = new ServerConnection(() => Promise.resolve(this.source(sentinel)), this.needs, { channels: SWITCHES, hear, pauseMs });
-    this.listening.set(name, connection);
-    connection.start().catch(() => {});
-  }
-
-  /** Other Sentinels may hear of it seconds later. */
-  private async hear(sentinel: Address): Promise<void> {
-    const told = await this.ask(sentinel).catch(() => undefined);
-    if (told === undefined || this.closed) return;
-    this.first(sentinel);
-    this.moved(this.map(told.master));
+    return {
+      /** The Sentinel that answered is asked first the next time, and those that it knows are asked too. */
+      async locate() {
+        let last: unknown;
+        for (const sentinel of known) {
+          try {
+            const { master, others } = await ask(sentinel);
+            first(sentinel, others);
+            known.forEach(listen);
+            return { ...ofMaster, address: map(master) };
+          } catch (error) {
+            last = error;
+          }
+        }
+        throw new Error(`no Sentinel names the master '${name}'. Last error: ${messageOf(last)}`, { cause: last });
+      },
+      close() {
+        isClosed = true;
+        for (const connection of listening.values()) connection.close();
+      },
+    };
   }
 }
 

@@ -26,6 +26,13 @@ export function nameOf({ host, port }: Address): string {
   return `${host}:${port}`;
 }
 
+/** Says under which address a server can be reached from here that is named otherwise: by its `host:port`. */
+export type AddressMap = Readonly<Record<string, Address>> | ((address: string) => Address | null | undefined) | null | undefined;
+
+export function mapped(map: AddressMap): (address: Address) => Address {
+  return (address) => (typeof map === 'function' ? map(nameOf(address)) : map?.[nameOf(address)]) ?? address;
+}
+
 /** A client of a package. */
 export interface Client {
   readonly sender: Sender;

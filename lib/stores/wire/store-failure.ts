@@ -157,6 +157,17 @@ export function eachOf<T>(list: unknown, read: (item: ReplyItems) => T): readonl
   return listOf(list).map((item: unknown) => read(item as ReplyItems));
 }
 
+/** The reason that is told while a server recovers. */
+export const RECOVERING_REASON = 'recovering';
+
+/** For a request to a server that recovers, and does so for `forMs` more. */
+export function recoveringError(key: string, node: string, forMs: number): LockStoreError {
+  const message =
+    `Lock '${key}': ${node} was restarted, replaced or flushed, and grants nothing new for ${Math.ceil(forMs)} ms more, so that those ` +
+    'who hold locks can tell it. Nothing was begun; it is safe to try again then.';
+  return new LockStoreError(message, { key, nodes: [{ node, reason: RECOVERING_REASON }] });
+}
+
 /** Whether the failure is about one lock only: one of its Redis keys holds something else. */
 export function isOfOneLock(error: unknown): error is LockStoreError {
   return error instanceof LockStoreError && !error.retryable && error.nodes.some(({ reason }) => DAMAGE.test(reason));

@@ -5,10 +5,15 @@
  *     connecting ──▶ listening ──(it ended, it is deaf, or the commands have a new connection)──▶ connecting …
  */
 import type { Clock } from '../../core/port/clock.js';
-import type { Wake } from '../../core/port/lock-store.js';
-import type { ServerGrant } from './lock-reply.js';
+import type { Grant, Wake } from '../../core/port/lock-store.js';
 import { decodeKey } from './redis-keys.js';
 import type { Listening, ServerConnection } from './server-connection.js';
+
+/** A grant whose end is in the server's time. */
+export interface ServerGrant extends Omit<Grant, 'trustedUntil' | 'memory'> {
+  /** The last instant of the lease, in ms of the server's clock. */
+  readonly end: number;
+}
 
 /** A grant as a script published it. */
 export interface PushedGrant extends ServerGrant {

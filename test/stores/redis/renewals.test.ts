@@ -79,8 +79,8 @@ function stage({ answer = (_call: Call): readonly (readonly (number | string)[])
     const said = answer(call);
     return decode([SERVER, said.length > 0 ? said : call.keys.filter((_, n) => n % 3 === 0).map(() => BACK)], 1_000, 1_000);
   };
-  const runAcknowledged = async (call: Call, replicas: number, decode: (reply: unknown, acknowledged: number, sentAt: number) => unknown): Promise<unknown> =>
-    decode(await renewed(call, replicas), replicas, 1_000);
+  const runAcknowledged = async (call: Call, replicas: number, decode: (reply: unknown, sentAt: number) => unknown): Promise<unknown> =>
+    decode([await renewed(call, replicas), replicas], 1_000);
   const server = {
     runner: { run, runAcknowledged }, keys: new RedisKeys('lock', (group) => (isCluster ? group : 0)), trust, clock, node: 'a:6379', maxLeaseMs: 60_000, recoveryMs, timeoutMs: 2_000,
     memories: { knownOf: () => MEMORY, isOutdated: (_group: number, memory: string) => memory !== MEMORY, connection: 5 },
