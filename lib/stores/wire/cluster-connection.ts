@@ -31,13 +31,11 @@ interface Range {
 }
 
 export class ClusterConnection extends Connecting {
-  /** The name of the master of each slot, as a node said last; empty before. */
-  private masterOf: readonly string[] = [];
+  /** The master of each slot, as a node said last; empty before. */
+  private masterOf: readonly (ServerConnection | undefined)[] = [];
   /** The node that said so. */
   private told: ServerConnection | undefined;
   private readonly nodes = new Map<string, ServerConnection>();
-  /** The nodes of the hash tags that were looked up, of which a store has few. It is emptied when the slots are read anew. */
-  private readonly byTag = new Map<string, ServerConnection>();
   private starting: Promise<void> | undefined;
   private refreshing: Promise<void> | undefined;
   private closed = false;
@@ -54,7 +52,7 @@ export class ClusterConnection extends Connecting {
   }
 
   masters(): readonly ServerConnection[] {
-    return [...new Set(this.masterOf)].flatMap((name) => this.nodes.get(name) ?? []);
+    return [...new Set(this.masterOf)].flatMap((node) => node ?? []);
   }
 
   /** A node that is connected. */
@@ -75,12 +73,7 @@ export class ClusterConnection extends Connecting {
       const open = this.open();
       return open[Math.floor(Math.random() * open.length)];
     }
-    const tag = tagOf(redisKey);
-    let node = this.byTag.get(tag);
-    if (node === undefined) {
-      node = this.nodes.get(this.masterOf[slotOf(tag)] ?? '');
-      if (node !== undefined) this.byTag.set(tag, node);
-    }
+    const node = this.masterOf[slotOf(redisKey)];
     return node?.isOpen ? node : undefined;
   }
 
@@ -105,7 +98,7 @@ export class ClusterConnection extends Connecting {
     const source = { ...this.entry.ofNodes, address: this.entry.map(address) };
     const node = new ServerConnection(() => Promise.resolve(source), this.needs);
     this.nodes.set(name, node);
-    const isOfNode = (redisKey: string): boolean => this.masterOf[slotOf(redisKey)] === name;
+    const isOfNode = (redisKey: string): boolean => this.masterOf[slotOf(redisKey)] === node;
     node.events.on('open', () => this.changed(isOfNode));
     node.events.on('change', () => this.changed(isOfNode));
     // It may have been taken off the map meanwhile, or its master may have changed.
@@ -168,15 +161,14 @@ export class ClusterConnection extends Connecting {
 
   private async follow(ranges: readonly Range[]): Promise<void> {
     const before = this.masterOf;
-    const now = new Array<string>(SLOTS).fill('');
-    for (const { from, to, master } of ranges) now.fill(nameOf(master), from, to + 1);
+    const now = new Array<ServerConnection | undefined>(SLOTS).fill(undefined);
+    for (const { from, to, master } of ranges) now.fill(this.nodeAt(master), from, to + 1);
+    const masters = new Set(now);
     // The new table counts when all its masters have been tried, because a command that finds its node not connected fails.
-    await Promise.allSettled(ranges.map(({ master }) => this.nodeAt(master).start()));
+    await Promise.allSettled([...masters].map(async (node) => node?.start()));
     this.masterOf = now;
-    this.byTag.clear();
-    const names = new Set(now);
     for (const [name, node] of this.nodes) {
-      if (names.has(name)) continue;
+      if (masters.has(node)) continue;
       this.nodes.delete(name);
       node.close();
     }
@@ -205,20 +197,22 @@ function addressOf(text: string, { source }: ServerConnection): Address {
 
 const SLOTS = 16_384;
 
-/** What decides on the slot of a Redis key: its hash tag, or the whole key. */
-function tagOf(redisKey: string): string {
+/** The slots of the hash tags that were asked for: a store has one for each slot group, and one more. */
+const slots = new Map<string, number>();
+
+/** The slot of a Redis key in a Cluster: CRC16 (XMODEM) of its hash tag, or else of the whole key, modulo 16,384. */
+export function slotOf(redisKey: string): number {
   const from = redisKey.indexOf('{') + 1;
   const to = redisKey.indexOf('}', from);
-  return from > 0 && to > from ? redisKey.slice(from, to) : redisKey;
-}
-
-/** The slot of a Redis key in a Cluster: CRC16 (XMODEM) modulo 16,384. */
-export function slotOf(redisKey: string): number {
+  const tag = from > 0 && to > from ? redisKey.slice(from, to) : redisKey;
+  const known = slots.get(tag);
+  if (known !== undefined) return known;
   let crc = 0;
-  for (const byte of Buffer.from(tagOf(redisKey))) {
+  for (const byte of Buffer.from(tag)) {
     crc ^= byte << 8;
     for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
     crc &= 0xffff;
   }
+  slots.set(tag, crc % SLOTS);
   return crc % SLOTS;
 }
