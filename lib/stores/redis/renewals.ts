@@ -12,10 +12,10 @@
 import type { LockStoreError } from '../../core/port/errors.js';
 import { likeLength, type HeldLease, type RenewOutcome, type RenewRequest } from '../../core/port/lock-store.js';
 import { bringBackCallOf, readBringBack, readRenew, renewCall, type BringBackAnswer, type BringBackArgs, type RenewArgs } from '../wire/lua.generated.js';
+import type { Spot } from '../wire/redis-keys.js';
 import type { ScriptCall, ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO, trustOf } from '../wire/server-clock.js';
-import { failedLock, isTryAgain, storeFailure } from '../wire/store-failure.js';
-import { Batches } from './batches.js';
+import { isTryAgain, storeFailure } from '../wire/store-failure.js';
 import type { Recovery } from './recovery.js';
 import { BundledRelease, sharing } from './requests.js';
 import type { ServerView } from './server-view.js';
@@ -33,10 +33,10 @@ const MAX_BRING_BACKS_OUT = 4;
 type LeaseRequest = RenewRequest & { readonly held: HeldLease };
 
 export class Renewals {
-  private readonly plain = new Batches<RenewRequest, RenewOutcome>(MAX_RENEWED_TOGETHER, MAX_COMMANDS_OUT, (batch) => this.send(batch));
+  private readonly plain = new Batches<RenewRequest>(MAX_RENEWED_TOGETHER, MAX_COMMANDS_OUT, (batch) => this.send(batch));
   /** A connection that waits for replicas can do nothing else meanwhile, so one command at a time waits for them, with all that came since the one before. */
-  private readonly acknowledged = new Batches<RenewRequest, RenewOutcome>(MAX_RENEWED_TOGETHER, 1, (batch) => this.sendAcknowledged(batch));
-  private readonly broughtBack = new Batches<LeaseRequest, RenewOutcome>(MAX_BROUGHT_BACK_TOGETHER, MAX_BRING_BACKS_OUT, (batch) => this.bringBack(batch));
+  private readonly acknowledged = new Batches<RenewRequest>(MAX_RENEWED_TOGETHER, 1, (batch) => this.sendAcknowledged(batch));
+  private readonly broughtBack = new Batches<LeaseRequest>(MAX_BROUGHT_BACK_TOGETHER, MAX_BRING_BACKS_OUT, (batch) => this.bringBack(batch));
 
   constructor(
     private readonly view: ServerView,
@@ -192,4 +192,67 @@ function runsOf(requests: readonly RenewRequest[]): RenewArgs['runs'] {
 /** The key that a failure of all these requests is about, if it is about one lock. */
 function onlyKeyOf(requests: readonly RenewRequest[]): string | undefined {
   return requests.length === 1 ? requests[0]!.key : undefined;
+}
+
+/** The outcome for one lock of several in a command `what`, for which alone the server did nothing, and said why (`words`). */
+function failedLock(words: string, what: string, node: string, { key, redisKeys }: Pick<Spot, 'key' | 'redisKeys'>): RenewOutcome {
+  return { kind: 'unknown', cause: storeFailure(new Error(words), { what, key, node, redisKeys }) };
+}
+
+interface Waiting<T> {
+  readonly request: T;
+  readonly answered: (outcome: RenewOutcome) => void;
+}
+
+/**
+ * Sends renewals in few commands: those that were added under one name in a turn of the event loop share a command, and only some commands wait
+ * for their answers at a time. A process that holds a hundred thousand leases sends hundreds of commands after a new connection. Sent all at
+ * once, the last of them would wait longer than their timeout for the first, and be sent again while the server still works on what nobody
+ * awaits any more. What a server refuses because its slot is being moved is sent again one by one.
+ */
+class Batches<T extends RenewRequest> {
+  /** What waits under each name, and how many commands are out. An entry exists while there is either. */
+  private readonly lines = new Map<unknown, { out: number; readonly waiting: Waiting<T>[] }>();
+
+  constructor(
+    /** How many leases a command has at most. */
+    private readonly size: number,
+    /** How many commands are out under a name at most. */
+    private readonly most: number,
+    /** Resolves with the outcomes, in the order of the requests. Rejects with LockStoreError. */
+    private readonly send: (requests: readonly T[]) => Promise<readonly RenewOutcome[]>,
+  ) {}
+
+  /** `name`: of the server, and of what may share a command. Never rejects. */
+  run(name: unknown, request: T): Promise<RenewOutcome> {
+    return new Promise((answered) => {
+      let line = this.lines.get(name);
+      if (line === undefined) this.lines.set(name, (line = { out: 0, waiting: [] }));
+      line.waiting.push({ request, answered });
+      if (line.waiting.length === 1) process.nextTick(() => this.sendMore(name));
+    });
+  }
+
+  private sendMore(name: unknown): void {
+    const line = this.lines.get(name);
+    if (line === undefined) return;
+    while (line.waiting.length > 0 && line.out < this.most) {
+      line.out += 1;
+      void this.sendBatch(line.waiting.splice(0, this.size)).then(() => {
+        line.out -= 1;
+        this.sendMore(name);
+      });
+    }
+    if (line.out === 0) this.lines.delete(name);
+  }
+
+  private async sendBatch(batch: readonly Waiting<T>[]): Promise<void> {
+    try {
+      const outcomes = await this.send(batch.map(({ request }) => request));
+      batch.forEach(({ answered }, n) => answered(outcomes[n]!));
+    } catch (error) {
+      if (batch.length > 1 && isTryAgain(error)) await Promise.all(batch.map((one) => this.sendBatch([one])));
+      else for (const { answered } of batch) answered({ kind: 'unknown', cause: error as LockStoreError });
+    }
+  }
 }

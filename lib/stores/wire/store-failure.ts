@@ -6,7 +6,6 @@ import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError, messageOf } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/lock-events.js';
 import type { ReplyItems } from './lua.generated.js';
-import type { Spot } from './redis-keys.js';
 
 /** Error replies after which trying again does not help before an operator has acted. */
 const FOR_THE_OPERATOR = /\b(NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|DAMAGED|DENIED|can't run this command|ERR unknown command|ERR AUTH)\b/;
@@ -127,11 +126,6 @@ export function isTryAgain(error: unknown): boolean {
 export function isReply(error: unknown): boolean {
   const { name, message } = (error ?? {}) as Complaint;
   return name === 'ReplyError' || /^(?:[A-Z]{2,} |@?user_script:)/.test(String(message));
-}
-
-/** The outcome for one lock of several in a command `what`, for which alone the server did nothing, and said why (`words`). */
-export function failedLock(words: string, what: string, node: string, { key, redisKeys }: Pick<Spot, 'key' | 'redisKeys'>): { readonly kind: 'unknown'; readonly cause: LockStoreError } {
-  return { kind: 'unknown', cause: storeFailure(new Error(words), { what, key, node, redisKeys }) };
 }
 
 /**
