@@ -86,8 +86,10 @@ export class LockMachine {
   private answer(request: AcquireRequest, at: Instant): AcquireAnswer {
     const lock = this.settle(request.key, at);
     if (lock === undefined) return this.grantNow(request, this.open(request), at);
-    const present = this.present(lock, request.id, at);
-    if (present !== undefined) return present;
+    const held = holderOf(lock, request.id);
+    if (held !== undefined) return granted(lock, held);
+    const place = lock.waiting.get(request.id);
+    if (place !== undefined) return this.besideOwner(lock, place, at) ?? keepPlace(lock, place, at);
     if (lock.permits !== request.permits) return { kind: 'permits', permits: lock.permits };
     const kin = holdersOwnedBy(lock, request.owner);
     if (kin.length > 0) {
@@ -124,14 +126,6 @@ export class LockMachine {
     // either: a grant to a waiter is short at first, and gets its minHoldMs with the first renewal.
     holder.end = Math.max(holder.end, at.ms + request.leaseMs + holder.graceMs, holder.minEnd + holder.graceMs);
     return { kind: 'renewed', trustedUntil: leaseEnd(holder), contended: isContended(lock) };
-  }
-
-  /** What an id has: a hold, or a place, which it keeps by asking. */
-  private present(lock: LockRecord, id: string, at: Instant): AcquireAnswer | undefined {
-    const held = holderOf(lock, id);
-    if (held !== undefined) return { kind: 'granted', grant: grantOf(lock, held) };
-    const place = lock.waiting.get(id);
-    return place && (this.besideOwner(lock, place, at) ?? keepPlace(lock, place, at));
   }
 
   /** Releases a hold or leaves the queue. It is one command for both, because a waiter that gives up may have been granted just before. */
@@ -221,7 +215,7 @@ export class LockMachine {
   }
 
   private grantNow(request: AcquireRequest, lock: LockRecord, at: Instant, kin: readonly Holder[] = []): AcquireAnswer {
-    return { kind: 'granted', grant: grantOf(lock, this.enter(lock, request, Math.max(request.leaseMs, request.minHoldMs), at, kin)) };
+    return granted(lock, this.enter(lock, request, Math.max(request.leaseMs, request.minHoldMs), at, kin));
   }
 
   /** Grants the lock to waiters and wakes them. Their leases are short until the first renewal, because a waiter may have died. */
@@ -239,7 +233,7 @@ export class LockMachine {
     const { mode, owner } = place.request;
     const kin = holdersOwnedBy(lock, owner);
     if (kin.length === 0 || (lock.mode === 'read' && mode === 'write') || kin.length >= MAX_HOLDS_OF_OWNER) return undefined;
-    return { kind: 'granted', grant: grantOf(lock, this.enterFromQueue(lock, place, at, kin)) };
+    return granted(lock, this.enterFromQueue(lock, place, at, kin));
   }
 
   private enterFromQueue(lock: LockRecord, { request }: Waiter, at: Instant, kin: readonly Holder[]): Holder {
@@ -350,6 +344,10 @@ function leaseEnd({ end, graceMs }: Holder): number {
 function grantOf(lock: LockRecord, holder: Holder): Grant {
   const { fence, fences } = holder;
   return { fence, fences, mode: lock.mode, trustedUntil: leaseEnd(holder), contended: isContended(lock) };
+}
+
+function granted(lock: LockRecord, holder: Holder): AcquireAnswer {
+  return { kind: 'granted', grant: grantOf(lock, holder) };
 }
 
 /** The last instant before somebody can be let in, if no holder renews or releases: of a lock with permits that of the first to end. */
