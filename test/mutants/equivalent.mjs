@@ -104,7 +104,6 @@ const list = [
   ['lib/core/hold/several-keys.ts', 'const leftMs = Math.max(0,', 'A wait of 1 ms for what goes on in the background is none.', '0', '1'],
   ['lib/core/hold/shutdown-gate.ts', "if (this.serves !== 'all') return;", 'To begin again rejects those who wait by then, and there are none.', undefined, 'false'],
   ['lib/core/hold/hold.ts', 'return this.readers + this.writers === 0;', 'Readers and writers are never inside together.', undefined, 'this.readers - this.writers'],
-  ['lib/core/hold/hold.ts', 'return this.writers === 0 && this.readers > 0;', 'Readers and writers are never inside together.', undefined, 'this.readers > 0'],
   ['lib/core/hold/tickets.ts', 'if (!error.retryable || retryAt >= handOff.until)', 'The pause is random, and never exactly what is left.', undefined, 'retryAt > handOff.until'],
   ['lib/nest/lock.interceptor.ts', 'else if (!subscriber.closed)', 'A reader that has left hears nothing, and the fallback is asked only when the lock was busy.', undefined, 'true'],
   // lib/stores/memory

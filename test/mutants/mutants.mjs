@@ -24,7 +24,7 @@ const list = [
   ['a stream outlives its reader', 'lib/nest/route-lock.ts', 'outlivesReader: !givesStream(context)', 'outlivesReader: true', 'L5: a lock is kept for work that was stopped', 'test/nest/unread-routes'],
   // What callers hand in
   ['a signal is told by the class of its reason', core('queue/abort-signals'), 'reasonOf(signal) === reason;', 'reasonOf(signal) === undefined;', 'a call whose signal aborts with a LockTimeoutError counts as busy', 'test/core/hold/foreign-values'],
-  ['a signal that cannot be left', core('queue/abort-signals'), '} catch {\n      return false;', '} catch (thrown) {\n      throw thrown;', 'S5: a lock stays taken and renewed for ever', 'test/core/hold/foreign-values'],
+  ['a signal that cannot be left', core('queue/abort-signals'), 'const isForgotten = seen(() => {', 'const isForgotten = ((look: () => boolean, _otherwise: boolean) => look())(() => {', 'S5: a lock stays taken and renewed for ever', 'test/core/hold/foreign-values'],
   ['a result that nobody may look at', core('port/errors'), '} catch {\n    return otherwise;', '} catch (thrown) {\n    throw thrown;', 'a call never settles', 'test/core/hold/foreign-values'],
   // One round trip
   ['a result before its release leaves', wire('bundles'), 'if (this.open.length === 0) this.runner', 'if (this.open.length >= 0) this.runner', 'a process that exits behind a result keeps the lock', 'test/stores/redis/unawaited-releases'],
@@ -344,7 +344,7 @@ const list = [
   ['permits granted in a pause are forgotten', core('queue/key-queue'), 'if (lease?.users === 0) this.giveBack(lease, NOBODY);', 'if (lease?.users === 0 && this.permits === undefined) this.giveBack(lease, NOBODY);', 'P17: a permit that nobody uses is renewed for ever', 'test/core/queue/key-queue'],
   ['permits kept in a pause', core('queue/key-queue'), 'if (this.isResting && this.permits === undefined)', 'if (this.isResting)', 'P17: a permit waits until the next turn of the event loop, or for ever', 'test/core/queue/handing-on'],
   ['bursts without end', core('queue/key-queue'), 'if (this.served % LONGEST_BURST === 0 && this.size > 0) this.rest();', '', 'timers and sockets wait until a whole line was served', 'test/core/queue/handing-on'],
-  ['nested calls enter what has ended', core('hold/hold'), '    this.isOpen = false;\n    this.refuse(HOLD_ENDED);', '    this.isOpen = false;', 'P2: a call that waits for its sibling comes in when the hold has ended', 'test/core/hold/nested-calls'],
+  ['nested calls enter what has ended', core('hold/hold'), '    this.refuse(HOLD_ENDED);', '', 'P2: a call that waits for its sibling comes in when the hold has ended', 'test/core/hold/nested-calls'],
   ['an answered release is the last word', core('lease/background-release'), 'if (lateUntil > askedAt)', 'if (lateUntil > this.clock.now())', 'S5: a request that acts behind the release of its id, before that is answered', 'test/core/lease/late-requests'],
   ['a forced release undone', redlock('ballot'), "if (outcome.kind === 'lost') this.isTaken = mayRemember;", '', 'S3: a forced release that a quorum confirmed is told at the next renewal', 'redlock:operator'],
   ['given back beside a quorum', redlock('ballot'), " && !standings[at]!.isTaken) void", ') void', 'S4: the quorum may be about to let it be taken away too', 'test/stores/redlock/quorum'],

@@ -240,7 +240,7 @@ export class Hold implements Lease, LeaseUser {
       if (!nested || nested.isEmpty) this.leave(lease, now);
       else {
         nested.close(() => this.leave(lease, this.core.clock.now()));
-        if (nested.onlyReaders && lease.mode === 'write' && !this.reentered?.has(lease)) void this.downgrade(lease);
+        if (nested.writers === 0 && lease.mode === 'write' && !this.reentered?.has(lease)) void this.downgrade(lease);
       }
     }
   }
@@ -379,8 +379,8 @@ class NestedCalls extends CallLine implements Reentry {
   /** The holds of those that are inside. */
   readonly holds = new Set<Hold>();
   private readers = 0;
-  private writers = 0;
-  private isOpen = true;
+  /** How many that write are inside. Only this class writes it. */
+  writers = 0;
   /** Is called when the last call inside has ended, once the hold waits for that. */
   private whenEmpty: (() => void) | undefined;
 
@@ -393,14 +393,9 @@ class NestedCalls extends CallLine implements Reentry {
     return this.readers + this.writers === 0;
   }
 
-  get onlyReaders(): boolean {
-    return this.writers === 0 && this.readers > 0;
-  }
-
-  /** Serves the call with the lease of the hold once it is inside; rejects it with {@link HOLD_ENDED} when the hold ended before. */
+  /** Serves the call with the lease of the hold, which is open, once it is inside; rejects it with {@link HOLD_ENDED} when the hold ends before. */
   join(call: Call): void {
     const { options } = call;
-    if (!this.isOpen) return call.reject(HOLD_ENDED);
     if (options.waitMs === 0 && (this.size > 0 || !this.admits(options.mode))) return call.rejectNextTurn(busy(call));
     this.add(call);
     this.admitNext();
@@ -423,7 +418,6 @@ class NestedCalls extends CallLine implements Reentry {
   /** Lets no further call in, because the hold ends, and calls `whenEmpty` when those inside have ended. */
   close(whenEmpty: () => void): void {
     this.whenEmpty = whenEmpty;
-    this.isOpen = false;
     this.refuse(HOLD_ENDED);
   }
 

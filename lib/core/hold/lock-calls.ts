@@ -11,7 +11,7 @@ import type { LockStore } from '../port/lock-store.js';
 import { checkPermitsOf, type OptionList, resolveOptions, withinMsOf } from '../port/options.js';
 import type { Report } from '../port/lock-events.js';
 import type { Ticket } from '../port/ticket.js';
-import { endedBy, hasAborted, reasonOf, throwIfAborted } from '../queue/abort-signals.js';
+import { endedBy, throwIfAborted } from '../queue/abort-signals.js';
 import { Call, type Core } from '../queue/call.js';
 import { Queues } from '../queue/queues.js';
 import { Tickets } from './tickets.js';
@@ -139,12 +139,12 @@ export class LockCalls implements Core {
   }
 
   /** A lock was lost after the call got it, and no work has begun under it: the call gives everything back and asks anew. */
-  private takeAnew(call: Call, leases: readonly StoreLease[]): Promise<readonly StoreLease[]> {
-    const { signal } = call.options;
+  private async takeAnew(call: Call, leases: readonly StoreLease[]): Promise<readonly StoreLease[]> {
     const now = this.clock.now();
     for (const lease of leases) abandon(call, lease, now, () => {});
     call.reentered = undefined;
-    return signal && hasAborted(signal) ? Promise.reject(reasonOf(signal)) : this.take(call, now);
+    throwIfAborted(call.options.signal);
+    return this.take(call, now);
   }
 
   /** Lets a call re-enter the hold of its key that surrounds it. When that has ended before, the call asks anew. */

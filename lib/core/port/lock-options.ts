@@ -163,7 +163,7 @@ export interface LockDefaults
    * `route`, those of the module with the route count, whichever module keeps the key.
    * @default none
    */
-  profiles?: Readonly<Record<string, LockProfile>> | undefined;
+  profiles?: LockProfiles | undefined;
 }
 
 /** Options of {@link Lease.handOff}. */

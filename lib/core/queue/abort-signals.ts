@@ -18,7 +18,7 @@ const reasons = new WeakMap<AbortSignalLike, { readonly reason: unknown }>();
 class Watch {
   readonly listeners = new Set<AbortListener>();
 
-  constructor(private readonly signal: AbortSignalLike) {
+  constructor(signal: AbortSignalLike) {
     try {
       signal.addEventListener('abort', this.abort);
     } catch (reason) {
@@ -27,19 +27,9 @@ class Watch {
   }
 
   /** The signal calls this when it aborts. It is a function, because not every signal takes an object. */
-  private readonly abort = (): void => {
+  readonly abort = (): void => {
     for (const listener of this.listeners) listener.aborted();
   };
-
-  /** Returns whether the signal forgot this watch. */
-  end(): boolean {
-    try {
-      this.signal.removeEventListener('abort', this.abort);
-      return true;
-    } catch {
-      return false;
-    }
-  }
 }
 
 const watches = new WeakMap<AbortSignalLike, Watch>();
@@ -55,10 +45,14 @@ export function onAbort(signal: AbortSignalLike, listener: AbortListener): void 
 export function offAbort(signal: AbortSignalLike, listener: AbortListener): void {
   const watch = watches.get(signal);
   if (!watch?.listeners.delete(listener) || watch.listeners.size > 0) return;
-  if (watch.end()) watches.delete(signal);
+  const isForgotten = seen(() => {
+    signal.removeEventListener('abort', watch.abort);
+    return true;
+  }, false);
+  if (isForgotten) watches.delete(signal);
 }
 
-export function hasAborted(signal: AbortSignalLike): boolean {
+function hasAborted(signal: AbortSignalLike): boolean {
   return reasons.has(signal) || seen(() => signal.aborted, true);
 }
 
