@@ -96,10 +96,11 @@ const settings: Readonly<Record<Topology, (fault: Fault) => Promise<Setting>>> =
     };
   },
   async sentinel(fault) {
-    const group = await startSentinel({ downAfterMs: DOWN_SOON_MS });
+    const fails = fault !== 'flushed';
+    // On a busy machine a Sentinel that waits for so short a time moves a healthy master, and a replica cannot be flushed.
+    const group = await startSentinel(fails ? { downAfterMs: DOWN_SOON_MS } : {});
     const master = await group.master();
     const pair = new Pair(master, group.servers.find((server) => server !== master)!);
-    const fails = fault !== 'flushed';
     return {
       redis: group.options,
       before: async () => void (fails && (await pair.part())),
