@@ -54,6 +54,15 @@ describe('Whoever was told that a lock is held, and asks again when the server h
     await over.takes('w.1', { ...RECOVERS, told: long.replace('0,', '20001,') });
   });
 
+  it('waits until the latest end that any of them was told, whoever asks first', async () => {
+    const lock = lua.lock('si14');
+    const later = await forgotten(lock, ['h.1'], { leaseMs: 20_000 });
+    const earlier = later.replace('0,', '15000,');
+    const lefts: number[] = [];
+    for (const told of [earlier, later, earlier]) lefts.push(Number((await toldBy(lock, 'w.1', { told })).split(',')[4]));
+    expect(lefts.map((left) => left > 15_000)).toEqual([false, true, true]);
+  });
+
   it('keeps the lock from others also when it does not wait itself', async () => {
     const lock = lua.lock('si12');
     const told = await forgotten(lock, ['h.1']);

@@ -330,6 +330,7 @@ const list = [
   ['handed off again before the copy is late', core('hold/tickets'), 'leases.some(({ stays }) => stays) ? notAfter : -Infinity', 'leases.length === 0 ? notAfter : -Infinity', 'S5: the ticket of the second try is adopted, and the first makes it anew', 'test/core/hold/hand-off'],
   ['an adoption in a recovery', lua('acquire'), 'if lock.recoversForMs > 0 then return nil, lock.recoversForMs end', '', 'S7: an old copy of a used ticket is adopted beside its holder', 'test/lua/tickets'],
   ['a promotion is no news', lua('shared/memory'), 'redis.sha1hex(runId .. promotedFrom) or runId', 'runId or runId', 'S7: a master that has not followed the one between grants what that one granted', 'test/stores/redis/recovery'],
+  ['the first word counts', lua('shared/stand-in'), 'standsIn.ending = math.max(standsIn.ending, ending)', '', 'S7: who was told of a renewal is let in at the end that another was told before it', 'test/lua/stand-in'],
   // Forced releases
   ['a late copy takes the lock away', lua('force-release'), 'if now > notAfter then return { 2, now } end', '', 'S5: a forced release that failed hits a later holder', 'test/lua/other-verbs'],
   ['a late copy after silence', redis('redis-store'), 'notAfter: limit() || LONG_AGO', 'notAfter: limit() || 9_999_999_999_999', 'S5: acts whenever it comes', 'test/stores/redis/held-up-requests'],

@@ -557,7 +557,10 @@ end`,
   for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
     local id, ending = string.gsub(told, '^~', ''), now + tonumber(left) - tonumber(agoMs)
     local isFull = lock.mode == 'p' and #lock.holders > 0 and #lock.holders >= lock.permits
-    if ending > now and not isFull and not holderOf(lock, id) and not holderOf(lock, '~' .. id) and not wasHeardOf(lock, id) then
+    local standsIn = holderOf(lock, '~' .. id)
+    if standsIn then
+      standsIn.ending = math.max(standsIn.ending, ending)
+    elseif ending > now and not isFull and not holderOf(lock, id) and not wasHeardOf(lock, id) then
       if #lock.holders == 0 then lock.mode, lock.permits = mode, tonumber(permits) or 0 end
       addNobody(lock, '~' .. id, ending, fence)
     end
@@ -673,7 +676,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: 'ffc0861aa39b14af287ebd60fc514813146602d8',
+  sha1: 'c73981245b99b7103a853e2c03a06a386aea779a',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 

@@ -83,7 +83,11 @@ local function standIn(lock, request)
   for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
     local id, ending = string.gsub(told, '^~', ''), now + tonumber(left) - tonumber(agoMs)
     local isFull = lock.mode == 'p' and #lock.holders > 0 and #lock.holders >= lock.permits
-    if ending > now and not isFull and not holderOf(lock, id) and not holderOf(lock, '~' .. id) and not wasHeardOf(lock, id) then
+    local standsIn = holderOf(lock, '~' .. id)
+    if standsIn then
+      -- Who was told later may know of a renewal that others had not heard of.
+      standsIn.ending = math.max(standsIn.ending, ending)
+    elseif ending > now and not isFull and not holderOf(lock, id) and not wasHeardOf(lock, id) then
       if #lock.holders == 0 then lock.mode, lock.permits = mode, tonumber(permits) or 0 end
       addNobody(lock, '~' .. id, ending, fence)
     end
