@@ -57,7 +57,7 @@ export class BackgroundRelease {
     private readonly schedule: Schedule,
   ) {
     // A new connection alone (`all`) is no sign that the store forgot a release.
-    store.onDoubt?.((doubt) => (doubt === 'all' ? undefined : this.releaseForgotten(doubt === 'replaced')));
+    store.onDoubt?.((doubt) => (doubt === 'all' ? undefined : this.releaseForgotten(doubt === 'rolled back')));
   }
 
   /** Releases an id; nobody waits for the answer. After `endsInMs` the id has ended by itself, and tries that fail are not repeated. */
@@ -107,15 +107,15 @@ export class BackgroundRelease {
 
   /**
    * Releases again what was released shortly before: a store that lost its last writes, as a replica that is promoted, still has the leases,
-   * and their locks would stay taken until they end. `isReplaced`: the store is in an earlier state, and its memory does not show it.
+   * and their locks would stay taken until they end. `isRolledBack`: the store is in an earlier state, and its memory does not show it.
    */
-  private releaseForgotten(isReplaced: boolean): void {
+  private releaseForgotten(isRolledBack: boolean): void {
     const now = this.clock.now();
     const { remembered, store } = this;
     this.remembered = [];
     for (const release of remembered) {
       if (release.endsAt <= now) continue;
-      const isForgotten = isReplaced || store.mayHaveForgotten?.(release) === true;
+      const isForgotten = isRolledBack || store.mayHaveForgotten?.(release) === true;
       // A store that forgets once more forgets this release as well.
       const memory = isForgotten ? store.memoryOf?.(release.key) : release.memory;
       if (!isForgotten || memory !== undefined) this.remembered.push(new AnsweredRelease(release.key, release.id, release.abandoned, memory, release.endsAt));

@@ -197,8 +197,8 @@ export class StoreLease implements Appointment, HeldLease {
   }
 
   /** Marks the lease as one to be renewed now, a lease of fixed length too. False when a renewal is under way, whose answer is in doubt then. */
-  startReview(isReplaced = false): boolean {
-    if (isReplaced) this.memory = NO_MEMORY;
+  startReview(isRolledBack = false): boolean {
+    if (isRolledBack) this.memory = NO_MEMORY;
     const starts = this.renewing === 'no';
     this.renewing = starts ? 'yes' : 'in doubt';
     return starts;

@@ -38,8 +38,8 @@ const SORTED_TOGETHER = 8_000;
 export class Watchdog {
   readonly schedule: Schedule;
   readonly sleep: MachineSleep;
-  /** How often the store went back to an earlier state of its data. An answer sent before that looks valid and is not, so the count is compared. */
-  replacements = 0;
+  /** How often the data of the store were rolled back to an earlier state. An answer sent before that looks valid and is not, so the count is compared. */
+  rollbacks = 0;
   /** The renewals that are not answered yet. */
   private readonly renewals = new Set<Promise<unknown>>();
   /** Which locks can share a command; undefined where all can, so that each lease is renewed at its own time. */
@@ -68,11 +68,11 @@ export class Watchdog {
 
   /**
    * Whether an answer says nothing certain of the present: the machine has slept since `sentAt`, so that trust would be counted too
-   * long, or the data that it tells of may not be there any more. Then the request has to be made again. `replacements`: how often
-   * they had been replaced when the request was sent.
+   * long, or the data that it tells of may not be there any more. Then the request has to be made again. `rollbacks`: their
+   * number when the request was sent.
    */
-  isOutdated(sentAt: number, replacements: number, now: number): boolean {
-    return this.sleep.look(now) > sentAt || replacements !== this.replacements;
+  isOutdated(sentAt: number, rollbacks: number, now: number): boolean {
+    return this.sleep.look(now) > sentAt || rollbacks !== this.rollbacks;
   }
 
   /**
@@ -80,15 +80,15 @@ export class Watchdog {
    * of one of fixed length it is only looked whether the store still has it.
    */
   async renewNow(lease: StoreLease, leaseMs?: number): Promise<RenewOutcome> {
-    const { replacements } = this;
+    const { rollbacks } = this;
     const sentAt = this.clock.now();
     const request = lease.renewal(sentAt, leaseMs);
     const outcome = await this.store.renew(request);
     const isInDoubt = lease.endRenewal();
     this.answered(lease, outcome, request.leaseMs, sentAt);
     // The store may have forgotten it after the renewal and before the answer to it came.
-    const isReplaced = replacements !== this.replacements;
-    if (isReplaced || (isInDoubt && this.mayBeForgotten(lease))) this.review(lease, this.clock.now(), isReplaced);
+    const isRolledBack = rollbacks !== this.rollbacks;
+    if (isRolledBack || (isInDoubt && this.mayBeForgotten(lease))) this.review(lease, this.clock.now(), isRolledBack);
     return outcome;
   }
 
@@ -129,8 +129,8 @@ export class Watchdog {
 
   /** Renews what the store may have forgotten. Resolves when each of these renewals was answered. */
   private async reviewAll(doubt: Doubt): Promise<void> {
-    if (doubt === 'replaced') this.replacements += 1;
-    await this.eachLease((lease, now) => (doubt !== 'where it says so' || this.mayBeForgotten(lease)) && this.review(lease, now, doubt === 'replaced'));
+    if (doubt === 'rolled back') this.rollbacks += 1;
+    await this.eachLease((lease, now) => (doubt !== 'where it says so' || this.mayBeForgotten(lease)) && this.review(lease, now, doubt === 'rolled back'));
     await Promise.all(this.renewals);
   }
 
@@ -148,8 +148,8 @@ export class Watchdog {
   }
 
   /** Renews a lease that the store may have forgotten, without waiting for its next renewal. */
-  private review(lease: StoreLease, now: number, isReplaced: boolean): void {
-    if (!lease.isTrusted(now) || !lease.startReview(isReplaced)) return;
+  private review(lease: StoreLease, now: number, isRolledBack: boolean): void {
+    if (!lease.isTrusted(now) || !lease.startReview(isRolledBack)) return;
     this.schedule.set(lease, lease.trustedUntil);
     this.renew(lease);
   }

@@ -228,10 +228,10 @@ export type Wake = HolderRef &
   );
 
 /**
- * Which leases a store may have forgotten: all that are held, or those for which `mayHaveForgotten` is true. `replaced`: all, and it may have
- * an earlier state of the same memory, so that a lease's memory is no proof that it was lost.
+ * Which leases a store may have forgotten: all that are held, or those for which `mayHaveForgotten` is true. `rolled back`: all, and it
+ * may have an earlier state of the same memory, so that a lease's memory is no proof that it was lost.
  */
-export type Doubt = 'all' | 'where it says so' | 'replaced';
+export type Doubt = 'all' | 'where it says so' | 'rolled back';
 /** Stands for the memory of a lease after the store went back to an earlier state: no memory has this name, so the lease is brought back. */
 export const NO_MEMORY = '-';
 

@@ -67,8 +67,8 @@ export class StoreRequest implements AcquireRequest {
   /** Whether an answer is awaited, or the request is in the line of {@link Traffic} to be sent. */
   private asking = false;
   private askingSince = 0;
-  /** How often the data of the store had been replaced when the request was sent last. */
-  private replacements = 0;
+  /** The number of the store's rollbacks (see Watchdog) when the request was sent last. */
+  private rollbacks = 0;
   /** The latest `notAfter` of the tries that got no answer. */
   private unansweredUntil = -Infinity;
   /**
@@ -184,7 +184,7 @@ export class StoreRequest implements AcquireRequest {
     this.traffic.inFlight += 1;
     this.askedAt = now;
     this.lateUntil = this.notAfter = now + commandTimeoutMs;
-    this.replacements = watchdog.replacements;
+    this.rollbacks = watchdog.rollbacks;
     store.acquire(this, this.storeAnswered)?.then(this.storeAnswered, (error: unknown) => this.storeAnswered(asStoreError(error, this.key)));
   }
 
@@ -256,7 +256,7 @@ export class StoreRequest implements AcquireRequest {
   private judge(grant: Grant, countedFrom: number): void {
     const { clock, watchdog } = this.queues;
     const now = clock.now();
-    if (watchdog.isOutdated(countedFrom, this.replacements, now)) return this.ask();
+    if (watchdog.isOutdated(countedFrom, this.rollbacks, now)) return this.ask();
     const leftMs = grant.trustedUntil - now;
     if (leftMs <= 0) return this.failed(slownessError(this.key, this.leaseMs));
     // A grant to a waiter is short at first, and the watchdog does not renew a lease of fixed length.
@@ -276,12 +276,12 @@ export class StoreRequest implements AcquireRequest {
     if (this.isLengthening) return;
     this.isLengthening = true;
     const { queues: { store, clock, watchdog }, key, id, leaseMs, graceMs, minReplicas } = this;
-    const { replacements } = watchdog;
+    const { rollbacks } = watchdog;
     const sentAt = clock.now();
     const renewed = await store.renew({ key, id, leaseMs, graceMs, minReplicas });
     const now = clock.now();
     this.isLengthening = false;
-    if (renewed.kind !== 'renewed' || now >= renewed.trustedUntil || watchdog.isOutdated(sentAt, replacements, now)) return this.ask();
+    if (renewed.kind !== 'renewed' || now >= renewed.trustedUntil || watchdog.isOutdated(sentAt, rollbacks, now)) return this.ask();
     if (this.state !== 'open') return;
     this.end('answered');
     this.keeper.requestGranted(this, { ...grant, trustedUntil: renewed.trustedUntil, memory: renewed.memory ?? grant.memory }, now);

@@ -38,7 +38,7 @@ type Held = HolderRef & Pick<HeldLease, 'memory'>;
 interface Together {
   readonly groups: readonly number[];
   /** Which of their leases have to be renewed: all, as after a new connection, or those that an earlier memory knew; undefined for none. */
-  inDoubt: Exclude<Doubt, 'replaced'> | undefined;
+  inDoubt: Exclude<Doubt, 'rolled back'> | undefined;
   isUnderway: boolean;
   /** The memories that messages have told of since the last claim. */
   readonly heard: Map<number, string>;
@@ -123,9 +123,9 @@ export class Recovery implements StoreRecovery {
   }
 
   /** An older snapshot may have leases with earlier ends, also where no fence shows it: so everything that is held is renewed. */
-  replaced(): void {
+  rolledBack(): void {
     this.doubt();
-    void this.doubted('replaced');
+    void this.doubted('rolled back');
   }
 
   /** Hears the message that a group has this memory. */

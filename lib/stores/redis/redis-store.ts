@@ -198,7 +198,7 @@ export class RedisStore implements LockStore {
       granted: (grant) => requests.granted(grant),
       wake: (wake) => requests.wake(wake),
       forgot: (group, memory) => recovery.heard(group, memory),
-      flushed: this.view.recoveryMs === 0 ? undefined : () => recovery.replaced(),
+      flushed: this.view.recoveryMs === 0 ? undefined : () => recovery.rolledBack(),
       listening: () => {
         recovery.doubt();
         requests.askAgain();

@@ -139,7 +139,7 @@ describe('A release in the background', () => {
       for (const id of ['p.3', 'p.4']) background.releaseAndTell(lease({ id }), { left: () => undefined });
       await clock.settle();
       store.asked.length = 0;
-      store.doubt('replaced');
+      store.doubt('rolled back');
       await clock.settle();
       expect(asked(store)).toEqual(['k p.1', 'k p.3', 'k p.4']);
     });
@@ -158,13 +158,13 @@ describe('A release in the background', () => {
     it('until its lease has ended by itself', async () => {
       const { clock, store } = await released(lease(), lease({ id: 'p.2', storeLengthMs: 1_500 }));
       await clock.advance(1_000);
-      store.doubt('replaced');
+      store.doubt('rolled back');
       await clock.settle();
       expect(asked(store)).toEqual(['k p.2']);
       const failing = await released(lease({ storeLengthMs: 1_500 }));
       await failing.clock.advance(1_000);
       failing.store.failures = Infinity;
-      failing.store.doubt('replaced');
+      failing.store.doubt('rolled back');
       await failing.clock.runUntil(failing.background.settled());
       expect(failing.store.times.at(-1)).toBeLessThanOrEqual(1_500);
       expect(failing.store.times.at(-1)).toBeGreaterThan(1_000);
@@ -172,7 +172,7 @@ describe('A release in the background', () => {
 
     it('of as many as the last 256, the later ones in the place of the earliest', async () => {
       const { clock, store } = await released(...Array.from({ length: 300 }, (_, n) => lease({ id: `p.${n}` })));
-      store.doubt('replaced');
+      store.doubt('rolled back');
       await clock.settle();
       expect(new Set(asked(store))).toEqual(new Set(Array.from({ length: 256 }, (_, n) => `k p.${n + 44}`)));
     });

@@ -249,7 +249,7 @@ describe('When the data of the store were replaced by an earlier state, a lease 
     const lease = await locks.acquire('k');
     const answer = holdBack(wire, 'renew');
     await fleet.clock.advance(2_100);
-    wire.reconnect('replaced');
+    wire.reconnect('rolled back');
     await fleet.clock.advance(10);
     answer();
     await fleet.clock.advance(10);
@@ -263,7 +263,7 @@ describe('When the data of the store were replaced by an earlier state, a lease 
     const answer = holdBack(wire, 'renew');
     const renewal = lease.renew();
     await fleet.clock.advance(5);
-    wire.reconnect('replaced');
+    wire.reconnect('rolled back');
     await fleet.clock.advance(10);
     answer();
     await renewal;
@@ -282,7 +282,7 @@ describe('When the data of the store were replaced by an earlier state, a lease 
       tickets.push([request.key, request.held?.ticketId]);
       return renew(request);
     };
-    wire.reconnect('replaced');
+    wire.reconnect('rolled back');
     await fleet.clock.advance(10);
     expect(tickets.sort()).toEqual([['k', ticketIdOf(readTicket(ticket))], ['other', undefined]]);
   });
@@ -290,7 +290,7 @@ describe('When the data of the store were replaced by an earlier state, a lease 
   it('once, and renewed as always then', async () => {
     const { fleet, locks, wire, renewedUnder } = stage();
     await locks.acquire('k');
-    wire.reconnect('replaced');
+    wire.reconnect('rolled back');
     await fleet.clock.advance(10);
     expect(renewedUnder).toEqual(['-']);
     await fleet.clock.advance(2_100);
@@ -305,7 +305,7 @@ describe('When the data of the store were replaced by an earlier state, the stor
     const call = locks.withLock('k', async () => (await locks.inspect('k')).holders.length);
     await fleet.clock.advance(5);
     expect(await fleet.store.forceRelease('k')).toBe(true);
-    wire.reconnect('replaced');
+    wire.reconnect('rolled back');
     answer();
     expect(await fleet.clock.runUntil(call)).toBe(1);
     expect(wire.sent.acquire).toBe(2);
@@ -317,7 +317,7 @@ describe('When the data of the store were replaced by an earlier state, the stor
     const answer = holdBack(wire, 'adopt');
     const adoption = locks.adopt(ticket);
     await fleet.clock.advance(5);
-    wire.reconnect('replaced');
+    wire.reconnect('rolled back');
     answer();
     (await fleet.clock.runUntil(adoption)).assertHeld();
     expect(wire.sent.adopt).toBe(2);
@@ -332,7 +332,7 @@ describe('When the data of the store were replaced by an earlier state, the stor
     void first.release();
     await fleet.clock.advance(5);
     const asked = wire.sent.acquire;
-    wire.reconnect('replaced');
+    wire.reconnect('rolled back');
     answer();
     (await fleet.clock.runUntil(waiter)).assertHeld();
     expect(wire.sent.acquire).toBe(asked + 1);

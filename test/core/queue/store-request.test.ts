@@ -48,7 +48,7 @@ describe('A request', () => {
 
   it('is answered with one question after the data of the store were replaced', async () => {
     const { fleet, locks, wire } = alone();
-    wire.reconnect('replaced');
+    wire.reconnect('rolled back');
     await fleet.clock.runUntil(locks.acquire('k'), 1_000);
     expect(wire.sent.acquire).toBe(1);
   });
@@ -329,7 +329,7 @@ describe('A lease that a request replaces', () => {
     const { fleet, wire, hold, next, id, released } = await replacing();
     await hold.release();
     await fleet.clock.runUntil(next);
-    wire.reconnect('replaced');
+    wire.reconnect('rolled back');
     await fleet.clock.settle();
     expect(released.map((each) => each.id)).toContain(id);
   });
