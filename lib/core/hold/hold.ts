@@ -346,7 +346,7 @@ export class Hold implements Lease, LeaseUser {
   }
 
   /** Asks its work to end: the signal aborts, and the lock stays held until the work has ended. */
-  recall(reason: LockClosedError): void {
+  askToEnd(reason: LockClosedError): void {
     (this.controller ??= new AbortController()).abort(reason);
   }
 

@@ -127,7 +127,7 @@ class Candidacy implements Leadership {
     this.leaving.abort();
     this.interrupt();
     const message = `Role '${this.role}': this process stops leading, because ${why}. The lock is kept until the function has ended.`;
-    this.hold?.recall(new LockClosedError(message, { key: this.key }));
+    this.hold?.askToEnd(new LockClosedError(message, { key: this.key }));
   }
 
   private get isLeaving(): boolean {

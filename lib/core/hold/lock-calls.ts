@@ -100,10 +100,6 @@ export class LockCalls implements Core {
     return call;
   }
 
-  waitBegan(call: Call): void {
-    this.announcer.waiting(call);
-  }
-
   acquire(call: Call): Promise<Hold> {
     return new Promise((resolve, reject) => this.run(call, undefined, resolve, reject));
   }
@@ -111,7 +107,7 @@ export class LockCalls implements Core {
   /** Runs `fn` inside the hold of the call's locks; without `fn` resolves with that hold. */
   run<T>(call: Call, fn: Work<T> | undefined, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
     const served = (leases: readonly StoreLease[]): void => {
-      // A lease that was lost since the call got it.
+      // A lease may have been lost since the call got it.
       for (let n = 0; n < leases.length; n++) if (leases[n]!.state === 'lost') return void this.takeAnew(call, leases).then(served, refuse);
       const { ticket, reentered, options, since, number } = call;
       this.shutdown.holds += 1;

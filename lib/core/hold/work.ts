@@ -67,7 +67,7 @@ export function runInHold<T>(
     ended(undefined);
   };
   try {
-    core.context.run(hold, promised, fn).then(ended, failed);
+    core.context.run(hold, beginWork, fn).then(ended, failed);
   } catch (reason) {
     failed(reason);
   }
@@ -94,8 +94,8 @@ function endWhenSent(hold: Hold, now: number, settle: () => void): void {
   else settleOnce();
 }
 
-/** What is no promise of Node's may begin its work only when it is awaited (a query of Mongoose does): so that happens inside the hold. */
-function promised(fn: Work<unknown>, hold: Hold): Promise<unknown> {
+/** A thenable that is no promise, as a query of Mongoose, may begin its work only when it is awaited. Promise.resolve awaits it inside the hold. */
+function beginWork(fn: Work<unknown>, hold: Hold): Promise<unknown> {
   return Promise.resolve(fn(hold));
 }
 

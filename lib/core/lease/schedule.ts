@@ -41,7 +41,7 @@ export class Schedule {
   private isShort = false;
   /** How many appointments keep the process alive, and what lets it end that is kept alive for them. */
   private waits = 0;
-  private letGo: (() => void) | undefined;
+  private letProcessEnd: (() => void) | undefined;
 
   constructor(
     private readonly clock: Clock,
@@ -76,7 +76,7 @@ export class Schedule {
       times.push(at);
       if (item.keepsAlive) {
         this.waits += 1;
-        this.letGo ??= this.clock.keepAlive();
+        this.letProcessEnd ??= this.clock.keepAlive();
       }
     }
     // A new one stands at the end, and is mostly due later than the one above it.
@@ -101,14 +101,14 @@ export class Schedule {
     if (isShort) return;
     if (items.length === 0) this.close();
     // Leases are left, whose calls may be followed by others at once: what keeps the process alive ends with a timer that is short.
-    else if (this.waits === 0 && this.letGo) this.arm(Math.min(this.timerAt, this.clock.now() + SHORT_MS), true);
+    else if (this.waits === 0 && this.letProcessEnd) this.arm(Math.min(this.timerAt, this.clock.now() + SHORT_MS), true);
   }
 
   /** Clears the timer at shutdown when there are no appointments, so that it does not fire once more. */
   close(): void {
     if (this.size > 0) return;
     this.disarm();
-    this.letGoIfIdle();
+    this.letProcessEndIfIdle();
   }
 
   /** The appointment that is due first, which is not removed, and when that is: Infinity when there is none. */
@@ -154,15 +154,15 @@ export class Schedule {
       this.cancel(item);
       item.due(now);
     }
-    this.letGoIfIdle();
+    this.letProcessEndIfIdle();
     const next = this.firstAt;
     if (next < this.timerAt) this.arm(next, this.isShort);
   }
 
-  private letGoIfIdle(): void {
+  private letProcessEndIfIdle(): void {
     if (this.waits > 0) return;
-    this.letGo?.();
-    this.letGo = undefined;
+    this.letProcessEnd?.();
+    this.letProcessEnd = undefined;
   }
 
   private arm(at: number, isShort: boolean): void {

@@ -143,7 +143,7 @@ export class StoreLease implements Appointment, HeldLease {
     private readonly keeper: LeaseKeeper,
     private readonly watchdog: Watchdog,
     /** The number of the last caller that waited when this phase of reading began. Readers up to it may join while a writer waits. */
-    private readonly phase: number,
+    private readonly lastOfPhase: number,
   ) {
     const { renew, minHoldMs, graceMs } = options;
     this.key = key;
@@ -292,9 +292,9 @@ export class StoreLease implements Appointment, HeldLease {
 
   /** Ends it as lost because its trust has ended. The reason says whether maxHoldMs, a fixed length or a missing renewal ended it. */
   endTrust(): void {
-    const { renewUntil, trustedUntil, options } = this;
-    if (renewUntil - trustedUntil <= options.leaseMs / 100 + TRAVEL_MS) return this.lose('max-hold', 'it was held longer than maxHoldMs');
-    this.lose('expired', this.renews ? 'it could not be renewed in time' : 'its fixed lease ended');
+    const isEndOfMaxHold = this.renewUntil - this.trustedUntil <= this.options.leaseMs / 100 + TRAVEL_MS;
+    if (isEndOfMaxHold) this.lose('max-hold', 'it was held longer than maxHoldMs');
+    else this.lose('expired', this.renews ? 'it could not be renewed in time' : 'its fixed lease ended');
   }
 
   /** Calls `listener` when the lease is lost; at once when it is lost already. */
@@ -311,7 +311,7 @@ export class StoreLease implements Appointment, HeldLease {
    * Whether it was taken with minHoldMs for work that never began. Its release must say so, which a request that replaces it
    * cannot: the next caller would wait for a minHoldMs that nobody owes.
    */
-  get owesNothing(): boolean {
+  get waivesMinHold(): boolean {
     return this.abandoned && this.isSpent;
   }
 
@@ -329,7 +329,7 @@ export class StoreLease implements Appointment, HeldLease {
     if (this.turns === 0) return true;
     if (!this.lastsFor(wanted, now)) return false;
     // Readers join at any time; while a writer waits anywhere, only those that had waited when this phase of reading began.
-    if (this.options.mode === 'read') return !this.contended || arrival <= this.phase;
+    if (this.options.mode === 'read') return !this.contended || arrival <= this.lastOfPhase;
     // The lease of a permit has a single fence.
     if (this.users > 0 || handOn === 1 || !this.hasFences) return false;
     return !this.contended || (this.turns < handOn && now - this.grantedAt < HAND_ON_WINDOW_MS);

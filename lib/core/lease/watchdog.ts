@@ -45,7 +45,7 @@ export class Watchdog {
   /** Which locks can share a command; undefined where all can, so that each lease is renewed at its own time. */
   private readonly groupOf: StoreCapabilities['groupOf'];
   /** When leases of one group and of like length are due next. There is at most one entry for each group and length. */
-  private readonly times = new Map<string, number>();
+  private readonly dueTimes = new Map<string, number>();
 
   constructor(
     private readonly store: LockStore,
@@ -60,10 +60,10 @@ export class Watchdog {
 
   /** Guards a lease from now on. The queue calls it in the same turn in which it learns of the grant, so no lease is ever unguarded. */
   watch(lease: StoreLease, now: number): void {
-    const thirdMs = (lease.trustedUntil - now) / 3;
-    if (thirdMs * 3 < lease.lengthMs * NEARLY_WHOLE) return this.schedule.set(lease, lease.nextLook(now + Math.min(WHOLE_AFTER_MS, thirdMs)));
+    const leftMs = lease.trustedUntil - now;
+    if (leftMs < lease.lengthMs * NEARLY_WHOLE) return this.schedule.set(lease, lease.nextLook(now + Math.min(WHOLE_AFTER_MS, leftMs / 3)));
     // The first renewal is spread at random, so that leases that were taken together are not all due at the same time.
-    this.planRenewal(lease, now, thirdMs * (0.7 + 0.3 * Math.random()));
+    this.planRenewal(lease, now, (leftMs / 3) * (0.7 + 0.3 * Math.random()));
   }
 
   /**
@@ -195,9 +195,9 @@ export class Watchdog {
     let at = now + inMs;
     if (this.groupOf) {
       const group = `${this.groupOf(lease.key)} ${likeLength(lease.lengthMs)}`;
-      const known = this.times.get(group) ?? Infinity;
+      const known = this.dueTimes.get(group) ?? Infinity;
       if (known >= now + inMs / 2 && known <= at) at = known;
-      this.times.set(group, at);
+      this.dueTimes.set(group, at);
     }
     this.schedule.set(lease, lease.nextLook(at));
   }

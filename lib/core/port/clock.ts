@@ -74,10 +74,10 @@ export function inTime<T>(clock: Clock, work: Promise<T>, withinMs: number, late
 
 /** Keeps the process alive while `work` runs: a process that only waits for timers of this clock, which are unref'd, would end. */
 export async function keptAlive<T>(clock: Clock, work: () => Promise<T>): Promise<T> {
-  const letGo = clock.keepAlive();
+  const letProcessEnd = clock.keepAlive();
   try {
     return await work();
   } finally {
-    letGo();
+    letProcessEnd();
   }
 }

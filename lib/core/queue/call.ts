@@ -31,7 +31,7 @@ export interface Core {
   /** Runs `fn` inside the hold of the call's locks. */
   run<T>(call: Call, fn: (lease: Lease) => Promise<T> | T, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void;
   /** Hears once of each call that is not served at once. */
-  waitBegan(call: Call): void;
+  readonly announcer: { waiting(call: Call): void };
 }
 
 /** Why a call for this lock is refused although it waits; undefined when it goes on waiting. */
@@ -63,7 +63,7 @@ export class Call implements Appointment, AbortListener {
   arrival = 0;
   before: Call | undefined;
   after: Call | undefined;
-  private isToldToWait = false;
+  private hasToldWaiting = false;
   /** Settle it, when it has left its line. */
   serve!: (leases: readonly StoreLease[]) => void;
   reject!: (reason: unknown) => void;
@@ -126,9 +126,9 @@ export class Call implements Appointment, AbortListener {
 
   /** Reports, once, that this call waits. */
   tellWaiting(): void {
-    if (!this.line || this.isToldToWait) return;
-    this.isToldToWait = true;
-    this.core.waitBegan(this);
+    if (!this.line || this.hasToldWaiting) return;
+    this.hasToldWaiting = true;
+    this.core.announcer.waiting(this);
   }
 }
 

@@ -212,11 +212,11 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     const ended = this.leases.length > 0 ? this.takeEndedBy(grant.mode) : NO_LEASES;
     // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
     // to wait the phase begins with the grant; for one granted at once, when it was made.
-    const phase = wasDelayed ? this.arrivals : this.arrivalsWhenAsked;
-    const lease = new StoreLease(request, grant, now, this, this.queues.watchdog, phase);
+    const lastOfPhase = wasDelayed ? this.arrivals : this.arrivalsWhenAsked;
+    const lease = new StoreLease(request, grant, now, this, this.queues.watchdog, lastOfPhase);
     this.leases = Array.of(lease, ...this.leases);
     this.queues.watchdog.watch(lease, now);
-    if (options.mode === 'read') this.bringForward((call) => call.arrival <= phase && askTheSame(call.options, options));
+    if (options.mode === 'read') this.bringForward((call) => call.arrival <= lastOfPhase && askTheSame(call.options, options));
     // A loss calls pump(), which must find the new lease in its place, and not ask the store for one.
     for (const one of ended) one.lose('gone', 'the store granted the lock to a later request');
     if (this.permits !== undefined && (wasDelayed || !request.handsOn)) this.stayOn(now);
@@ -292,7 +292,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     const { first } = this;
     // A call follows when it waits and no request is open for it. Readers follow each other on the newest lease only.
     const follows = first && this.requests.length < Math.min(this.size, this.permits ?? 1) && (lease === this.leases[0] || this.permits !== undefined);
-    if (!follows || lease.owesNothing) return this.giveBack(lease, user);
+    if (!follows || lease.waivesMinHold) return this.giveBack(lease, user);
     // The lease is handed on in the next turn of the event loop. A permit is not, and goes back at once.
     if (this.isResting && this.permits === undefined) return user.left('released');
     const now = this.queues.clock.now();

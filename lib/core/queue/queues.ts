@@ -22,9 +22,9 @@ import { KeyQueue } from './key-queue.js';
 import { MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_A_GROUP, Traffic } from './store-request.js';
 
 const FIRST_CHAINS = 64;
-const PRIME = 0x01000193;
+const FNV_PRIME = 0x01000193;
 /** Differs from process to process, so that nobody can choose keys that make one long chain. */
-const START = Math.floor(Math.random() * 2 ** 32);
+const SEED = Math.floor(Math.random() * 2 ** 32);
 
 export class Queues {
   readonly background: BackgroundRelease;
@@ -36,7 +36,7 @@ export class Queues {
   private readonly trafficOfGroups = new Map<number, Traffic>();
   /** How many requests were made. */
   sequence = 0;
-  /** A power of two of them, as many as there ever were queues. */
+  /** The heads of the chains. Their number is a power of two, and at least that of the queues. */
   private chains = chainsOf(FIRST_CHAINS);
   /** How many queues there are. Only this class writes it. */
   size = 0;
@@ -66,7 +66,7 @@ export class Queues {
     return minHoldMs > 0 ? this.add(key, options) : this.shared(key, options);
   }
 
-  /** The main queue of the key; or with options that aside from it whose calls want the same. It is added if it is not there. */
+  /** Finds or adds the main queue of the key; or, with options, the queue aside from it whose calls want the same. */
   private shared(key: string, options: ResolvedOptions | undefined): KeyQueue {
     const hash = hashOf(key);
     for (let queue = this.chains[hash & (this.chains.length - 1)]; queue; queue = queue.chained) {
@@ -171,7 +171,7 @@ function chainsOf(count: number): (KeyQueue | undefined)[] {
 
 /** FNV-1a of its UTF-16. */
 function hashOf(key: string): number {
-  let hash = START;
-  for (let i = 0; i < key.length; i++) hash = Math.imul(hash ^ key.charCodeAt(i), PRIME);
+  let hash = SEED;
+  for (let i = 0; i < key.length; i++) hash = Math.imul(hash ^ key.charCodeAt(i), FNV_PRIME);
   return hash ^ (hash >>> 15);
 }

@@ -161,7 +161,7 @@ export class ServerConnection extends Connecting {
   /** The timer of the present step of connecting, or of the pause before the next try. */
   private timer: Timer | undefined;
   /** Lets the process end, which is kept alive without a connection as it is by the socket of one. */
-  private letGo: (() => void) | undefined;
+  private letProcessEnd: (() => void) | undefined;
   private closed = false;
 
   constructor(
@@ -233,13 +233,13 @@ export class ServerConnection extends Connecting {
   }
 
   private needsNoProcess(): void {
-    this.letGo?.();
-    this.letGo = undefined;
+    this.letProcessEnd?.();
+    this.letProcessEnd = undefined;
   }
 
   private async connect(): Promise<void> {
     if (this.closed) return;
-    this.letGo ??= this.needs.clock.keepAlive();
+    this.letProcessEnd ??= this.needs.clock.keepAlive();
     try {
       const source = await this.locate();
       if (this.closed) return;
@@ -324,7 +324,7 @@ export class ServerConnection extends Connecting {
     this.endTimer();
     if (!this.closed) {
       this.events.emit('problem', error);
-      this.letGo ??= clock.keepAlive();
+      this.letProcessEnd ??= clock.keepAlive();
       // connect() tells its error to those who listen.
       this.timer = clock.setTimer(() => void this.connect().catch(() => {}), this.listening?.pauseMs ?? pauseMs * (0.5 + 0.5 * Math.random()));
     }
