@@ -34,8 +34,8 @@ const LOOKS_AFTER_MS = 500;
 /** A lease that is held. */
 type Held = HolderRef & Pick<HeldLease, 'memory'>;
 
-/** Slot groups that one command can ask for, and how far their recovery has come. */
-interface Together {
+/** Slot groups that are claimed by one command, and how far their recovery has come. */
+interface ClaimUnit {
   readonly groups: readonly number[];
   /** Which of their leases have to be renewed: all, as after a new connection, or those that an earlier memory knew; undefined for none. */
   inDoubt: Exclude<Doubt, 'rolled back'> | undefined;
@@ -56,11 +56,11 @@ export class Recovery implements StoreRecovery {
   listener: (event: StoreEvent) => void = () => {};
   /** Hears the answer to each claim, and to the first question at boot. */
   claimed: (answer: Reply<RecallReply>) => void = () => {};
-  /** They renew leases in doubt, and bring back those that were forgotten. */
+  /** The listeners of {@link onDoubt}, which renew leases in doubt and so bring back those that were forgotten. */
   private readonly doubters: ((doubt: Doubt) => Promise<void> | void)[] = [];
   /** The leases of this process. */
   private held: () => Iterable<Held> = () => [];
-  private readonly all: readonly Together[];
+  private readonly units: readonly ClaimUnit[];
   /** The local instant at which the recovery ends, as far as the server has said. */
   private openAt = -Infinity;
   /** What was found in this turn of the event loop, and the review that begins in the next one. */
@@ -77,8 +77,8 @@ export class Recovery implements StoreRecovery {
   ) {
     const groups = Array.from({ length: SLOT_GROUPS }, (_, group) => group);
     // In a Cluster each group may have another master than the others.
-    const together = view.isCluster ? groups.map((group) => [group]) : [groups];
-    this.all = together.map((some) => ({ groups: some, inDoubt: undefined, isUnderway: false, heard: new Map(), goOn: () => {} }));
+    const parts = view.isCluster ? groups.map((group) => [group]) : [groups];
+    this.units = parts.map((part) => ({ groups: part, inDoubt: undefined, isUnderway: false, heard: new Map(), goOn: () => {} }));
   }
 
   get recoversForMs(): number {
@@ -88,7 +88,7 @@ export class Recovery implements StoreRecovery {
   /** Asks for all memories for the first time, at boot. Rejects with LockStoreError, and then nothing else is asked. */
   async learnAtBoot(): Promise<void> {
     const { memories, memories: { connection } } = this.view;
-    const [answer] = await Promise.all(this.all.map(({ groups }) => this.ask(groups)));
+    const [answer] = await Promise.all(this.units.map(({ groups }) => this.ask(groups)));
     this.claimed(answer!);
     this.isOpen = true;
     if (memories.connection !== connection) this.doubt();
@@ -103,7 +103,7 @@ export class Recovery implements StoreRecovery {
   close(): void {
     this.isOpen = false;
     this.stopTelling();
-    for (const together of this.all) together.goOn();
+    for (const unit of this.units) unit.goOn();
   }
 
   onDoubt(doubter: (doubt: Doubt) => Promise<void> | void, held = this.held): void {
@@ -111,32 +111,32 @@ export class Recovery implements StoreRecovery {
     this.held = held;
   }
 
-  /** Takes it that what was granted in these slot groups may be forgotten. */
-  doubt(isConcerned: (group: number) => boolean = () => true, doubt: Together['inDoubt'] = 'where it says so'): void {
+  /** Assumes that what was granted in these slot groups may be forgotten. */
+  doubt(isConcerned: (group: number) => boolean = () => true, doubt: ClaimUnit['inDoubt'] = 'where it says so'): void {
     if (!this.isOpen) return;
-    for (const together of this.all) {
-      if (!together.groups.some(isConcerned)) continue;
-      if (together.inDoubt !== 'all') together.inDoubt = doubt;
-      together.goOn();
-      if (!together.isUnderway) void this.recover(together);
+    for (const unit of this.units) {
+      if (!unit.groups.some(isConcerned)) continue;
+      if (unit.inDoubt !== 'all') unit.inDoubt = doubt;
+      unit.goOn();
+      if (!unit.isUnderway) void this.recover(unit);
     }
   }
 
   /** An older snapshot may have leases with earlier ends, also where no fence shows it: so everything that is held is renewed. */
   rolledBack(): void {
     this.doubt();
-    void this.doubted('rolled back');
+    void this.tellDoubt('rolled back');
   }
 
   /** Hears the message that a group has this memory. */
   heard(group: number, memory: string): void {
     const { memories, isCluster } = this.view;
-    const together = this.all[isCluster ? group : 0];
+    const unit = this.units[isCluster ? group : 0];
     // Anybody who may publish can say anything, so a group may be none.
-    if (together?.groups.includes(group) !== true || memories.knownOf(group) === memory) return;
+    if (unit?.groups.includes(group) !== true || memories.knownOf(group) === memory) return;
     if (isCluster && !this.groups().held.has(group)) return void this.learn(group, memory, memories.connection);
-    together.heard.set(group, memory);
-    if (!together.isUnderway) this.doubt((each) => each === group);
+    unit.heard.set(group, memory);
+    if (!unit.isUnderway) this.doubt((each) => each === group);
   }
 
   /**
@@ -165,23 +165,24 @@ export class Recovery implements StoreRecovery {
     return true;
   }
 
-  private async recover(together: Together): Promise<void> {
+  private async recover(unit: ClaimUnit): Promise<void> {
     const { clock, memories } = this.view;
     let pauseMs = FIRST_PAUSE_MS;
-    together.isUnderway = true;
-    while (this.isOpen && together.inDoubt !== undefined) {
-      const { inDoubt, heard } = together;
-      together.inDoubt = undefined;
+    unit.isUnderway = true;
+    while (this.isOpen && unit.inDoubt !== undefined) {
+      const { inDoubt, heard } = unit;
+      unit.inDoubt = undefined;
       heard.clear();
-      const came = await this.claimAndBringBack(together.groups, inDoubt);
-      const isNews = together.inDoubt !== undefined || [...heard].some(([group, memory]) => memories.of(group) !== memory);
-      if (!isNews && came === 'through') break;
-      together.inDoubt = came === 'unanswered' && together.inDoubt !== 'all' ? inDoubt : (together.inDoubt ?? 'where it says so');
+      const progress = await this.claimAndBringBack(unit.groups, inDoubt);
+      const isNews = unit.inDoubt !== undefined || [...heard].some(([group, memory]) => memories.of(group) !== memory);
+      if (!isNews && progress === 'through') break;
+      if (progress !== 'unanswered') unit.inDoubt ??= 'where it says so';
+      else if (unit.inDoubt !== 'all') unit.inDoubt = inDoubt;
       if (isNews) continue;
-      await pause(clock, pauseMs * (0.5 + Math.random()), (goOn) => (together.goOn = goOn));
+      await pause(clock, pauseMs * (0.5 + Math.random()), (goOn) => (unit.goOn = goOn));
       pauseMs = Math.min(LONGEST_PAUSE_MS, 2 * pauseMs);
     }
-    together.isUnderway = false;
+    unit.isUnderway = false;
   }
 
   /** Whether the server has answered, and has back all that was held in these groups. */
@@ -209,13 +210,13 @@ export class Recovery implements StoreRecovery {
   private async review(doubt: Doubt): Promise<void> {
     this.reviewing ??= new Promise<void>((resolve) => this.view.clock.nextTurn(resolve)).then(() => {
       this.reviewing = undefined;
-      return this.doubted('where it says so');
+      return this.tellDoubt('where it says so');
     });
     await this.reviewing;
-    if (doubt === 'all') await this.doubted('all');
+    if (doubt === 'all') await this.tellDoubt('all');
   }
 
-  private async doubted(doubt: Doubt): Promise<void> {
+  private async tellDoubt(doubt: Doubt): Promise<void> {
     await Promise.all(this.doubters.map(async (doubter) => doubter(doubt)));
   }
 
