@@ -51,7 +51,7 @@ const list = [
   ['lib/core/queue/store-request.ts', 'askedAt = 0;', 'send() sets it before anybody reads it.'],
   ['lib/core/queue/store-request.ts', 'private askingSince = 0;', 'ask() sets it before anybody reads it.'],
   ['lib/core/queue/store-request.ts', 'private rollbacks = 0;', 'send() sets it before anybody reads it.'],
-  ['lib/core/queue/store-request.ts', 'private askAgain = false;', 'ask() sets it before anybody reads it.'],
+  ['lib/core/queue/store-request.ts', 'private mustAskAgain = false;', 'ask() sets it before anybody reads it.'],
   ['lib/core/queue/store-request.ts', "if (this.state !== 'open' || this.isLengthening) return;", 'send() looks at the state as well.', undefined, 'this.isLengthening'],
   ['lib/core/queue/store-request.ts', "if (this.state !== 'open') return;", 'A queue cancels and finds only requests that are open.', undefined, 'false'],
   ['lib/core/queue/store-request.ts', 'return this.asking && !this.wasDelayed ?', 'A store is not called silent after 1 ms.', '0', '1'],

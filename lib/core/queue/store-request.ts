@@ -31,7 +31,7 @@ export const NEARLY_OVER_MS = 500;
 /** Why a request was not granted. */
 export type Refusal = Extract<AcquireAnswer, { kind: 'busy' | 'upgrade' | 'full' | 'permits' | 'gone' }> | { readonly kind: 'failed'; readonly error: LockStoreError };
 
-/** Who has a place in the store's queue asks again so soon, in ms: the store gives up the place of who has not asked for 2,500 ms. */
+/** Who has a place in the store's queue asks again so soon, in ms: the store gives up a place for which nobody has asked for 2,500 ms. */
 const KEEPS_PLACE_MS = 700;
 
 export class StoreRequest implements AcquireRequest {
@@ -76,12 +76,12 @@ export class StoreRequest implements AcquireRequest {
    * after its `notAfter`. -Infinity when all tries were answered.
    */
   lateUntil = -Infinity;
-  /** How long the store took to answer that it waits, in ms. The first renewal may take as long. */
+  /** How long the store took to answer that this request waits, in ms. The first renewal may take as long. */
   private answeredInMs = 0;
   /** Whether the store has answered that this request waits, in its queue or without one. Wakes that grant it the lock are followed from then on. */
   private isKnownToWait = false;
   /** Whether a wake came while the store was being asked, so that it must be asked once more. */
-  private askAgain = false;
+  private mustAskAgain = false;
   /** Whether a grant is being renewed before it counts. Nothing is asked meanwhile: a Redlock takes a grant back that it does not find again. */
   private isLengthening = false;
   /** The pauses between tries, if the last one has failed. */
@@ -135,19 +135,6 @@ export class StoreRequest implements AcquireRequest {
     return this.queues.store.server;
   }
 
-  /** Asks the store; while an answer is awaited, asks once more after that. */
-  ask(now = this.queues.clock.now()): void {
-    if (this.state !== 'open' || this.isLengthening) return;
-    this.askAgain = this.asking;
-    if (this.asking) return;
-    this.asking = true;
-    this.askingSince = now;
-    const { traffic } = this;
-    // One that also gives a lock back is sent at once, because others wait for that lock.
-    if (traffic.inFlight < traffic.most || this.replaced) this.send(now);
-    else traffic.waits(this);
-  }
-
   /** Ends the request, because no call wants the lock any more: it leaves the queue, and a grant on its way is given back. */
   cancel(): void {
     if (this.state !== 'open') return;
@@ -160,7 +147,7 @@ export class StoreRequest implements AcquireRequest {
     return this.asking && !this.wasDelayed ? this.queues.clock.now() - this.askingSince : 0;
   }
 
-  /** Follows a wake: the lock was granted, or the request should ask again. A grant for a request that the store has not made wait is not its. */
+  /** Follows a wake: the lock was granted, or the request should ask again. It was granted only if the store has answered that it waits. */
   wake(grant?: Grant): void {
     if (this.state !== 'open') return;
     if (!grant) return this.ask();
@@ -177,6 +164,19 @@ export class StoreRequest implements AcquireRequest {
     this.isForced = true;
   }
 
+  /** Asks the store; while an answer is awaited, asks once more after that. */
+  ask(now = this.queues.clock.now()): void {
+    if (this.state !== 'open' || this.isLengthening) return;
+    this.mustAskAgain = this.asking;
+    if (this.asking) return;
+    this.asking = true;
+    this.askingSince = now;
+    const { traffic } = this;
+    // One that also gives a lock back is sent at once, because others wait for that lock.
+    if (traffic.inFlight < traffic.most || this.replaced) this.send(now);
+    else traffic.add(this);
+  }
+
   /** Sends the request to the store, unless no call wants the lock any more. */
   send(now = this.queues.clock.now()): void {
     const { store, watchdog, commandTimeoutMs } = this.queues;
@@ -190,7 +190,7 @@ export class StoreRequest implements AcquireRequest {
 
   /** The store calls it with its reply. It is a field, so that every try has the same function. */
   private readonly storeAnswered = (outcome: Reply<AcquireOutcome>): void => {
-    this.traffic.left();
+    this.traffic.answered();
     this.asking = false;
     const isUnknown = outcome instanceof LockStoreError;
     if (isUnknown) this.unansweredUntil = this.notAfter;
@@ -199,10 +199,12 @@ export class StoreRequest implements AcquireRequest {
     this.replacedUser = undefined;
     replacedUser?.left(isUnknown ? 'unknown' : outcome.replacedLost ? 'lost' : 'released');
     if (this.state === 'answered') return;
-    if (this.state === 'open') isUnknown ? this.failed(outcome) : this.heard(outcome);
-    // The request was cancelled meanwhile, and its release may have reached the store before it did: so it is released once more.
-    else if (isUnknown || outcome.kind === 'granted' || outcome.kind === 'waiting') this.giveBack();
-    if (this.askAgain) this.ask();
+    if (this.state === 'cancelled') {
+      // Its release may have reached the store before it did, so it is released once more.
+      if (isUnknown || outcome.kind === 'granted' || outcome.kind === 'waiting') this.giveBack();
+    } else if (isUnknown) this.failed(outcome);
+    else this.heard(outcome);
+    if (this.mustAskAgain) this.ask();
   };
 
   private heard(outcome: AcquireOutcome): void {
@@ -224,21 +226,21 @@ export class StoreRequest implements AcquireRequest {
       case 'full':
       case 'permits':
       case 'gone':
-        return this.refuse(outcome);
+        return this.refused(outcome);
       case 'recovering':
         this.lastError = outcome.cause;
-        return this.queue ? this.wait(outcome.retryInMs) : this.refuse({ kind: 'failed', error: outcome.cause });
+        return this.queue ? this.wait(outcome.retryInMs) : this.refused({ kind: 'failed', error: outcome.cause });
       case 'waiting':
         this.answeredInMs = this.queues.clock.now() - this.askedAt;
         return this.wait(Math.min(outcome.askAgainInMs ?? Infinity, KEEPS_PLACE_MS));
       case 'busy':
-        return this.queue ? this.wait(outcome.retryInMs) : this.refuse(outcome);
+        return this.queue ? this.wait(outcome.retryInMs) : this.refused(outcome);
     }
   }
 
   private wait(askAgainInMs: number): void {
     this.isKnownToWait = true;
-    this.askIn(askAgainInMs);
+    this.delayBy(askAgainInMs);
   }
 
   private failed(error: LockStoreError): void {
@@ -249,7 +251,7 @@ export class StoreRequest implements AcquireRequest {
       return this.keeper.requestRefused(this, { kind: 'failed', error });
     }
     this.backoff ??= requestPauses();
-    this.askIn(this.backoff.nextMs());
+    this.delayBy(this.backoff.nextMs());
   }
 
   /** Takes the grant if enough trust is left of it, else renews it or asks again. Its trust counts from `countedFrom` or later. */
@@ -287,7 +289,7 @@ export class StoreRequest implements AcquireRequest {
     this.keeper.requestGranted(this, { ...grant, trustedUntil: renewed.trustedUntil, memory: renewed.memory ?? grant.memory }, now);
   }
 
-  private refuse(refusal: Refusal): void {
+  private refused(refusal: Refusal): void {
     const { key, id, takesOver, unansweredUntil: lateUntil } = this;
     this.end('answered');
     // Nothing was granted: only what a try that got no answer may still do is undone.
@@ -295,9 +297,10 @@ export class StoreRequest implements AcquireRequest {
     this.keeper.requestRefused(this, refusal);
   }
 
-  private askIn(delayMs: number): void {
+  /** Asks again in so many ms. The queue hears that the lock was not granted at once. */
+  private delayBy(pauseMs: number): void {
     const { clock, watchdog: { schedule } } = this.queues;
-    schedule.set((this.alarm ??= new Alarm((now) => this.ask(now))), clock.now() + delayMs);
+    schedule.set((this.alarm ??= new Alarm((now) => this.ask(now))), clock.now() + pauseMs);
     this.wasDelayed = true;
     this.keeper.requestDelayed(this);
   }
@@ -377,7 +380,7 @@ export const MAX_IN_FLIGHT_OF_A_GROUP = 8;
  * would be sent again, and none would be answered in time. So further requests wait in a line, first come, first sent.
  */
 export class Traffic {
-  /** How many are in flight. Each that is sent counts itself, and calls {@link left} when it was answered. */
+  /** How many are in flight. Each that is sent counts itself, and calls {@link answered} when it was. */
   inFlight = 0;
   private line: (Pick<StoreRequest, 'send'> | undefined)[] = [];
   /** The index of the first request in the line. Removing the first element of a long array would move all others. */
@@ -386,12 +389,12 @@ export class Traffic {
   constructor(readonly most: number) {}
 
   /** Puts the request at the end of the line. */
-  waits(request: Pick<StoreRequest, 'send'>): void {
+  add(request: Pick<StoreRequest, 'send'>): void {
     this.line.push(request);
   }
 
   /** Notes that a request was answered or has failed: the next in the line are sent. */
-  left(): void {
+  answered(): void {
     this.inFlight -= 1;
     while (this.inFlight < this.most && this.first < this.line.length) {
       const request = this.line[this.first]!;

@@ -16,10 +16,10 @@ describe('A crowd that asks the store in one moment', () => {
     for (let n = 0; n < CROWD; n++) {
       const send = (): void => void (traffic.inFlight += sent.push(n) > 0 ? 1 : 0);
       if (traffic.inFlight < traffic.most) send();
-      else traffic.waits({ send });
+      else traffic.add({ send });
     }
     expect(sent).toHaveLength(MOST);
-    const sentAfter = Array.from({ length: CROWD }, () => (traffic.left(), sent.length));
+    const sentAfter = Array.from({ length: CROWD }, () => (traffic.answered(), sent.length));
     expect(sentAfter).toEqual(Array.from({ length: CROWD }, (_, answers) => Math.min(CROWD, MOST + answers + 1)));
     expect(sent).toEqual(Array.from({ length: CROWD }, (_, n) => n));
   });
