@@ -270,7 +270,7 @@ export class Acting {
   before(local: number): number {
     const clock = new ServerClock();
     if (this.client.sample !== undefined) clock.observe(0, this.client.sample);
-    const at = clock.before(0, local, this.now);
+    const at = clock.lowerBound(0, local, this.now);
     return at === 0 ? 0 : at + AHEAD;
   }
 

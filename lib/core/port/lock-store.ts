@@ -118,12 +118,12 @@ export type Reply<A> = A | LockStoreError;
 export type Hear<A> = (reply: Reply<A>) => void;
 
 /**
- * A verb that every call needs. A store may call `told` later, once, and return nothing: then no promise is made. Else it returns the promise of the
- * answer, as it does without `told`.
+ * A verb that every call needs. A store may call `hear` later, once, and return nothing: then no promise is made. Else it returns the promise of the
+ * answer, as it does without `hear`.
  */
 export interface Verb<R, A> {
   (request: R): Promise<A>;
-  (request: R, told: Hear<A>): Promise<A> | undefined;
+  (request: R, hear: Hear<A>): Promise<A> | undefined;
 }
 
 /** The lock as the store granted it. */

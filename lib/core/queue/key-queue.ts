@@ -28,7 +28,7 @@ const LONGEST_BURST = 64;
 const SMALL_BLOCK = 256;
 const LARGEST_BLOCK = 4096;
 
-const NO_STAY = { since: -Infinity, turnsLeft: 0 };
+const NO_TURNS = { since: -Infinity, left: 0 };
 const NO_LEASES: readonly StoreLease[] = [];
 const NO_REQUESTS: readonly StoreRequest[] = [];
 /** The last user of a lease that nobody used: nobody waits to hear how its release ends. */
@@ -45,9 +45,9 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   /** How many calls were admitted. */
   private served = 0;
   /** When to look whether a call behind a writer of this process asks the store by now; made when one first waits so. */
-  private later: Alarm | undefined;
+  private askLater: Alarm | undefined;
   /** Of permits that came from other processes: since when, and how often they still go to a call of this process before those that wait elsewhere. */
-  private stay = NO_STAY;
+  private permitTurns = NO_TURNS;
   /** How many fences its last lease had if all of them were used, else 0. */
   private usedUpFences = 0;
   /** How many may hold the lock at a time; undefined for one writer, or readers. */
@@ -65,7 +65,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   ) {
     super();
     this.permits = sharedOptions?.permits;
-    this.later = this.chained = undefined;
+    this.askLater = this.chained = undefined;
   }
 
   /**
@@ -115,7 +115,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     }
     if (this.first) return;
     while (this.requests.length > 0) this.drop(this.requests[0]!);
-    if (this.later) this.queues.watchdog.schedule.cancel(this.later);
+    if (this.askLater) this.queues.watchdog.schedule.cancel(this.askLater);
     const lease = this.permits === undefined ? this.leases[0] : this.unusedPermit;
     if (lease?.users === 0) this.giveBack(lease, NOBODY);
     else if (this.leases.length === 0) this.queues.forget(this);
@@ -135,7 +135,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
       if (lease && lease.users > 0 && lease.mode === 'write') {
         if (!this.queues.store.capabilities.queue) return;
         const asksFrom = lease.admittedAt + HAND_ON_WINDOW_MS;
-        if (now < asksFrom) return this.queues.watchdog.schedule.set((this.later ??= new Alarm((then) => this.pump(then))), asksFrom);
+        if (now < asksFrom) return this.queues.watchdog.schedule.set((this.askLater ??= new Alarm((then) => this.pump(then))), asksFrom);
       }
       if (request && askTheSame(request.options, first.options)) return;
       if (request) this.drop(request);
@@ -154,8 +154,8 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     const asked = requests === NO_REQUESTS ? undefined : new Set(requests.map(({ asker }) => asker));
     const asker = asked ? this.find((call) => !asked.has(call))! : this.first!;
     const fences = this.size === 1 ? 1 : this.fencesFor(asker.options);
-    const handsOn = unused !== undefined && this.isStaying(now);
-    if (handsOn) this.stay.turnsLeft -= 1;
+    const handsOn = unused !== undefined && this.hasPermitTurn(now);
+    if (handsOn) this.permitTurns.left -= 1;
     const request = new StoreRequest(this.queues, asker, fences, this, unused, user, handsOn);
     this.requests = requests === NO_REQUESTS ? [request] : [...requests, request];
     request.ask(now);
@@ -214,12 +214,12 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     // to wait the phase begins with the grant; for one granted at once, when it was made.
     const lastOfPhase = wasDelayed ? this.arrivals : this.arrivalsWhenAsked;
     const lease = new StoreLease(request, grant, now, this, this.queues.watchdog, lastOfPhase);
-    this.leases = Array.of(lease, ...this.leases);
+    this.leases = this.leases.length > 0 ? Array.of(lease, ...this.leases) : lease.alone;
     this.queues.watchdog.watch(lease, now);
     if (options.mode === 'read') this.bringForward((call) => call.arrival <= lastOfPhase && askTheSame(call.options, options));
     // A loss calls pump(), which must find the new lease in its place, and not ask the store for one.
     for (const one of ended) one.lose('gone', 'the store granted the lock to a later request');
-    if (this.permits !== undefined && (wasDelayed || !request.handsOn)) this.stayOn(now);
+    if (this.permits !== undefined && (wasDelayed || !request.handsOn)) this.permitCame(now);
     if (request.isForced) {
       // The message of it came before the answer with the grant, so the store is asked whether the lease is still there.
       lease.heardOfForce();
@@ -247,13 +247,13 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   }
 
   /** A permit came from another process. Those that come while one goes on here stay no longer than that. */
-  private stayOn(now: number): void {
-    if (!this.isStaying(now)) this.stay = { since: now, turnsLeft: 0 };
-    this.stay.turnsLeft += this.queues.handOn - 1;
+  private permitCame(now: number): void {
+    if (!this.hasPermitTurn(now)) this.permitTurns = { since: now, left: 0 };
+    this.permitTurns.left += this.queues.handOn - 1;
   }
 
-  private isStaying(now: number): boolean {
-    return this.stay.turnsLeft > 0 && now - this.stay.since < HAND_ON_WINDOW_MS;
+  private hasPermitTurn(now: number): boolean {
+    return this.permitTurns.left > 0 && now - this.permitTurns.since < HAND_ON_WINDOW_MS;
   }
 
   private admit(call: Call, lease: StoreLease, now: number): void {

@@ -156,7 +156,7 @@ export class Recovery implements StoreRecovery {
     const { clock, keys, trust, recoveryMs } = this.view;
     const now = clock.now();
     // Who holds nothing in the group did not ask for how long it stays closed. It is that long at least from the time in the memory's name.
-    const leftMs = Math.min(recoveryMs, beginningOf(memory) + recoveryMs - trust.clock.before(keys.sourceOf(group), now, now));
+    const leftMs = Math.min(recoveryMs, beginningOf(memory) + recoveryMs - trust.clock.lowerBound(keys.sourceOf(group), now, now));
     if (leftMs > this.recoversForMs) this.recovering(now, leftMs);
     void this.tell(before, memory);
     this.forgot(group);

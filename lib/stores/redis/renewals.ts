@@ -152,7 +152,7 @@ export class Renewals {
     const now = clock.now();
     const { mode, grant: { fence, fences }, options, trustedUntil, minHoldUntil, memory, ticketId } = held;
     // The limit is not later than the timeout of the answer, so that a release, which waits until then, comes last (lateUntil).
-    const notAfter = trust.clock.before(this.sourceOf(request), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
+    const notAfter = trust.clock.lowerBound(this.sourceOf(request), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
     const minHoldMs = Math.max(0, Math.ceil(minHoldUntil - now));
     return {
       id, ...sharing({ ...options, mode }), notAfter, leaseMs: Math.floor(leaseMs), fence, fences, minHoldMs, graceMs,

@@ -58,21 +58,21 @@ export class Requests {
   ) {}
 
   /** Asks for a lock. Rejects with LockStoreError when the outcome is not known. The store has this function as its own, which spares each request a call. */
-  readonly acquire = ((request: Request, told?: Hear<AcquireOutcome>) => {
+  readonly acquire = ((request: Request, hear?: Hear<AcquireOutcome>) => {
     const { places, view: { bundles, keys } } = this;
-    if (told === undefined) return promised((hear) => this.acquire(request, hear));
+    if (hear === undefined) return promised((settle) => this.acquire(request, settle));
     const earlier = places.size > 0 ? places.get(request.id) : undefined;
-    const asked = new BundledAcquire(this, request, keys.spotOf(request.key), told, earlier?.floor);
+    const asked = new BundledAcquire(this, request, keys.spotOf(request.key), hear, earlier?.floor);
     if (earlier) places.set(request.id, asked);
     return bundles.add(asked);
   }) as Verb<Request, AcquireOutcome>;
 
   /** Takes an id out of its lock, whether it holds or waits. Rejects with LockStoreError when the outcome is not known. */
-  readonly release = ((request: MarkingRelease, told?: Hear<'released' | 'lost'>) => {
+  readonly release = ((request: MarkingRelease, hear?: Hear<'released' | 'lost'>) => {
     const { places, view, view: { bundles, keys } } = this;
-    if (told === undefined) return promised((hear) => this.release(request, hear));
+    if (hear === undefined) return promised((settle) => this.release(request, settle));
     if (places.size > 0) places.delete(request.id);
-    return bundles.add(new BundledRelease(view, request, keys.spotOf(request.key), told));
+    return bundles.add(new BundledRelease(view, request, keys.spotOf(request.key), hear));
   }) as Verb<MarkingRelease, 'released' | 'lost'>;
 
   /** Who waits asks again: in this slot group, or everywhere. */
@@ -129,6 +129,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   private isWaiting = false;
   /** The message of its grant, if that came before the answer. */
   private early: PushedGrant | undefined;
+  /** Until when the server may act on it, in its own time; 0 while that is not known. */
   private limit: number;
   /** The server's memory that the request was sent for, and on which connection. */
   private memory = UNKNOWN_MEMORY;
@@ -138,16 +139,16 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     private readonly requests: Requests,
     readonly request: Request,
     spot: Spot,
-    told: Hear<AcquireOutcome>,
+    hear: Hear<AcquireOutcome>,
     /** The floor of the place that its id has already, if it asks again. */
     placeFloor: number | undefined,
   ) {
     const { clock, trust } = requests.view;
-    super(acquire, spot, request.askedAt ?? clock.now(), told, request.replaces !== undefined || placeFloor !== undefined);
+    super(acquire, spot, request.askedAt ?? clock.now(), hear, request.replaces !== undefined || placeFloor !== undefined);
     this.timeoutMs = request.vote?.timeoutMs;
     this.hasPlace = placeFloor !== undefined;
     if (placeFloor !== undefined) this.floor = placeFloor;
-    this.limit = trust.clock.before(spot.source, request.notAfter, this.askedAt);
+    this.limit = trust.clock.lowerBound(spot.source, request.notAfter, this.askedAt);
   }
 
   text(): string {
@@ -162,10 +163,11 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     const floor = trust.floors.of(group);
     if (!this.hasPlace) this.floor = floor;
     const told = toldHolds.of(this.spot.key, this.askedAt);
+    const taken = takesOver ?? (handsOn ? 'permit' : 'nothing');
     // The script looks for the holders of whom an earlier memory told, also when the recovery after that is over.
     const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined && leaseMs <= USUAL_LEASE_MS && (told === undefined || isToldBy(told, this.memory));
     return acquireText({
-      id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener, plain, takes: vote ? 'floor' : (takesOver ?? (handsOn ? 'permit' : 'nothing')),
+      id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener, plain, takes: vote ? 'floor' : taken,
       notAfter: this.limit || LONG_AGO, floor: vote?.proposal ?? floor, known: this.memory, fences, minHoldMs: ticketUntil ?? minHoldMs, graceMs,
       recoveryMs, replaces, owner, label, told, mark: vote?.mark,
     });
@@ -324,7 +326,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   private askOnceMore(): void {
     const { bundles, clock, trust } = this.requests.view;
     this.askedAt = clock.now();
-    this.limit = trust.clock.before(this.spot.source, this.request.notAfter, this.askedAt);
+    this.limit = trust.clock.lowerBound(this.spot.source, this.request.notAfter, this.askedAt);
     bundles.add(this);
   }
 }
@@ -335,9 +337,9 @@ export class BundledRelease extends ScriptRequest<'released' | 'lost'> {
     private readonly view: ServerView,
     private readonly request: MarkingRelease,
     spot: Spot,
-    told?: Hear<'released' | 'lost'>,
+    hear?: Hear<'released' | 'lost'>,
   ) {
-    super(release, spot, request.askedAt, told);
+    super(release, spot, request.askedAt, hear);
   }
 
   /** The highest fence and the memory are those that are known now: they must be those of the connection that carries the release. */

@@ -99,7 +99,7 @@ export class Trust {
    */
   pushed({ request, spot: { group, source }, floor }: Expected, push: PushedGrant, receivedAt: number, memory: string | undefined): Grant | undefined {
     if (request.minReplicas > 0 || push.fence <= floor || !couldAnswer(request, push)) return undefined;
-    const serverNow = this.clock.before(source, receivedAt, receivedAt);
+    const serverNow = this.clock.lowerBound(source, receivedAt, receivedAt);
     if (push.fence > 1_000 * (serverNow + FURTHEST_AHEAD_MS)) return undefined;
     const trustedUntil = this.clock.trustedUntil(source, push.end, push.lengthMs, receivedAt);
     if (trustedUntil === undefined) return undefined;

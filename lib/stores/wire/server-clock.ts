@@ -96,7 +96,7 @@ export class ServerClock {
    * A server time that is not later than the local instant `local`. It is computed from a sample of the source, or else of another
    * source; 0 when there is no sample.
    */
-  before(source: number, local: number, now: number): number {
+  lowerBound(source: number, local: number, now: number): number {
     const own = this.known.get(source)?.sample;
     const sample = own !== undefined && now - own.receivedAt <= USABLE_MS ? own : this.latest;
     if (sample === undefined || now - sample.receivedAt > USABLE_MS) return 0;

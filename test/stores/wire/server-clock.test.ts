@@ -77,30 +77,30 @@ describe('the limit of a request on the server clock', () => {
     for (const [up, down] of [[0, 0], [0, 400], [400, 0]] as const) {
       const clock = new ServerClock();
       sampleAt(clock, 1_000, up, down);
-      expect(clock.before(0, 5_000, 2_000)).toBeLessThanOrEqual(SERVER_START + 5_000);
-      expect(clock.before(0, 5_000, 2_000)).toBeGreaterThan(SERVER_START + 4_500);
+      expect(clock.lowerBound(0, 5_000, 2_000)).toBeLessThanOrEqual(SERVER_START + 5_000);
+      expect(clock.lowerBound(0, 5_000, 2_000)).toBeGreaterThan(SERVER_START + 4_500);
     }
   });
 
   it('is not later either where the local limit lies before what it is told from', () => {
     const clock = new ServerClock();
     sampleAt(clock, 5_000, 0, 0);
-    expect(clock.before(0, 1_000, 5_000)).toBeLessThanOrEqual(SERVER_START + 1_000);
-    expect(clock.before(0, 1_000, 5_000)).toBeGreaterThan(SERVER_START + 900);
+    expect(clock.lowerBound(0, 1_000, 5_000)).toBeLessThanOrEqual(SERVER_START + 1_000);
+    expect(clock.lowerBound(0, 1_000, 5_000)).toBeGreaterThan(SERVER_START + 900);
   });
 
   it('is told from an answer of any server when the last one of its own is older than a minute', () => {
     const clock = new ServerClock();
     clock.observe(7, { sentAt: 0, serverNow: SERVER_START, receivedAt: 1 });
     sampleAt(clock, 61_000, 0, 0);
-    expect(clock.before(7, 62_000, 61_002)).toBeLessThanOrEqual(SERVER_START + 62_000);
-    expect(clock.before(7, 62_000, 61_002)).toBeGreaterThan(SERVER_START + 61_900);
+    expect(clock.lowerBound(7, 62_000, 61_002)).toBeLessThanOrEqual(SERVER_START + 62_000);
+    expect(clock.lowerBound(7, 62_000, 61_002)).toBeGreaterThan(SERVER_START + 61_900);
   });
 
   it('is none when there is nothing to tell it from', () => {
     const clock = new ServerClock();
-    expect(clock.before(0, 5_000, 2_000)).toBe(0);
+    expect(clock.lowerBound(0, 5_000, 2_000)).toBe(0);
     sampleAt(clock, 0, 1, 1);
-    expect(clock.before(0, 62_000, 61_000)).toBe(0);
+    expect(clock.lowerBound(0, 62_000, 61_000)).toBe(0);
   });
 });
