@@ -259,8 +259,11 @@ export class Hold implements Lease, LeaseUser {
     this.locksLeft -= 1;
     if (this.locksLeft > 0) return;
     if (this.overdue) this.core.schedule.cancel(this.overdue);
-    const act = this.isHandedOff ? 'handed off' : 'released';
-    if (this.worst === 'lost' && !this.loss && !this.ranOutSince()) this.leaseLost(lostError(this.key, 'gone', `the store no longer knew it when it was ${act}${this.options.awaitRelease ? '' : ', for which its call did not wait (awaitRelease: false)'}`));
+    if (this.worst === 'lost' && !this.loss && !this.ranOutSince()) {
+      const act = this.isHandedOff ? 'handed off' : 'released';
+      const unawaited = this.options.awaitRelease ? '' : ', for which its call did not wait (awaitRelease: false)';
+      this.leaseLost(lostError(this.key, 'gone', `the store no longer knew it when it was ${act}${unawaited}`));
+    }
     this.outcome = this.loss ? 'lost' : this.worst;
     const { announcer, shutdown } = this.core;
     if (!this.loss) shutdown.holdEnded();

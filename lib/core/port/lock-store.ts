@@ -204,6 +204,9 @@ export interface HeldLease {
   readonly ticketId?: string | undefined;
 }
 
+/** Names a lease, and the store's memory that knew it last. */
+export type LeaseRef = HolderRef & Pick<HeldLease, 'memory'>;
+
 export type RenewOutcome =
   | { readonly kind: 'renewed'; readonly trustedUntil: number; readonly contended: boolean; readonly memory?: string | undefined }
   | { readonly kind: 'lost' }
@@ -260,9 +263,9 @@ export interface LockStore {
    * releases repeated, but not after `all`, which is a new connection alone. The promise of a listener resolves when each of these
    * renewals was answered. `held` names the leases that are held. A store that cannot forget does not have it.
    */
-  onDoubt?(listener: (doubt: Doubt) => Promise<void> | void, held?: () => Iterable<HolderRef & Pick<HeldLease, 'memory'>>): void;
+  onDoubt?(listener: (doubt: Doubt) => Promise<void> | void, held?: () => Iterable<LeaseRef>): void;
   /** Whether the store has another memory by now than the one that knew this lease last, as far as this process has heard. */
-  mayHaveForgotten?(lease: HolderRef & Pick<HeldLease, 'memory'>): boolean;
+  mayHaveForgotten?(lease: LeaseRef): boolean;
   /** The name of the memory that the store has of this key, as far as is known. */
   memoryOf?(key: string): string | undefined;
   /**

@@ -78,7 +78,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     return other ? options.minHoldMs > 0 || !askTheSame(other.options, options) : false;
   }
 
-  join(call: Call, now: number): void {
+  join(call: Call, now = this.queues.clock.now()): void {
     if (call.options.waitMs === 0 && !this.mayServeAtOnce(call.options, now)) {
       const isHeldHere = this.permits === undefined && this.leases.some(({ users }) => users > 0);
       return call.rejectNextTurn(refusedAtOnce(this.requests[0], call, isHeldHere));
@@ -108,7 +108,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
       // A machine that has just woken up may get here before its timers fire. What is found then can change the line and the lease.
       if (this.leases.length > 0 && this.leases[0]!.turns > 0) this.queues.watchdog.sleep.look(now);
       for (let { first } = this; first && !this.isResting; first = this.first) {
-        const lease = this.permits === undefined ? this.leases[0] : this.unusedPermit;
+        const lease = this.openLease;
         if (!lease?.admits(first.options, now, this.queues.handOn, first.arrival)) return this.ask(first, lease, now);
         this.admit(first, lease, now);
       }
@@ -116,7 +116,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     if (this.first) return;
     while (this.requests.length > 0) this.drop(this.requests[0]!);
     if (this.askLater) this.queues.watchdog.schedule.cancel(this.askLater);
-    const lease = this.permits === undefined ? this.leases[0] : this.unusedPermit;
+    const lease = this.openLease;
     if (lease?.users === 0) this.giveBack(lease, NOBODY);
     else if (this.leases.length === 0) this.queues.forget(this);
   }
@@ -186,16 +186,12 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     const writerWaits = request.mode === 'write' && this.first === request.asker;
     for (const call of this.calls()) {
       if (call.options.waitMs === 0) this.giveUp(call, refusedAtOnce(request, call));
-      else if (writerWaits && call.options.mode === 'read') this.queues.queueFor(call).takeOver(call, this);
+      else if (writerWaits && call.options.mode === 'read') {
+        this.remove(call);
+        this.queues.queueFor(call).join(call);
+      }
     }
     request.asker.tellWaiting();
-  }
-
-  /** Takes over a call that waits in the line of another queue of its lock. */
-  private takeOver(call: Call, from: KeyQueue): void {
-    from.remove(call);
-    this.add(call);
-    this.pump();
   }
 
   requestRefused(request: StoreRequest, refusal: Refusal): void {
@@ -273,9 +269,9 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     });
   }
 
-  /** A permit that no call has had: there are some when they were granted while the queue rested. */
-  private get unusedPermit(): StoreLease | undefined {
-    return this.leases.find(({ users }) => users === 0);
+  /** The lease to which calls are admitted. Of permits it is one that no call has had: there are some when they were granted while the queue rested. */
+  private get openLease(): StoreLease | undefined {
+    return this.permits === undefined ? this.leases[0] : this.leases.find(({ users }) => users === 0);
   }
 
   userLeft(lease: StoreLease, user: LeaseUser): void {

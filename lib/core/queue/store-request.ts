@@ -222,11 +222,6 @@ export class StoreRequest implements AcquireRequest {
           this.options = { ...this.options, mode: outcome.grant.mode, owner, permits, minHoldMs };
         }
         return this.judge(outcome.grant, this.askedAt);
-      case 'upgrade':
-      case 'full':
-      case 'permits':
-      case 'gone':
-        return this.refused(outcome);
       case 'recovering':
         this.lastError = outcome.cause;
         return this.queue ? this.wait(outcome.retryInMs) : this.refused({ kind: 'failed', error: outcome.cause });
@@ -235,6 +230,8 @@ export class StoreRequest implements AcquireRequest {
         return this.wait(Math.min(outcome.askAgainInMs ?? Infinity, KEEPS_PLACE_MS));
       case 'busy':
         return this.queue ? this.wait(outcome.retryInMs) : this.refused(outcome);
+      default:
+        return this.refused(outcome);
     }
   }
 

@@ -16,7 +16,7 @@
 import { delay, pause } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { StoreEvent } from '../../core/port/lock-events.js';
-import type { Doubt, HeldLease, HolderRef, Reply, StoreRecovery } from '../../core/port/lock-store.js';
+import type { Doubt, LeaseRef, Reply, StoreRecovery } from '../../core/port/lock-store.js';
 import { readRecall, recallCall, type RecallReply } from '../wire/lua.generated.js';
 import { lasted } from '../wire/store-failure.js';
 import { SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
@@ -30,9 +30,6 @@ const LONGEST_PAUSE_MS = 800;
 const CLAIMS_AGAIN_AFTER_MS = 2_000;
 /** A recovery that is not claimed by this process is looked at again after this long, in ms. */
 const LOOKS_AFTER_MS = 500;
-
-/** A lease that is held. */
-type Held = HolderRef & Pick<HeldLease, 'memory'>;
 
 /** Slot groups that are claimed by one command, and how far their recovery has come. */
 interface ClaimUnit {
@@ -59,7 +56,7 @@ export class Recovery implements StoreRecovery {
   /** The listeners of {@link onDoubt}, which renew leases in doubt and so bring back those that were forgotten. */
   private readonly doubters: ((doubt: Doubt) => Promise<void> | void)[] = [];
   /** The leases of this process. */
-  private held: () => Iterable<Held> = () => [];
+  private held: () => Iterable<LeaseRef> = () => [];
   private readonly units: readonly ClaimUnit[];
   /** The local instant at which the recovery ends, as far as the server has said. */
   private openAt = -Infinity;

@@ -6,7 +6,7 @@ import type { Clock } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
-import type { Doubt, HeldLease, HolderRef, LockStore, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
+import type { Doubt, HolderRef, LeaseRef, LockStore, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import { type HolderState, type ListOptions, type LockState, untilFree } from '../../core/port/lock-state.js';
 import { isTicketId } from '../../core/port/ticket.js';
 import { canTellWhoListens, probe, takeTrialLock, warnOfBlindness } from './boot-probe.js';
@@ -103,11 +103,11 @@ export class RedisStore implements LockStore {
     this.recovery.listener = listener;
   }
 
-  onDoubt(listener: (doubt: Doubt) => Promise<void> | void, held?: () => Iterable<HolderRef & Pick<HeldLease, 'memory'>>): void {
+  onDoubt(listener: (doubt: Doubt) => Promise<void> | void, held?: () => Iterable<LeaseRef>): void {
     this.recovery.onDoubt(listener, held);
   }
 
-  mayHaveForgotten({ key, memory }: HolderRef & Pick<HeldLease, 'memory'>): boolean {
+  mayHaveForgotten({ key, memory }: LeaseRef): boolean {
     return this.view.memories.isOutdated(this.view.keys.groupOf(key), memory);
   }
 

@@ -86,7 +86,7 @@ export class Trust {
   constructor(readonly floors = new FenceFloors()) {}
 
   /** The grant from an answer, made by the server with this memory (Memories). */
-  answered(group: number, grant: ServerGrant, { sentAt, serverNow }: Pick<Exchange, 'sentAt' | 'serverNow'>, memory: string | undefined): Grant {
+  answered(group: number, grant: ServerGrant, { sentAt, serverNow }: Exchange, memory: string | undefined): Grant {
     const { fence, fences, mode, end, contended } = grant;
     this.floors.saw(group, fence + fences - 1);
     const leftMs = end - serverNow;
