@@ -44,7 +44,7 @@ async function booted({ isCluster = false, memory = ONE, recoveryMs = 400 } = {}
     if (on.isDamaged) throw new LockStoreError('WRONGTYPE', { retryable: false });
     return decode(reply, sentAt, clock.now());
   };
-  const trust = { floors: { of: (group: number) => 1_000 + group }, clock: { before: () => on.serverNow, observe: () => {} } };
+  const trust = { floors: { of: (group: number) => 1_000 + group }, clock: { lowerBound: () => on.serverNow, observe: () => {} } };
   const memories = new Memories();
   const review = async (doubt: string) => {
     done.push(`reviews ${doubt}`);

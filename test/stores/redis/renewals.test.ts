@@ -23,7 +23,7 @@ async function sentFor(minReplicas: number, known: string | undefined): Promise<
     recoveryMs: 1_000,
     timeoutMs: 2_000,
     keys: { groupOf: () => 0, sourceOf: () => 0, spotOf: () => ({ group: 0 }), lock: () => 'l' },
-    trust: { clock: { before: () => 1 } },
+    trust: { clock: { lowerBound: () => 1 } },
     memories: { knownOf: () => known, isOutdated: () => false, connection: 0 },
     runner: {
       run: async ({ script: { name } }: Call) => { sent.push(name); throw new LockStoreError('no answer'); },
