@@ -155,7 +155,7 @@ end`,
     text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', marked = string.sub(text, 2, 2) == '2',
     holders = holders,
     lockKey = request.lockKey, queueKey = request.queueKey, fenceKey = request.fenceKey, floor = request.floor or 0,
-    known = request.known or '-', recoveryMs = request.recoveryMs, told = {}, asking = {},
+    known = request.known or '-', recoveryMs = request.recoveryMs, messages = {}, asking = {},
   }
 end`,
   longMsOf: `local function longMsOf(lengthMs)
@@ -280,7 +280,7 @@ end`,
   end
 end`,
   tellId: `local function tellId(lock, id, word)
-  lock.told[#lock.told + 1] = { id, word .. ' ' .. id }
+  lock.messages[#lock.messages + 1] = { id, word .. ' ' .. id }
 end`,
   tellHolder: `local function tellHolder(lock, holder, word)
   if not isReleased(holder) then tellId(lock, holder.id, word) end
@@ -289,11 +289,11 @@ end`,
   return '{' .. string.match(lock.lockKey, '^{([^}]*):%d+}:l:') .. '}:c:' .. (string.match(id, '^(.*)%.') or id)
 end`,
   tell: `local function tell(lock)
-  if #lock.told == 0 then return end
+  if #lock.messages == 0 then return end
   local key = string.match(lock.lockKey, '}:l:(.*)$')
   local contended = lock.queued and 1 or 0
-  for _, news in ipairs(lock.told) do
-    local id, text, mode = news[1], news[2], news[3]
+  for _, message in ipairs(lock.messages) do
+    local id, text, mode = message[1], message[2], message[3]
     if type(text) == 'table' then
       local ending = leaseEnd(text)
       text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, ending, ending - now, contended)
@@ -420,7 +420,7 @@ end`,
   letIn: `local function letIn(lock, who, fence)
   takeOut(lock, who.id)
   local holder = enter(lock, who, math.min(who.leaseMs, 1500), fence)
-  lock.told[#lock.told + 1] = { who.id, holder, lock.mode == 'r' and 'r' or 'w' }
+  lock.messages[#lock.messages + 1] = { who.id, holder, lock.mode == 'r' and 'r' or 'w' }
   return holder
 end`,
   enterBesideOwner: `local function enterBesideOwner(lock, id, record)
@@ -676,7 +676,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: 'c73981245b99b7103a853e2c03a06a386aea779a',
+  sha1: '234c9d0403a1c65c5db55ac7b60901482cedd6dd',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 
@@ -795,7 +795,7 @@ local function grantOrPlace(request)
   lock.asking[request.id], lock.saysWhatItWasTold, lock.standsIn = true, request.id, request.told ~= '-' and standIn(lock, request)
   settle(lock)
   local reply = answer(lock, request)
-  if reply[1] <= 2 or replaces ~= '-' or recoversForMs > 0 or lock.standsIn or #lock.told > 0 then closeLock(lock) end
+  if reply[1] <= 2 or replaces ~= '-' or recoversForMs > 0 or lock.standsIn or #lock.messages > 0 then closeLock(lock) end
   if not isReplaced then reply[1] = reply[1] + 10 end
   return reply
 end
@@ -1089,7 +1089,7 @@ export function readAgree(reply: unknown): AgreeReply {
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '1c8559f7659bb02cd81bf1f1b9fbe63066fb1424',
+  sha1: '472b341956f854f114b732ae86790bbf8f9982b8',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV / 3`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, recoveryMs, knownBy, ticketId = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
@@ -1252,7 +1252,7 @@ export function readBringBack(reply: unknown): BringBackReply {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: 'd501b108a61659d05f6a94999309e24f548f746e',
+  sha1: '0a758573255c215b2de86bdf8b27427c7c3bb82c',
   source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, id = id, floor = floor, recoveryMs = recoveryMs }
 local lock = openLock(request)
@@ -1345,7 +1345,7 @@ export function readFencedWrite(code: unknown): 'written' | 'stale' {
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: 'b680f8fec5cb7b2b66f92c40223b74dc2050b12c',
+  sha1: 'e51ee8a5ad0f32176cf72e19b0ba5a38a2895bfe',
   source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])`, shared.time, shared.nowUs, shared.now, `if now > notAfter then return { 2, now } end`, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, fence = fence, notAfter = notAfter, floor = floor, recoveryMs = recoveryMs }
 local lock = openLock(request)
@@ -1419,7 +1419,7 @@ export function readForceRelease(reply: unknown): ForceReleaseReply {
 
 export const inspect: LuaScript = {
   name: 'inspect',
-  sha1: 'ef71a86439351b9ecea121fb4a25047c1c34a676',
+  sha1: 'f556d0faa1f3ff79297759ceae495d507ee45d95',
   source: [`local lockKey, queueKey = KEYS[1], KEYS[2]`, shared.time, shared.nowUs, shared.now, shared.whole, shared.holdersIn, shared.openLock, `local lock = openLock({ lockKey = lockKey })
 local holders, waiters = {}, {}
 for _, holder in ipairs(lock.holders) do
@@ -1553,7 +1553,7 @@ export function readRecall(reply: unknown): RecallReply {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '9129436c9f7df27f0a1911aa347e6a311a0aab43',
+  sha1: '2e43caef1c80755bc3c1c2e80d7c4a976171ad8d',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1661,7 +1661,7 @@ export function readRelease(code: unknown): 'released' | 'lost' {
 
 export const renew: LuaScript = {
   name: 'renew',
-  sha1: '361996b096973540ee2f37226f3241243cbca34b',
+  sha1: '98f229e1ee55fda7c0fca2c6f6249c4a856fd7ae',
   source: [`local lockKeys = KEYS
 local args, count = ARGV, #ARGV / 2`, shared.time, shared.nowUs, shared.now, `local written = false
 local function write(lockKey, text, keepMs)

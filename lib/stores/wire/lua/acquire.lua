@@ -193,7 +193,7 @@ local function grantOrPlace(request)
   settle(lock)
   local reply = answer(lock, request)
   -- Most refusals change nothing.
-  if reply[1] <= WAITING or replaces ~= '-' or recoversForMs > 0 or lock.standsIn or #lock.told > 0 then closeLock(lock) end
+  if reply[1] <= WAITING or replaces ~= '-' or recoversForMs > 0 or lock.standsIn or #lock.messages > 0 then closeLock(lock) end
   if not isReplaced then reply[1] = reply[1] + REPLACED_LOST end
   return reply
 end

@@ -63,7 +63,7 @@ end
 
 -- Returns the holder, or nothing when the lock is somebody else's.
 local function enterAgain(lock, lease)
-  -- Those who told of others were told before; whoever comes back knows it.
+  -- A holder that comes back knows its lock better than those who were told of it before the server forgot.
   dropStandIns(lock, string.sub(RECOVERY, 2))
   if not fitsBeside(lock, lease) or lock.mode == 'p' and #lock.holders >= lock.permits then dropStandIns(lock) end
   if not fitsBeside(lock, lease) and not (lock.recoversForMs > 0 and makeRoom(lock, lease)) then return nil end

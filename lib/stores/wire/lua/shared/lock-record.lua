@@ -66,7 +66,7 @@ local function openLock(request)
     text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', marked = string.sub(text, 2, 2) == '2',
     holders = holders,
     lockKey = request.lockKey, queueKey = request.queueKey, fenceKey = request.fenceKey, floor = request.floor or 0,
-    known = request.known or '-', recoveryMs = request.recoveryMs, told = {}, asking = {},
+    known = request.known or '-', recoveryMs = request.recoveryMs, messages = {}, asking = {},
   }
 end
 
@@ -239,7 +239,7 @@ end
 
 -- Tells an id, in one word, what has become of its hold, its turn or the lock.
 local function tellId(lock, id, word)
-  lock.told[#lock.told + 1] = { id, word .. ' ' .. id }
+  lock.messages[#lock.messages + 1] = { id, word .. ' ' .. id }
 end
 
 local function tellHolder(lock, holder, word)
@@ -253,11 +253,11 @@ end
 
 -- Messages are hints and come last: a user without the right to publish must not break a grant half way.
 local function tell(lock)
-  if #lock.told == 0 then return end
+  if #lock.messages == 0 then return end
   local key = string.match(lock.lockKey, '}:l:(.*)$')
   local contended = lock.queued and 1 or 0
-  for _, news in ipairs(lock.told) do
-    local id, text, mode = news[1], news[2], news[3]
+  for _, message in ipairs(lock.messages) do
+    local id, text, mode = message[1], message[2], message[3]
     if type(text) == 'table' then
       local ending = leaseEnd(text)
       text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, ending, ending - now, contended)
@@ -266,7 +266,7 @@ local function tell(lock)
   end
 end
 
--- Writes back what a script did to a lock, and tells whom it concerns.
+-- Writes back what a script did to a lock, and tells whom that concerns.
 local function closeLock(lock)
   writeLock(lock)
   tell(lock)

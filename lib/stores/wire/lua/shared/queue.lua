@@ -165,7 +165,7 @@ end
 local function letIn(lock, who, fence)
   takeOut(lock, who.id)
   local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), fence)
-  lock.told[#lock.told + 1] = { who.id, holder, lock.mode == 'r' and 'r' or 'w' }
+  lock.messages[#lock.messages + 1] = { who.id, holder, lock.mode == 'r' and 'r' or 'w' }
   return holder
 end
 
