@@ -153,7 +153,7 @@ export class Ballot {
     }
     this.state = 'held';
     this.trustedUntil = trustedUntil;
-    for (const standing of this.standings) if (!standing.mayHave) standing.takeMark();
+    for (const standing of this.standings) if (!standing.mayHave) standing.removeMark();
     return { kind: 'granted', grant: this.grant() };
   }
 
@@ -301,11 +301,11 @@ class Standing {
     const { ballot, node } = this;
     if (kind === 'recovering') node.store.recovery.doubt();
     this.mayHave = false;
-    if (ballot.state === 'held') this.takeMark();
+    if (ballot.state === 'held') this.removeMark();
   }
 
   /** Once a quorum of others has granted the lock, the mark that its request may have on the node is that of a wait that has ended. */
-  takeMark(): void {
+  removeMark(): void {
     const { ballot: { redlock, key, request, since }, node } = this;
     if (since !== undefined) redlock.mark(node, key, request.id);
   }
@@ -349,20 +349,20 @@ function wordOf(vote: Reply<AcquireOutcome> | undefined): Counted<Word> {
 export async function renewByQuorum(ballot: Ballot, leaseMs: number): Promise<RenewOutcome> {
   const { key, standings, redlock: { nodes, quorum, clock } } = ballot;
   let isKept = false;
-  const giveBack = (reply: Reply<RenewOutcome> | undefined, at: number): void => {
+  const restore = (reply: Reply<RenewOutcome> | undefined, at: number): void => {
     if (isKept && isOf(reply, 'lost') && !standings[at]!.isTaken) void standings[at]!.give(leaseMs);
   };
   const replies = await poll<RedlockNode, RenewOutcome, Replies<RenewOutcome>>(
     nodes,
     asking(key, (_, at) => standings[at]!.renew(leaseMs)),
     (all, count) => (count === nodes.length || all.filter((reply) => isOf(reply, 'renewed')).length >= quorum ? all : undefined),
-    giveBack,
+    restore,
   );
   const kept = replies.filter((reply) => isOf(reply, 'renewed'));
   const missing = standings.filter((_, at) => isOf(replies[at], 'lost'));
   const mayGoOn = ballot.takenOn === 0 && clock.now() < ballot.trustedUntil;
   isKept = kept.length >= quorum;
-  replies.forEach(giveBack);
+  replies.forEach(restore);
   // Where no quorum has it, the nodes that do not have it can be given it, while one has it or they are too few for a loss.
   if (!isKept && mayGoOn && (kept.length > 0 || missing.length < quorum)) {
     kept.push(...(await Promise.all(missing.map((standing) => standing.give(leaseMs)))).filter((outcome) => isOf(outcome, 'renewed')));

@@ -209,7 +209,7 @@ export class RedlockNode {
     }
     this.twin = twin;
     this.server = twin === undefined ? server : undefined;
-    if (twin === undefined) redlock.serves();
+    if (twin === undefined) redlock.nodeServes();
   }
 
   /** Returns in how many ms the node should be looked at again; Infinity when it votes. */

@@ -226,7 +226,7 @@ export class RedlockStore implements LockStore {
   }
 
   /** A node can be asked again. When it completes a quorum, those who wait ask at once: the pause after a failure may outlast the connections. */
-  serves(): void {
+  nodeServes(): void {
     if (this.nodes.filter(({ isUsable }) => isUsable).length !== this.quorum) return;
     for (const [id, { key }] of this.waiters) this.listener({ kind: 'ask', key, id });
   }
