@@ -105,8 +105,9 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     if (this.isResting) return;
     if (this.first) {
       now ??= this.queues.clock.now();
+      if (this.leases.length === 0) return this.ask(this.first, undefined, now);
       // A machine that has just woken up may get here before its timers fire. What is found then can change the line and the lease.
-      if (this.leases.length > 0 && this.leases[0]!.turns > 0) this.queues.watchdog.sleep.look(now);
+      if (this.leases[0]!.turns > 0) this.queues.watchdog.sleep.look(now);
       for (let { first } = this; first && !this.isResting; first = this.first) {
         const lease = this.openLease;
         if (!lease?.admits(first.options, now, this.queues.handOn, first.arrival)) return this.ask(first, lease, now);
@@ -116,9 +117,9 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     if (this.first) return;
     while (this.requests.length > 0) this.drop(this.requests[0]!);
     if (this.askLater) this.queues.watchdog.schedule.cancel(this.askLater);
+    if (this.leases.length === 0) return this.queues.forget(this);
     const lease = this.openLease;
     if (lease?.users === 0) this.giveBack(lease, NOBODY);
-    else if (this.leases.length === 0) this.queues.forget(this);
   }
 
   /**
