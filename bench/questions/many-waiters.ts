@@ -46,25 +46,25 @@ async function ourRuns(server: BenchServer): Promise<WaitersRun[]> {
     }
   }
   const median = (of: readonly WaitersRun[], figure: keyof WaitersRun): number => quantile(of.map((run) => run[figure]), 0.5);
-  return runs.map((of) => ({ perSecond: median(of, 'perSecond'), commands: median(of, 'commands'), heartbeats: median(of, 'heartbeats'), deadMs: median(of, 'deadMs'), deadP99Ms: median(of, 'deadP99Ms') }));
+  return runs.map((of) => ({ perSecond: median(of, 'perSecond'), commands: median(of, 'commands'), questions: median(of, 'questions'), deadMs: median(of, 'deadMs'), deadP99Ms: median(of, 'deadP99Ms') }));
 }
 
 function describe(ours: readonly WaitersRun[], peers: ReadonlyMap<string, readonly Sample[]>): Answer {
   const few = ours[0]!;
   const many = ours.at(-1)!;
   const rows = WAITERS.flatMap((waiters, at) => [
-    ['Holdfast', waiters, digits(ours[at]!.perSecond), digits(ours[at]!.commands), digits(ours[at]!.heartbeats), digits(ours[at]!.deadMs), digits(ours[at]!.deadP99Ms)],
+    ['Holdfast', waiters, digits(ours[at]!.perSecond), digits(ours[at]!.commands), digits(ours[at]!.questions), digits(ours[at]!.deadMs), digits(ours[at]!.deadP99Ms)],
     ...[...peers].map(([name, samples]) => [name, waiters, digits(samples[at]!.cyclesPerSecond), digits(samples[at]!.commands), '', '', '']),
   ]);
   return {
     title: 'Waiters in the store: 4, 256, 1,000',
     method:
-      `Every waiter takes a place, holds for nothing, releases and queues again. Holdfast: ${ROUNDS} rounds of ${ROUND_MS} ms each, medians; commands are all that reached Redis, heartbeats among them. ` +
+      `Every waiter takes a place, holds for nothing, releases and queues again. Holdfast: ${ROUNDS} rounds of ${ROUND_MS} ms each, medians; commands are all that reached Redis, those that keep places among them. ` +
       'Dead time: from sending a release to hearing of the next grant. The others: as many callers in one process, 2 s, their documented pause.',
-    columns: ['', 'waiters', 'hand-overs/s', 'commands a hand-over', 'of these heartbeats', 'dead time, ms', 'dead time p99, ms'],
+    columns: ['', 'waiters', 'hand-overs/s', 'commands a hand-over', 'of these to keep places', 'dead time, ms', 'dead time p99, ms'],
     rows,
     figures: [
-      { what: 'commands a hand-over with 1,000 waiters, heartbeats apart', measured: many.commands - many.heartbeats, goal: { atMost: 2.1 } },
+      { what: 'commands a hand-over with 1,000 waiters, those apart that keep places', measured: many.commands - many.questions, goal: { atMost: 2.1 } },
       { what: 'dead time with 256 waiters, of that with 4', measured: ours[1]!.deadMs / few.deadMs, goal: { atMost: 1.3 } },
       { what: 'dead time with 1,000 waiters, of that with 4', measured: many.deadMs / few.deadMs, goal: { atMost: 1.3 } },
     ],

@@ -14,7 +14,7 @@ export const USUAL_LEASE_MS = 5_000;
 const SOON_MS = 60_000;
 const LOOKS_EVERY_MS = 20;
 /** Often enough for a waiter lease; a crowd that asked at every look would keep the store busy with nothing else. */
-const HEARTBEAT_EVERY_MS = 700;
+const ASKS_EVERY_MS = 700;
 
 export class Contender {
   /** Every wake for this id, in the order of arrival. */
@@ -59,12 +59,12 @@ export class Contender {
   /** Is granted the lock it queues for, by whatever tells it first; keeps its place meanwhile. */
   async isLetIn(withinMs = SOON_MS): Promise<Grant> {
     const limit = this.clock.now() + withinMs;
-    for (let heartbeatAt = -Infinity; ; await delay(this.clock, LOOKS_EVERY_MS)) {
+    for (let asksAt = -Infinity; ; await delay(this.clock, LOOKS_EVERY_MS)) {
       const wake = this.wakes.find(({ kind }) => kind === 'granted');
       if (wake?.kind === 'granted') return wake.grant;
-      if (this.clock.now() < heartbeatAt) continue;
-      const outcome = await this.heartbeat();
-      heartbeatAt = this.clock.now() + HEARTBEAT_EVERY_MS;
+      if (this.clock.now() < asksAt) continue;
+      const outcome = await this.askAgain();
+      asksAt = this.clock.now() + ASKS_EVERY_MS;
       if (outcome.kind === 'granted') return outcome.grant;
       if (outcome.kind !== 'waiting' || this.clock.now() > limit) throw this.unexpected('to be let in', outcome);
     }
@@ -107,7 +107,7 @@ export class Contender {
   }
 
   /** Asks as it asked before, which keeps its place. */
-  heartbeat(): Promise<AcquireOutcome> {
+  askAgain(): Promise<AcquireOutcome> {
     return this.ask({ ...this.asked, replaces: undefined, handsOn: undefined });
   }
 

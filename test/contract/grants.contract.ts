@@ -163,7 +163,7 @@ export function grantsLocks(stage: Stage, promised: Promised): void {
     await waiter.queues();
     expect((await second.acquires({ owner: 'saga:7' })).contended).toBe(true);
     await first.release();
-    expect((await waiter.heartbeat()).kind).toBe('waiting');
+    expect((await waiter.askAgain()).kind).toBe('waiting');
     await second.release();
     await waiter.isLetIn();
     await waiter.release();
@@ -200,7 +200,7 @@ export function grantsLocks(stage: Stage, promised: Promised): void {
     await writing!.queues({ owner: 'saga:7' });
     await holder!.release();
     await reading!.isLetIn();
-    expect((await writing!.heartbeat()).kind).toBe('waiting');
+    expect((await writing!.askAgain()).kind).toBe('waiting');
     await writing!.queues({ owner: 'saga:7' });
     await reader!.queues({ mode: 'read' });
     await reading!.release();

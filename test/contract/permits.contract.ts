@@ -57,7 +57,7 @@ export function countsPermits(stage: Stage, promised: Promised): void {
     await a!.release();
     await stage.expectHolders(a!.key, c, d);
     await d!.isWoken(['granted', 'ask']);
-    expect((await e!.heartbeat()).kind).toBe('waiting');
+    expect((await e!.askAgain()).kind).toBe('waiting');
     for (const one of [c, d, e]) await one!.release();
   });
 
@@ -74,14 +74,14 @@ export function countsPermits(stage: Stage, promised: Promised): void {
     await next1!.isLetIn();
     await next2!.isLetIn();
     await stage.expectHolders(key, live, next1, next2);
-    expect((await last!.heartbeat()).kind).toBe('waiting');
+    expect((await last!.askAgain()).kind).toBe('waiting');
     for (const one of [live, next1, next2, last]) await one!.release();
   });
 
   promised(['P17', 'P8', 'permits'], 'a waiter that died does not keep a permit from the next live one', async () => {
     const [a, b, dead, live] = await contended(4, { permits: 2 });
     await until(clock, async () => {
-      await live!.heartbeat();
+      await live!.askAgain();
       return (await a!.inspect()).waiters.every(({ id }) => id !== dead!.id);
     }, 'the dead waiter has lost its place');
     await a!.release();
@@ -179,7 +179,7 @@ export function countsPermits(stage: Stage, promised: Promised): void {
     expect(granted).toMatchObject({ kind: 'granted', grant: { contended: true } });
     expect((await next.ask({ permits: 2, replaces: a.id, handsOn: true }))).toMatchObject({ kind: 'granted', replacedLost: true });
     await stage.expectHolders(a.key, b, next);
-    expect((await waiter.heartbeat()).kind).toBe('waiting');
+    expect((await waiter.askAgain()).kind).toBe('waiting');
     expect((await other.ask({ permits: 2, replaces: b.id })).kind).toBe('waiting');
     expect((await waiter.isLetIn()).fence).toBeGreaterThan(granted.kind === 'granted' ? granted.grant.fence : Infinity);
     for (const one of [waiter, next, other]) await one.release();

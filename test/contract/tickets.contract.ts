@@ -67,11 +67,11 @@ export function handsHoldsOn(stage: Stage, promised: Promised): void {
     await waiter.queues();
     const ticketId = newTicket();
     await handOff(ticketId, [giver]);
-    expect((await waiter.heartbeat()).kind).toBe('waiting');
+    expect((await waiter.askAgain()).kind).toBe('waiting');
     expect((await waiter.inspect()).waiters).toMatchObject([{ id: waiter.id }]);
     const [hold] = await adopted(ticketId, [adopter]);
     expect(hold?.grant.contended).toBe(true);
-    expect((await waiter.heartbeat()).kind).toBe('waiting');
+    expect((await waiter.askAgain()).kind).toBe('waiting');
     await adopter.release();
     const { fence } = await waiter.isLetIn();
     expect(fence).toBeGreaterThan(hold!.grant.fence);
@@ -232,7 +232,7 @@ export function handsHoldsOn(stage: Stage, promised: Promised): void {
     expect(hold?.grant.mode).toBe('read');
     await adopted(alone, [stranger]);
     for (const one of [giver, adopter, stranger]) {
-      expect((await writer.heartbeat()).kind).toBe('waiting');
+      expect((await writer.askAgain()).kind).toBe('waiting');
       await one.release();
     }
     await writer.isLetIn();

@@ -12,12 +12,12 @@ export function keepsWaiters(stage: Stage, promised: Promised): void {
     const [holder, silent, heard] = await stage.line(key, 'write', 'write', 'write');
     const limit = clock.now() + 10_000;
     while ((await holder!.inspect()).waiters.length > 1) {
-      expect((await heard!.heartbeat()).kind).toBe('waiting');
+      expect((await heard!.askAgain()).kind).toBe('waiting');
       await holder!.renews();
       if (clock.now() > limit) throw new Error('the silent waiter still has its place');
       await delay(clock, 100);
     }
-    expect((await silent!.heartbeat()).kind).toBe('waiting');
+    expect((await silent!.askAgain()).kind).toBe('waiting');
     expect((await holder!.inspect()).waiters.map(({ id }) => id)).toEqual([heard!.id, silent!.id]);
     for (const one of [holder, silent]) await one!.release();
     await heard!.isLetIn();
@@ -31,7 +31,7 @@ export function keepsWaiters(stage: Stage, promised: Promised): void {
     // Nothing is asked of the silent one's place but to be looked at.
     while ((await heard!.inspect()).waiters.length > 1) {
       if (clock.now() > limit) throw new Error('the silent reader still has its place');
-      await heard!.heartbeat();
+      await heard!.askAgain();
       await delay(clock, 100);
     }
     await holder!.release();
@@ -97,7 +97,7 @@ export function keepsWaiters(stage: Stage, promised: Promised): void {
     const { fence } = await holder.acquires();
     await waiter.queues({ fences: 5 });
     await holder.release();
-    const outcome = await waiter.heartbeat();
+    const outcome = await waiter.askAgain();
     expect(outcome).toMatchObject({ kind: 'granted', grant: { fences: 5, mode: 'write', contended: false } });
     expect(outcome.kind === 'granted' && outcome.grant.fence).toBeGreaterThan(fence);
     await waiter.release();
@@ -127,7 +127,7 @@ export function keepsWaiters(stage: Stage, promised: Promised): void {
     expect(askAgainInMs).toBeLessThanOrEqual(1_502);
     await delay(clock, askAgainInMs!);
     await first.acquires();
-    expect((await second.heartbeat()).kind).toBe('waiting');
+    expect((await second.askAgain()).kind).toBe('waiting');
     await second.release();
     await first.release();
   });
@@ -138,9 +138,9 @@ export function keepsWaiters(stage: Stage, promised: Promised): void {
     await holder.acquires();
     expect((await writer.queues()).askAgainInMs).toBeGreaterThan(0);
     expect((await reader.queues({ mode: 'read' })).askAgainInMs).toBeGreaterThan(0);
-    expect(await writer.heartbeat()).toEqual({ kind: 'waiting' });
+    expect(await writer.askAgain()).toEqual({ kind: 'waiting' });
     await holder.downgrade();
-    expect(await writer.heartbeat()).toMatchObject({ kind: 'waiting', askAgainInMs: expect.any(Number) });
+    expect(await writer.askAgain()).toMatchObject({ kind: 'waiting', askAgainInMs: expect.any(Number) });
     for (const contender of [holder, reader, writer]) await contender.release();
   });
 
@@ -174,7 +174,7 @@ export function keepsWaiters(stage: Stage, promised: Promised): void {
     const waiters = Array.from({ length: 200 }, () => stage.contender(key));
     /** Nobody's place ends meanwhile, however slow the store is. */
     const keepPlaces = async (some: readonly Contender[]): Promise<void> => {
-      await Promise.all(some.map((waiter) => waiter.heartbeat()));
+      await Promise.all(some.map((waiter) => waiter.askAgain()));
     };
     for (const [n, waiter] of waiters.entries()) {
       await waiter.queues();
@@ -184,7 +184,7 @@ export function keepsWaiters(stage: Stage, promised: Promised): void {
     await holder.release();
     for (const [n, waiter] of waiters.entries()) {
       if (n % 50 === 0) await keepPlaces(waiters.slice(n));
-      const outcome = await waiter.heartbeat();
+      const outcome = await waiter.askAgain();
       fences.push(outcome.kind === 'granted' ? outcome.grant.fence : outcome.kind);
       await waiter.release();
     }

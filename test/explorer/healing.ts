@@ -19,7 +19,7 @@ export interface HealingWorld<S> extends SmallWorld<S> {
 }
 
 const ORDER: readonly Kind[] = ['arrival', 'release', 'question', 'time'];
-/** A waiter's lease, a first lease, a heartbeat and the end of a recovery fit in several times. */
+/** A waiter's lease, a first lease, the time until it asks again, and the end of a recovery fit in several times. */
 const WITHIN_MS = 12_000;
 const MAX_STEPS = 2_000;
 

@@ -8,7 +8,7 @@ import { startRedis } from '../support/redis-server.js';
 import { forAll } from '../support/started.js';
 
 const LEASE_MS = 2_000;
-/** Less than half of the time between two heartbeats: a hand-over whose message does not come has to wait for one of them. */
+/** Less than half of the time until a waiter asks again: a hand-over whose message does not come has to wait for that. */
 const HAND_OVER_MS = 300;
 /** A lease, and what it takes to notice that it has ended. */
 const FAILOVER_MS = LEASE_MS + 1_000;

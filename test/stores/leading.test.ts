@@ -89,7 +89,7 @@ describe.each(stores)('On %s', (_name, openBoth) => {
 });
 
 describe('On one Redis', () => {
-  it('ten candidates cost their heartbeats and the renewals of the leader, and leave no key', async () => {
+  it('ten candidates cost the questions that keep their places and the renewals of the leader, and leave no key', async () => {
     const services = await Promise.all(Array.from({ length: CANDIDATES }, (_, n) => open(makeRedisStore(redis.url, `p${n}`), `p${n}`)));
     const leaderships = services.map((locks) => locks.lead('indexer', untilOver));
     await eventually(async () => expect((await services[0]!.inspect('leader:indexer')).waiters).toHaveLength(CANDIDATES - 1));

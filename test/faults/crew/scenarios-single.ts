@@ -127,7 +127,7 @@ const server: readonly Scenario[] = [
       await redis.start(['--key-load-delay', '4000']);
     },
   },
-  // Held and wanted all the time: no waiter may sleep on a free lock for longer than a heartbeat.
+  // Held and wanted all the time: no waiter may sleep on a free lock for longer than until it asks again.
   ...[2_400, 10_000].map(
     (forMs): Scenario => ({
       name: `connections of subscribers killed every 300 ms for ${forMs / 1_000} s`,
