@@ -382,7 +382,7 @@ class NestedCalls extends CallLine implements Reentry {
   /** The holds of those that are inside. */
   readonly holds = new Set<Hold>();
   private readers = 0;
-  /** How many that write are inside. Only this class writes it. */
+  /** How many calls that write are inside. Only this class changes the number. */
   writers = 0;
   /** Is called when the last call inside has ended, once the hold waits for that. */
   private whenEmpty: (() => void) | undefined;

@@ -217,7 +217,7 @@ class Batches<T extends RenewRequest> {
   constructor(
     /** How many leases a command has at most. */
     private readonly size: number,
-    /** How many commands are out under a name at most. */
+    /** How many commands under one name may await their answers at a time. */
     private readonly most: number,
     /** Resolves with the outcomes, in the order of the requests. Rejects with LockStoreError. */
     private readonly send: (requests: readonly T[]) => Promise<readonly RenewOutcome[]>,

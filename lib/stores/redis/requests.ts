@@ -106,11 +106,6 @@ function againIn(leftMs: number): number {
 
 /** Requests ask again at random up to this long after the end of a recovery, in ms, so that they do not all come at once. */
 const SPREAD_AFTER_RECOVERY_MS = 50;
-/** With whom a hold shares its lock, as scripts are told: with a permit how many there are stands in the owner's place. */
-export function sharing({ mode, owner, permits }: Pick<AcquireRequest, 'mode' | 'owner' | 'permits'>): Pick<AcquireArgs, 'mode' | 'owner'> {
-  return permits === undefined ? { mode, owner } : { mode: 'permit', owner: String(permits) };
-}
-
 /** What acquire.lua adds to its code when the lock no longer knew the id to replace. */
 const REPLACED_LOST = 10;
 
@@ -329,6 +324,11 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     this.limit = trust.clock.lowerBound(this.spot.source, this.request.notAfter, this.askedAt);
     bundles.add(this);
   }
+}
+
+/** The mode and the owner of a request as scripts are told them: one for a permit says in place of its owner how many permits there are. */
+export function sharing({ mode, owner, permits }: Pick<AcquireRequest, 'mode' | 'owner' | 'permits'>): Pick<AcquireArgs, 'mode' | 'owner'> {
+  return permits === undefined ? { mode, owner } : { mode: 'permit', owner: String(permits) };
 }
 
 /** One release: its part of a call of release.lua, which takes an id out of the lock, whether it holds or waits, and its outcome. */

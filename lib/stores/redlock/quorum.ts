@@ -23,11 +23,17 @@ export type Counted<V extends string | number> = V | null | undefined;
  */
 export function verdict<V extends string | number>(votes: readonly Counted<V>[]): V | 'split' | undefined {
   const quorum = quorumOf(votes.length);
-  const words = votes.filter((vote) => vote !== undefined && vote !== null);
-  const countOf = (word: Counted<V>): number => votes.filter((vote) => vote === word).length;
-  const most = Math.max(0, ...words.map(countOf));
-  if (most >= quorum) return words.find((word) => countOf(word) === most);
-  return most + countOf(undefined) < quorum ? 'split' : undefined;
+  let missing = 0;
+  let most = 0;
+  for (const word of votes) {
+    if (word === undefined) missing += 1;
+    if (word === undefined || word === null) continue;
+    let count = 0;
+    for (const vote of votes) if (vote === word) count += 1;
+    if (count >= quorum) return word;
+    most = Math.max(most, count);
+  }
+  return most + missing < quorum ? 'split' : undefined;
 }
 
 /** The last instant at which a quorum of nodes still has a lease that ends on them at these instants; -Infinity if no quorum has it. */

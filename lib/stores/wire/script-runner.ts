@@ -106,7 +106,7 @@ export class ScriptRunner {
     return this.replyTo({ what: name, redisKeys: keys, ...call, send }, decode);
   }
 
-  /** Runs a script that writes, and then WAIT for `replicas`. `decode` gets as well how many replicas acknowledged. */
+  /** Runs a script that writes, and then WAIT for `replicas`. `decode` gets its reply, and how many replicas acknowledged it. */
   runAcknowledged<T>(call: ScriptCall, replicas: number, decode: Decode<[ScriptReply, number], T>): Promise<T> {
     const { script: { name, source }, keys, args, timeoutMs = this.timeoutMs } = call;
     // Commands that are sent in one turn of the event loop follow each other without another in between.

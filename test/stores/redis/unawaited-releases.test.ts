@@ -176,6 +176,20 @@ describe('Calls made in one turn of the event loop', () => {
     for (const one of next) await store.release(one);
   });
 
+  it('that keep places in one queue share a command, and keep them in their order', async () => {
+    const [holder, ...waiters] = Array.from({ length: 10 }, () => request('places'));
+    await store.acquire(holder!);
+    for (const one of waiters) await store.acquire(one);
+    await redis.config('RESETSTAT');
+    const outcomes = await Promise.all(waiters.map((one) => store.acquire(one)));
+    // The first one leaves at once.
+    expect(await scriptsRun()).toBe(2);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(Array<string>(9).fill('waiting'));
+    const { waiters: inLine } = await store.inspect('places');
+    expect(inLine.map(({ id }) => id)).toEqual(waiters.map(({ id }) => id));
+    for (const one of [...waiters, holder!]) await store.release(one);
+  });
+
   it('fail nobody else when the server refuses one of them', async () => {
     const bad = request('bad');
     const [lockKey] = await (async () => {
