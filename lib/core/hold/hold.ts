@@ -285,11 +285,12 @@ export class Hold implements Lease, LeaseUser {
   }
 
   private async downgrade(lease: StoreLease): Promise<void> {
-    lease.spend();
     try {
-      if ((await this.core.store.downgrade(lease)) === 'downgraded') lease.downgraded();
+      const answered = this.core.store.downgrade(lease);
+      lease.downgrade();
+      await answered;
     } catch {
-      // After a failure the lease stays one for writing, which excludes more callers than it must, and is released as such.
+      // After a failure the store may keep it as one for writing, which excludes more callers than it must, until it is released.
     }
   }
 

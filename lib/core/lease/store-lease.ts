@@ -403,15 +403,11 @@ export class StoreLease implements Appointment, HeldLease {
     if (this.users === 1) this.renewUntil = now + maxHoldMs;
   }
 
-  /** Notes that the store has turned it into a read lease. */
-  downgraded(): void {
+  /** It reads from now on: readers elsewhere may begin before the store's answer is here. It admits no further caller, because its mode is that of one hold. */
+  downgrade(): void {
     this.mode = 'read';
-    this.keeper.leaseChanged(this);
-  }
-
-  /** Admits no further caller, because its mode in the store is about to belong to the hold that downgrades it. */
-  spend(): void {
     this.isSpent = true;
+    this.keeper.leaseChanged(this);
   }
 
   /** Whether fences are left that were reserved for it. */

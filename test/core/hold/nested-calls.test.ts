@@ -324,6 +324,20 @@ describe('A lock whose hold has ended while calls go on inside it', () => {
     expect(wire.sent.downgrade).toBe(1);
   });
 
+  it('is held for writing by nobody when a reader elsewhere begins (S1)', async () => {
+    const { fleet, locks, wire } = alone();
+    const { promise, open } = gate();
+    let inside!: Promise<void>;
+    const lease = await locks.withLock('k', (outer) => {
+      inside = locks.withLock('k', { mode: 'read' }, () => promise);
+      wire.slowMs = 20;
+      return fleet.clock.settle().then(() => outer);
+    });
+    await fleet.process().locks.withLock('k', { mode: 'read' }, async () => expect(lease.mode).toBe('read'));
+    open();
+    await fleet.clock.runUntil(inside);
+  });
+
   it('is still bound to the maxHoldMs of its hold', async () => {
     const { fleet, locks } = alone();
     const goesOn = gate();
