@@ -130,7 +130,7 @@ export class Watchdog {
   /** Renews what the store may have forgotten. Resolves when each of these renewals was answered. */
   private async reviewAll(doubt: Doubt): Promise<void> {
     if (doubt === 'rolled back') this.rollbacks += 1;
-    await this.eachLease((lease, now) => (doubt !== 'where it says so' || this.mayBeForgotten(lease)) && this.review(lease, now, doubt === 'rolled back'));
+    await this.eachLease((lease, now) => (doubt !== 'some' || this.mayBeForgotten(lease)) && this.review(lease, now, doubt === 'rolled back'));
     await Promise.all(this.renewals);
   }
 

@@ -231,10 +231,10 @@ export type Wake = HolderRef &
   );
 
 /**
- * Which leases a store may have forgotten: all that are held, or those for which `mayHaveForgotten` is true. `rolled back`: all, and it
- * may have an earlier state of the same memory, so that a lease's memory is no proof that it was lost.
+ * Which leases a store may have forgotten. `all`: every one that is held. `some`: those for which `mayHaveForgotten` is true. `rolled back`:
+ * all, and the store may be in an earlier state of the same memory, so that the memory of a lease does not prove that it was lost.
  */
-export type Doubt = 'all' | 'where it says so' | 'rolled back';
+export type Doubt = 'all' | 'some' | 'rolled back';
 /** Stands for the memory of a lease after the store went back to an earlier state: no memory has this name, so the lease is brought back. */
 export const NO_MEMORY = '-';
 

@@ -109,7 +109,7 @@ export class Recovery implements StoreRecovery {
   }
 
   /** Assumes that what was granted in these slot groups may be forgotten. */
-  doubt(isConcerned: (group: number) => boolean = () => true, doubt: ClaimUnit['inDoubt'] = 'where it says so'): void {
+  doubt(isConcerned: (group: number) => boolean = () => true, doubt: ClaimUnit['inDoubt'] = 'some'): void {
     if (!this.isOpen) return;
     for (const unit of this.units) {
       if (!unit.groups.some(isConcerned)) continue;
@@ -158,7 +158,7 @@ export class Recovery implements StoreRecovery {
     void this.tell(before, memory);
     this.forgot(group);
     // Also where nothing is held: what this process has released shortly before may be there again.
-    void this.review('where it says so');
+    void this.review('some');
     return true;
   }
 
@@ -173,7 +173,7 @@ export class Recovery implements StoreRecovery {
       const progress = await this.claimAndBringBack(unit.groups, inDoubt);
       const isNews = unit.inDoubt !== undefined || [...heard].some(([group, memory]) => memories.of(group) !== memory);
       if (!isNews && progress === 'through') break;
-      if (progress !== 'unanswered') unit.inDoubt ??= 'where it says so';
+      if (progress !== 'unanswered') unit.inDoubt ??= 'some';
       else if (unit.inDoubt !== 'all') unit.inDoubt = inDoubt;
       if (isNews) continue;
       await pause(clock, pauseMs * (0.5 + Math.random()), (goOn) => (unit.goOn = goOn));
@@ -207,7 +207,7 @@ export class Recovery implements StoreRecovery {
   private async review(doubt: Doubt): Promise<void> {
     this.reviewing ??= new Promise<void>((resolve) => this.view.clock.nextTurn(resolve)).then(() => {
       this.reviewing = undefined;
-      return this.tellDoubt('where it says so');
+      return this.tellDoubt('some');
     });
     await this.reviewing;
     if (doubt === 'all') await this.tellDoubt('all');

@@ -121,13 +121,13 @@ describe('A release in the background', () => {
     it('where it says so, once, with what was said of its work', async () => {
       const { clock, store } = await released(lease(), lease({ id: 'p.2', memory: 'M2' }));
       store.forgets = 'M2';
-      store.doubt('where it says so');
-      store.doubt('where it says so');
+      store.doubt('some');
+      store.doubt('some');
       await clock.settle();
       expect(store.asked.splice(0).map(({ request }) => request)).toEqual([{ key: 'k', id: 'p.2', abandoned: true }]);
       // What was not in doubt then may be later.
       store.forgets = 'M1';
-      store.doubt('where it says so');
+      store.doubt('some');
       await clock.settle();
       expect(asked(store)).toEqual(['k p.1']);
     });
@@ -135,7 +135,7 @@ describe('A release in the background', () => {
     it('also when it was released after an earlier doubt', async () => {
       const { clock, store, background } = await released(lease(), lease({ id: 'p.2', memory: 'M2' }));
       store.forgets = 'M2';
-      store.doubt('where it says so');
+      store.doubt('some');
       for (const id of ['p.3', 'p.4']) background.releaseAndTell(lease({ id }), { left: () => undefined });
       await clock.settle();
       store.asked.length = 0;
@@ -148,7 +148,7 @@ describe('A release in the background', () => {
       const { clock, store } = await released(lease());
       for (const [before, after] of [['M1', 'M2'], ['M2', 'M3']] as const) {
         [store.forgets, store.memory] = [before, after];
-        for (let times = 0; times < 2; times += 1) store.doubt('where it says so');
+        for (let times = 0; times < 2; times += 1) store.doubt('some');
         await clock.settle();
         expect(asked(store)).toEqual(['k p.1']);
         store.asked.length = 0;

@@ -90,12 +90,12 @@ describe('A store that may have forgotten what it granted', () => {
   it('is asked, where it can say so, for what it says that it may have forgotten, and for nothing else', async () => {
     const { clock, store } = watchdogOf(3);
     store.mayHaveForgotten = ({ id }) => id === '1';
-    store.doubt('where it says so');
+    store.doubt('some');
     await clock.settle();
     expect(store.batches).toEqual([['1']]);
     const other = watchdogOf(3);
     Object.assign(other.store, { mayHaveForgotten: undefined });
-    other.store.doubt('where it says so');
+    other.store.doubt('some');
     await other.clock.settle();
     expect(other.store.batches).toEqual([]);
   });

@@ -260,7 +260,7 @@ describe('A grant of fixed length that is made longer', () => {
     await fleet.clock.runUntil(locks.acquire('k', { leaseMs: 5_000, renew: false }));
     const memories: unknown[] = [];
     wire.mayHaveForgotten = ({ memory }) => (memories.push(memory), false);
-    wire.reconnect('where it says so');
+    wire.reconnect('some');
     expect([wire.sent.renew, memories]).toEqual([1, ['M2']]);
   });
 });

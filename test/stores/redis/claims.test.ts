@@ -78,7 +78,7 @@ describe('A server that may have forgotten', () => {
     on.recovery.doubt();
     expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`]);
     await on.clock.settle();
-    expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews where it says so', `claims 0 of ${SLOT_GROUPS}`]);
+    expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews some', `claims 0 of ${SLOT_GROUPS}`]);
     expect(on.forgot).toHaveLength(SLOT_GROUPS);
     await on.clock.advance(500);
     expect([on.done.length, on.clock.pendingTimers]).toEqual([3, 0]);
@@ -88,7 +88,7 @@ describe('A server that may have forgotten', () => {
     const on = await booted();
     on.recovery.doubt(() => true, 'all');
     await on.clock.settle();
-    expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews where it says so', 'reviews all']);
+    expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews some', 'reviews all']);
   });
 
   it('is claimed until it answers, and at once when something happens that may have brought it back', async () => {
@@ -105,7 +105,7 @@ describe('A server that may have forgotten', () => {
     on.isDown = false;
     on.recovery.doubt();
     await on.clock.settle();
-    expect(on.done.slice(later)).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews where it says so', 'reviews all']);
+    expect(on.done.slice(later)).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews some', 'reviews all']);
   });
 
   it('is claimed once when it refuses, because a record is damaged, and what is held is renewed all the same', async () => {
@@ -113,7 +113,7 @@ describe('A server that may have forgotten', () => {
     on.isDamaged = true;
     on.recovery.doubt(() => true, 'all');
     await on.clock.advance(60_000);
-    expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews where it says so', 'reviews all']);
+    expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews some', 'reviews all']);
     expect(on.clock.pendingTimers).toBe(0);
   });
 
@@ -136,7 +136,7 @@ describe('A server that may have forgotten', () => {
     expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`]);
     answer.open();
     await on.clock.settle();
-    expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews where it says so']);
+    expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews some']);
     expect(on.calls[1]!.timeoutMs).toBeUndefined();
   });
 
@@ -163,7 +163,7 @@ describe('The message that a slot group has another memory', () => {
     on.recovery.heard(GROUP_A, TWO);
     on.recovery.heard(GROUP_B + 1, TWO);
     await on.clock.settle();
-    expect(on.done).toEqual([`claims ${GROUP_A}`, 'reviews where it says so', `is through with ${GROUP_A}`]);
+    expect(on.done).toEqual([`claims ${GROUP_A}`, 'reviews some', `is through with ${GROUP_A}`]);
   });
 
   it('makes the process ask once more when it tells of what the claim on its way did not find', async () => {
@@ -196,7 +196,7 @@ describe('A node of a Cluster that came or went', () => {
     const on = await booted({ isCluster: true });
     on.recovery.doubt((group) => group !== GROUP_B);
     await on.clock.settle();
-    expect(on.done).toEqual([`claims ${GROUP_A}`, 'reviews where it says so']);
+    expect(on.done).toEqual([`claims ${GROUP_A}`, 'reviews some']);
   });
 });
 
@@ -222,7 +222,7 @@ describe('The memory that granted or brought back a lease', () => {
     on.memory = TWO;
     on.recovery.compare(GROUP_B, TWO, 1);
     await on.clock.settle();
-    expect([on.done.slice(0, 2).sort(), on.forgot]).toEqual([[`claims ${GROUP_B}`, 'reviews where it says so'], [GROUP_B]]);
+    expect([on.done.slice(0, 2).sort(), on.forgot]).toEqual([[`claims ${GROUP_B}`, 'reviews some'], [GROUP_B]]);
   });
 });
 
