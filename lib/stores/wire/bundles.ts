@@ -7,7 +7,7 @@
  */
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Hear, Reply } from '../../core/port/lock-store.js';
-import { Errand, type ScriptReply, type ScriptRunner } from './script-runner.js';
+import { Command, type ScriptReply, type ScriptRunner } from './script-runner.js';
 import type { LuaScript } from './lua.generated.js';
 import type { Spot } from './redis-keys.js';
 import type { Sender, ServerConnection } from './server-connection.js';
@@ -17,7 +17,7 @@ import { isReply } from './store-failure.js';
 const LARGEST_BUNDLE = 8;
 
 /** A request for a script that takes several requests in one call: a command of its own, or a part of one that it shares with others. */
-export abstract class ScriptRequest<A = never> extends Errand {
+export abstract class ScriptRequest<A = never> extends Command {
   constructor(
     readonly script: LuaScript,
     /** Where its lock stands. */
@@ -113,9 +113,9 @@ export class Bundles {
   /** All requests that are not answered yet, sent or not. */
   *underway(): Iterable<ScriptRequest> {
     for (const bundle of this.open) yield* bundle.requests;
-    for (const errand of this.runner.underway) {
-      if (errand instanceof ScriptRequest) yield errand;
-      else if (errand instanceof Bundle) yield* errand.requests;
+    for (const command of this.runner.underway) {
+      if (command instanceof ScriptRequest) yield command;
+      else if (command instanceof Bundle) yield* command.requests;
     }
   }
 
@@ -139,7 +139,7 @@ export class Bundles {
 }
 
 /** Requests that leave together. One that is alone then is a command of its own. */
-class Bundle extends Errand {
+class Bundle extends Command {
   readonly script: LuaScript;
   readonly source: number;
   readonly requests: ScriptRequest[];

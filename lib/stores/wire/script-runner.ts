@@ -1,7 +1,7 @@
 /**
- * The runner sends commands, and tells their answers. Every failure is a LockStoreError. Each command has a deadline, because a connection that lost
- * its peer neither answers nor fails. A connection from which nothing comes at all is given up, so that a new one is made: after
- * {@link SILENT_FOR}, or sooner, once the deadline of a command has passed in its silence. In a Cluster that is the connection of one node,
+ * The runner sends commands, and passes on their replies. Every failure is a LockStoreError. Each command has a deadline, because a
+ * connection that lost its peer neither answers nor fails. A connection from which nothing comes at all is given up, so that a new one is
+ * made: after {@link SILENT_FOR}, or sooner, once the deadline of a command has passed in its silence. In a Cluster that is the connection of one node,
  * and the others serve on.
  *
  *     awaited ──▶ answered | refused | given up (its deadline has passed, or its connection is silent)
@@ -14,11 +14,11 @@ import type { Sender, ServerConnection, Target } from './server-connection.js';
 import { type Attempt, CLOSED, isReply, NO_MASTER, NOT_CONNECTED, type Outage, reasonOf, reasonWith, storeFailure, UnexpectedReplyError } from './store-failure.js';
 
 /**
- * A command to send, and what is called with its reply or its failure. Until it is answered, the errand itself stands in the list of
- * awaited answers, so that no further object is made for it.
+ * A command to send, with the methods that receive its reply or its failure. The command itself stands in the runner's list until it is
+ * answered, so that no further object is made for it.
  */
-export abstract class Errand {
-  /** Which server it was sent to and has not refused it, when, and until when its answer is awaited. Only the runner writes these. */
+export abstract class Command {
+  /** The server that it was sent to last, the instant at which it was sent, and that until which its answer is awaited. Only the runner writes these. */
   sentTo: ServerConnection | undefined = undefined;
   sentAt = 0;
   deadline = 0;
@@ -51,7 +51,7 @@ export abstract class Errand {
 type Subject = Omit<Attempt, 'node'>;
 
 /** A command whose answer is a promise. */
-type Sending = Subject & Pick<Errand, 'send'> & Partial<Pick<Errand, 'timeoutMs' | 'connection' | 'isPatient'>>;
+type Sending = Subject & Pick<Command, 'send'> & Partial<Pick<Command, 'timeoutMs' | 'connection' | 'isPatient'>>;
 
 export interface ScriptCall extends BuiltCall {
   /** The key of the lock for messages, if the call is about a single one. */
@@ -79,8 +79,8 @@ const SILENT_FOR = 0.75;
 export class ScriptRunner {
   /** The connection for all but what waits for replicas. */
   readonly connection: Connection;
-  /** The errands that were sent and are not answered yet. Only the runner changes the list. */
-  readonly underway: Errand[] = [];
+  /** The commands that were sent and are not answered yet. Only the runner changes the list. */
+  readonly underway: Command[] = [];
   /** The next look at them. */
   private timer: Timer | undefined;
   private timerAt = Infinity;
@@ -124,12 +124,12 @@ export class ScriptRunner {
 
   private replyTo<R, T>(sending: Sending, decode: Decode<R, T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const errand: Errand = {
+      const command: Command = {
         timeoutMs: undefined, askedAt: undefined, ...sending, redisKey: sending.redisKeys?.[0], index: -1, sentTo: undefined, sentAt: 0, deadline: 0,
-        answered: (reply) => resolve(decode(reply as R, errand.sentAt, this.clock.now())),
+        answered: (reply) => resolve(decode(reply as R, command.sentAt, this.clock.now())),
         failed: (reason) => reject(this.failureOf(reason, sending)),
       };
-      this.perform(errand);
+      this.perform(command);
     });
   }
 
@@ -141,28 +141,31 @@ export class ScriptRunner {
   close(): void {
     this.closed = true;
     this.outage.close();
-    for (const errand of this.underway.splice(0)) {
-      errand.index = -1;
-      errand.failed(new Error(CLOSED), this);
+    for (const command of this.underway.splice(0)) {
+      command.index = -1;
+      command.failed(new Error(CLOSED), this);
     }
     this.endTimer();
   }
 
-  /** Sends the errand, and calls its `answered` or `failed`. `corked`: the caller uncorks these servers later; the one that it is sent to is corked and added. */
-  perform(errand: Errand, corked?: Set<ServerConnection>): void {
-    const { connection = this.connection, askedAt = this.clock.now(), timeoutMs = this.timeoutMs, redisKey } = errand;
-    if (this.closed) return queueMicrotask(() => errand.failed(new Error(CLOSED), this));
-    errand.sentAt = askedAt;
-    errand.deadline = askedAt + timeoutMs;
-    errand.index = this.underway.length;
-    this.underway.push(errand);
+  /**
+   * Sends the command, and calls its `answered` or `failed`. `corked`: the server that it is sent to is corked and added to them, and the
+   * caller uncorks all of them later.
+   */
+  perform(command: Command, corked?: Set<ServerConnection>): void {
+    const { connection = this.connection, askedAt = this.clock.now(), timeoutMs = this.timeoutMs, redisKey } = command;
+    if (this.closed) return queueMicrotask(() => command.failed(new Error(CLOSED), this));
+    command.sentAt = askedAt;
+    command.deadline = askedAt + timeoutMs;
+    command.index = this.underway.length;
+    this.underway.push(command);
     const to = connection.serving(redisKey);
-    if (to === undefined) return this.sendLater(errand, this.connected(errand));
+    if (to === undefined) return this.sendLater(command, this.connected(command));
     if (corked !== undefined && !corked.has(to)) {
       corked.add(to);
       to.cork();
     }
-    this.send(errand, to);
+    this.send(command, to);
   }
 
   /** Calls `done` when every command that was sent has been written to its socket. */
@@ -171,22 +174,22 @@ export class ScriptRunner {
     else done();
   }
 
-  private send(errand: Errand, to: ServerConnection, left = MAX_REDIRECTIONS): void {
-    errand.sentTo = to;
-    to.owesSince ??= errand.sentAt;
+  private send(command: Command, to: ServerConnection, left = MAX_REDIRECTIONS): void {
+    command.sentTo = to;
+    to.owesSince ??= command.sentAt;
     to.out += 1;
-    const at = Math.min(errand.deadline, to.owesSince + to.patience * this.mostSilenceMs);
+    const at = Math.min(command.deadline, to.owesSince + to.patience * this.mostSilenceMs);
     if (at < this.timerAt) this.lookAt(at);
-    errand.send(to.sender, to.ran.has(errand.what)).then(
-      (reply) => this.answered(errand, reply),
-      (error: unknown) => this.refused(errand, error, left),
+    command.send(to.sender, to.ran.has(command.what)).then(
+      (reply) => this.answered(command, reply),
+      (error: unknown) => this.refused(command, error, left),
     );
   }
 
-  /** Where a command is sent that found no connection: nowhere, unless it is patient. Nothing is kept and sent later, because the core asks again. */
-  private async connected({ connection = this.connection, isPatient, redisKey }: Errand): Promise<Target> {
+  /** Rejects for a command that found no connection, unless it is patient. Nothing is kept to be sent later, because the core asks again. */
+  private async connected({ connection = this.connection, isPatient, redisKey }: Command): Promise<Target> {
     if (isPatient) await connection.opened();
-    // Who opens no store, as the command line, is served when it asks again.
+    // A process that opens no store, as the command line, is served when it asks again.
     else connection.start().catch(() => {});
     const to = connection.serving(redisKey);
     if (to === undefined) throw new Error(NOT_CONNECTED);
@@ -194,81 +197,81 @@ export class ScriptRunner {
   }
 
   /** Sends it where it belongs once that is known, unless it was given up meanwhile: then its caller may have sent what comes next. */
-  private sendLater(errand: Errand, target: Promise<Target>, left = MAX_REDIRECTIONS): void {
-    errand.sentTo = undefined;
-    if (errand.deadline < this.timerAt) this.lookAt(errand.deadline);
+  private sendLater(command: Command, target: Promise<Target>, left = MAX_REDIRECTIONS): void {
+    command.sentTo = undefined;
+    if (command.deadline < this.timerAt) this.lookAt(command.deadline);
     target.then(
       ({ to, asking }) => {
-        if (errand.index < 0) return;
+        if (command.index < 0) return;
         // If ASKING fails, the command behind it fails too.
         if (asking) to.sender.call('asking').catch(() => {});
-        this.send(errand, to, left);
+        this.send(command, to, left);
       },
-      (error: unknown) => this.ended(errand, error),
+      (error: unknown) => this.ended(command, error),
     );
   }
 
-  private answered(errand: Errand, reply: unknown): void {
-    this.heard(errand);
-    this.remove(errand);
-    errand.sentTo!.ran.add(errand.what);
-    if (this.outage.since !== undefined) this.outage.answered(errand.what);
+  private answered(command: Command, reply: unknown): void {
+    this.heard(command);
+    this.remove(command);
+    command.sentTo!.ran.add(command.what);
+    if (this.outage.since !== undefined) this.outage.answered(command.what);
     // An answer after the deadline is passed on too, although its caller has got an error: it may say something about other calls.
     try {
-      errand.answered(reply);
+      command.answered(reply);
     } catch (error) {
-      this.dropIfUnexpected(errand, error);
-      errand.failed(error, this);
+      this.dropIfUnexpected(command, error);
+      command.failed(error, this);
     }
   }
 
   /** Gives a connection up from which an answer came that was for no such request: the answers that follow may be for others as well. */
-  dropIfUnexpected({ sentTo }: Errand, error: unknown): void {
+  dropIfUnexpected({ sentTo }: Command, error: unknown): void {
     if (error instanceof UnexpectedReplyError) sentTo?.drop();
   }
 
-  private refused(errand: Errand, error: unknown, left: number): void {
-    const { sentTo, connection = this.connection } = errand;
+  private refused(command: Command, error: unknown, left: number): void {
+    const { sentTo, connection = this.connection } = command;
     const reason = reasonOf(error);
-    this.heard(errand);
-    const isSentAgain = errand.index >= 0 && left > 0;
+    this.heard(command);
+    const isSentAgain = command.index >= 0 && left > 0;
     if (isSentAgain && reason.startsWith('NOSCRIPT')) {
       // An operator removed the scripts. Trust counts from this second request, because the first one did nothing.
       sentTo!.ran.clear();
-      errand.sentAt = this.clock.now();
-      return this.send(errand, sentTo!, left - 1);
+      command.sentAt = this.clock.now();
+      return this.send(command, sentTo!, left - 1);
     }
     const elsewhere = isSentAgain ? connection.elsewhere(reason, sentTo!) : undefined;
-    if (elsewhere === undefined) this.ended(errand, error);
-    else this.sendLater(errand, elsewhere, left - 1);
+    if (elsewhere === undefined) this.ended(command, error);
+    else this.sendLater(command, elsewhere, left - 1);
   }
 
-  private ended(errand: Errand, error: unknown): void {
-    const isAwaited = this.remove(errand);
+  private ended(command: Command, error: unknown): void {
+    const isAwaited = this.remove(command);
     const reason = reasonOf(error);
     // The server is no master any more, so a new connection is made, which finds the new one.
-    if (NO_MASTER.test(reason)) errand.sentTo?.drop();
+    if (NO_MASTER.test(reason)) command.sentTo?.drop();
     if (isReply(error)) this.outage.refused(reason);
     else this.outage.failed(reasonWith(error, this.connections.lastError));
-    if (isAwaited) errand.failed(error, this);
+    if (isAwaited) command.failed(error, this);
   }
 
-  /** Notes that an errand was answered, or its connection has ended. Answers come in order, so the silence of the server counts anew from now. */
-  private heard(errand: Errand): void {
-    const sentTo = errand.sentTo!;
-    if (errand.index >= 0) sentTo.out -= 1;
+  /** Notes that a command was answered, or its connection has ended. Answers come in order, so the silence of the server counts anew from now. */
+  private heard(command: Command): void {
+    const sentTo = command.sentTo!;
+    if (command.index >= 0) sentTo.out -= 1;
     sentTo.owesSince = sentTo.out > 0 ? this.clock.now() : undefined;
   }
 
   /** Removes it from the list, if it is there. The last one of the list takes its position. */
-  private remove(errand: Errand): boolean {
-    if (errand.index < 0) return false;
+  private remove(command: Command): boolean {
+    if (command.index < 0) return false;
     const last = this.underway.pop()!;
-    if (last !== errand) {
-      last.index = errand.index;
+    if (last !== command) {
+      last.index = command.index;
       this.underway[last.index] = last;
     }
-    errand.index = -1;
+    command.index = -1;
     return true;
   }
 
@@ -288,11 +291,11 @@ export class ScriptRunner {
   private look(): void {
     this.endTimer();
     const now = this.clock.now();
-    const silent = new Set(this.underway.filter((errand) => this.isSilent(errand, now)).map(({ sentTo }) => sentTo!));
+    const silent = new Set(this.underway.filter((command) => this.isSilent(command, now)).map(({ sentTo }) => sentTo!));
     let next = Infinity;
-    for (const errand of [...this.underway]) {
-      if (errand.deadline > now && !silent.has(errand.sentTo!)) next = Math.min(next, errand.deadline, this.silentAt(errand.sentTo, this.mostSilenceMs));
-      else this.giveUp(errand, now);
+    for (const command of [...this.underway]) {
+      if (command.deadline > now && !silent.has(command.sentTo!)) next = Math.min(next, command.deadline, this.silentAt(command.sentTo, this.mostSilenceMs));
+      else this.giveUp(command, now);
     }
     for (const connection of silent) {
       const reason = unanswered(now - (connection.owesSince ?? now));
@@ -302,7 +305,7 @@ export class ScriptRunner {
     if (next < Infinity) this.lookAt(next);
   }
 
-  private isSilent({ deadline, sentTo }: Errand, now: number): boolean {
+  private isSilent({ deadline, sentTo }: Command, now: number): boolean {
     return now >= this.silentAt(sentTo, now >= deadline ? this.leastSilenceMs : this.mostSilenceMs);
   }
 
@@ -311,13 +314,13 @@ export class ScriptRunner {
     return to?.owesSince === undefined ? Infinity : to.owesSince + to.patience * silenceMs;
   }
 
-  private giveUp(errand: Errand, now: number): void {
-    const error = unanswered(now - errand.sentAt);
-    if (errand.sentTo !== undefined) errand.sentTo.out -= 1;
-    this.remove(errand);
+  private giveUp(command: Command, now: number): void {
+    const error = unanswered(now - command.sentAt);
+    if (command.sentTo !== undefined) command.sentTo.out -= 1;
+    this.remove(command);
     // One with a shorter deadline than usual, for a short lease, is no sign of an outage.
-    if (errand.timeoutMs === undefined || errand.timeoutMs >= this.timeoutMs) this.outage.failed(reasonOf(error));
-    errand.failed(error, this);
+    if (command.timeoutMs === undefined || command.timeoutMs >= this.timeoutMs) this.outage.failed(reasonOf(error));
+    command.failed(error, this);
   }
 }
 
