@@ -98,7 +98,7 @@ function askAnew(acting: Acting, request: Request): void {
   request.replaces = undefined;
 }
 
-/** StoreRequest.storeAnswered for an answer that came in time. */
+/** StoreRequest.onReply for an answer that came in time. */
 function heard(acting: Acting, request: Request, grant: Grant | undefined): void {
   request.asking = false;
   request.replaces = undefined;

@@ -69,13 +69,13 @@ export class BackgroundRelease {
 
   /** Releases a lease and tells its last user the outcome. When it is unknown, the release is repeated in the background. */
   releaseAndTell(lease: StoreLease, user: Pick<LeaseUser, 'left'>): void {
-    const told = (outcome: Reply<'released' | 'lost'>): void => {
+    const replied = (outcome: Reply<'released' | 'lost'>): void => {
       const isUnknown = outcome instanceof LockStoreError;
       if (isUnknown) this.release(lease, lease.storeLengthMs);
       else this.released(lease);
       user.left(isUnknown ? 'unknown' : outcome);
     };
-    this.store.release(lease, told)?.then(told, (error: unknown) => told(asStoreError(error, lease.key)));
+    this.store.release(lease, replied)?.then(replied, (error: unknown) => replied(asStoreError(error, lease.key)));
   }
 
   /** Notes that the store has answered the release of a lease. */

@@ -114,16 +114,16 @@ export interface AcquireRequest extends HolderRef {
 /** What becomes of a request: the answer of the store, or why there was none. */
 export type Reply<A> = A | LockStoreError;
 
-/** Who asked hears the reply by it. It stands in place of a promise where one for each request would be a cost. */
-export type Hear<A> = (reply: Reply<A>) => void;
+/** A callback for the reply to a request. It stands in place of a promise where one for each request would be a cost. */
+export type Done<A> = (reply: Reply<A>) => void;
 
 /**
- * A verb that every call needs. A store may call `hear` later, once, and return nothing: then no promise is made. Else it returns the promise of the
- * answer, as it does without `hear`.
+ * A verb that every call needs. With `done` a store may return nothing, and call `done` with the reply once, later: then no promise is made.
+ * Without `done`, or when it does not do that, it returns the promise of the answer.
  */
 export interface Verb<R, A> {
   (request: R): Promise<A>;
-  (request: R, hear: Hear<A>): Promise<A> | undefined;
+  (request: R, done: Done<A>): Promise<A> | undefined;
 }
 
 /** The lock as the store granted it. */

@@ -185,11 +185,11 @@ export class StoreRequest implements AcquireRequest {
     this.askedAt = now;
     this.lateUntil = this.notAfter = now + commandTimeoutMs;
     this.rollbacks = watchdog.rollbacks;
-    store.acquire(this, this.storeAnswered)?.then(this.storeAnswered, (error: unknown) => this.storeAnswered(asStoreError(error, this.key)));
+    store.acquire(this, this.onReply)?.then(this.onReply, (error: unknown) => this.onReply(asStoreError(error, this.key)));
   }
 
   /** The store calls it with its reply. It is a field, so that every try has the same function. */
-  private readonly storeAnswered = (outcome: Reply<AcquireOutcome>): void => {
+  private readonly onReply = (outcome: Reply<AcquireOutcome>): void => {
     this.traffic.answered();
     this.asking = false;
     const isUnknown = outcome instanceof LockStoreError;

@@ -16,7 +16,7 @@
  */
 import { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
-import type { AcquireOutcome, AcquireRequest, Grant, Hear, ReleaseRequest, TakenHold, Verb, Wake } from '../../core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, Done, Grant, ReleaseRequest, TakenHold, Verb, Wake } from '../../core/port/lock-store.js';
 import { promised, ScriptRequest } from '../wire/bundles.js';
 import { acquire, type AcquireArgs, type AcquireReply, acquireText, readAcquire, readRelease, release, releaseText } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY, USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
@@ -58,21 +58,21 @@ export class Requests {
   ) {}
 
   /** Asks for a lock. Rejects with LockStoreError when the outcome is not known. The store has this function as its own, which spares each request a call. */
-  readonly acquire = ((request: Request, hear?: Hear<AcquireOutcome>) => {
+  readonly acquire = ((request: Request, done?: Done<AcquireOutcome>) => {
     const { places, view: { bundles, keys } } = this;
-    if (hear === undefined) return promised((settle) => this.acquire(request, settle));
+    if (done === undefined) return promised((settle) => this.acquire(request, settle));
     const earlier = places.size > 0 ? places.get(request.id) : undefined;
-    const asked = new BundledAcquire(this, request, keys.spotOf(request.key), hear, earlier?.floor);
+    const asked = new BundledAcquire(this, request, keys.spotOf(request.key), done, earlier?.floor);
     if (earlier) places.set(request.id, asked);
     return bundles.add(asked);
   }) as Verb<Request, AcquireOutcome>;
 
   /** Takes an id out of its lock, whether it holds or waits. Rejects with LockStoreError when the outcome is not known. */
-  readonly release = ((request: MarkingRelease, hear?: Hear<'released' | 'lost'>) => {
+  readonly release = ((request: MarkingRelease, done?: Done<'released' | 'lost'>) => {
     const { places, view, view: { bundles, keys } } = this;
-    if (hear === undefined) return promised((settle) => this.release(request, settle));
+    if (done === undefined) return promised((settle) => this.release(request, settle));
     if (places.size > 0) places.delete(request.id);
-    return bundles.add(new BundledRelease(view, request, keys.spotOf(request.key), hear));
+    return bundles.add(new BundledRelease(view, request, keys.spotOf(request.key), done));
   }) as Verb<MarkingRelease, 'released' | 'lost'>;
 
   /** Who waits asks again: in this slot group, or everywhere. */
@@ -134,12 +134,12 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     private readonly requests: Requests,
     readonly request: Request,
     spot: Spot,
-    hear: Hear<AcquireOutcome>,
+    done: Done<AcquireOutcome>,
     /** The floor of the place that its id has already, if it asks again. */
     placeFloor: number | undefined,
   ) {
     const { clock, trust } = requests.view;
-    super(acquire, spot, request.askedAt ?? clock.now(), hear, request.replaces !== undefined || placeFloor !== undefined);
+    super(acquire, spot, request.askedAt ?? clock.now(), done, request.replaces !== undefined || placeFloor !== undefined);
     this.timeoutMs = request.vote?.timeoutMs;
     this.hasPlace = placeFloor !== undefined;
     if (placeFloor !== undefined) this.floor = placeFloor;
@@ -184,7 +184,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
 
   answered(reply: ScriptReply): void {
     // Its caller got an error.
-    if (this.hear === undefined) return;
+    if (this.done === undefined) return;
     if (typeof reply === 'string') return this.grantedAsAsked(reply);
     const { sentAt } = this;
     const { clock, trust } = this.requests.view;
@@ -192,10 +192,10 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     const list = listOf(reply);
     const code = Number(list[0]);
     const replacedLost = code >= REPLACED_LOST;
-    const told = readAcquire(replacedLost ? [code - REPLACED_LOST, ...list.slice(1)] : list);
-    const exchange: Exchange = { sentAt, receivedAt, serverNow: told.now };
+    const answer = readAcquire(replacedLost ? [code - REPLACED_LOST, ...list.slice(1)] : list);
+    const exchange: Exchange = { sentAt, receivedAt, serverNow: answer.now };
     trust.clock.observe(this.spot.source, exchange);
-    const outcome = this.outcomeOf(told, exchange);
+    const outcome = this.outcomeOf(answer, exchange);
     if (outcome === undefined) return this.askOnceMore();
     this.settle(outcome, replacedLost);
   }
@@ -221,35 +221,35 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   }
 
   /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
-  private outcomeOf(told: AcquireReply, exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
+  private outcomeOf(answer: AcquireReply, exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
     const { request, spot, requests } = this;
     const { trust, clock, node, toldHolds, channel } = requests.view;
-    switch (told.kind) {
+    switch (answer.kind) {
       case 'granted':
         if (this.hasPlace && this.early === undefined) channel.missed();
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
         // The request takes the place of what its id was granted, in one step: a release before it might be held up in the network and come after it.
-        if (this.hasPlace && told.fence <= this.floor) return requests.acquire({ ...request, replaces: request.id, askedAt: clock.now() });
-        return this.granted(trust.answered(spot.group, told, exchange, told.memory ?? this.memory));
+        if (this.hasPlace && answer.fence <= this.floor) return requests.acquire({ ...request, replaces: request.id, askedAt: clock.now() });
+        return this.granted(trust.answered(spot.group, answer, exchange, answer.memory ?? this.memory));
       case 'taken': {
-        const { owner, permits, minHoldMs, end } = told;
-        return this.granted(trust.answered(spot.group, told, exchange, told.memory), { owner, permits: permits || undefined, minHoldMs, end });
+        const { owner, permits, minHoldMs, end } = answer;
+        return this.granted(trust.answered(spot.group, answer, exchange, answer.memory), { owner, permits: permits || undefined, minHoldMs, end });
       }
       case 'gone':
-        return told;
+        return answer;
       case 'waiting':
-        toldHolds.note(spot.key, told.holds, exchange.receivedAt);
-        return this.waits(told.leftMs < 0 ? undefined : told.leftMs);
+        toldHolds.note(spot.key, answer.holds, exchange.receivedAt);
+        return this.waits(answer.leftMs < 0 ? undefined : answer.leftMs);
       case 'busy':
-        toldHolds.note(spot.key, told.holds, exchange.receivedAt);
-        return { kind: 'busy', retryInMs: told.leftMs };
+        toldHolds.note(spot.key, answer.holds, exchange.receivedAt);
+        return { kind: 'busy', retryInMs: answer.leftMs };
       case 'upgrade':
       case 'full':
-        return { kind: told.kind };
+        return { kind: answer.kind };
       case 'permits':
-        return { kind: 'permits', permits: told.permits || undefined };
+        return { kind: 'permits', permits: answer.permits || undefined };
       case 'recovering':
-        return { kind: 'recovering', retryInMs: againIn(told.leftMs) + SPREAD_AFTER_RECOVERY_MS * Math.random(), cause: recoveringError(request.key, node, told.leftMs) };
+        return { kind: 'recovering', retryInMs: againIn(answer.leftMs) + SPREAD_AFTER_RECOVERY_MS * Math.random(), cause: recoveringError(request.key, node, answer.leftMs) };
       case 'late':
         if (this.limit === 0 && clock.now() < request.notAfter) return undefined;
         throw lateError(request.key, node);
@@ -337,9 +337,9 @@ export class BundledRelease extends ScriptRequest<'released' | 'lost'> {
     private readonly view: ServerView,
     private readonly request: MarkingRelease,
     spot: Spot,
-    hear?: Hear<'released' | 'lost'>,
+    done?: Done<'released' | 'lost'>,
   ) {
-    super(release, spot, request.askedAt, hear);
+    super(release, spot, request.askedAt, done);
   }
 
   /** The highest fence and the memory are those that are known now: they must be those of the connection that carries the release. */

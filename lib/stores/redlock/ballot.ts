@@ -6,7 +6,7 @@
  *       └──(refused, failed, cancelled)────────────────────────▶ over   and taken back wherever it may stand
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Grant, type Hear, type HeldLease, type RenewOutcome, type Reply } from '../../core/port/lock-store.js';
+import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Done, type Grant, type HeldLease, type RenewOutcome, type Reply } from '../../core/port/lock-store.js';
 import type { LockMode } from '../../core/port/lock-options.js';
 import type { MarkingRelease, Vote } from '../redis/requests.js';
 import { trustOf } from '../wire/server-clock.js';
@@ -75,10 +75,10 @@ export class Ballot {
     const isSpared = (node: RedlockNode): boolean => node.isSilent && nodes.filter(({ isListening }) => isListening).length >= quorum;
     this.outcome = poll<Standing, AcquireOutcome, AcquireOutcome>(
       standings,
-      (standing, hear) => {
+      (standing, done) => {
         const { node } = standing;
-        if (node.isUsable && !isSpared(node)) standing.ask(asked, hear);
-        else hear(node.refusal(key, node.isUsable ? 'silent' : undefined));
+        if (node.isUsable && !isSpared(node)) standing.ask(asked, done);
+        else done(node.refusal(key, node.isUsable ? 'silent' : undefined));
       },
       (replies) => {
         const result = verdict(replies.map(wordOf));
@@ -103,7 +103,7 @@ export class Ballot {
   /** Ends the ballot and releases it on the nodes, also in the background on those that do not answer. */
   release(how: Partial<MarkingRelease>): Promise<'released' | 'lost'> {
     this.end(how);
-    return agree<RedlockNode, 'released' | 'lost'>('a release', this.key, this.redlock.nodes, (_, hear, at) => this.standings[at]!.leave(hear));
+    return agree<RedlockNode, 'released' | 'lost'>('a release', this.key, this.redlock.nodes, (_, done, at) => this.standings[at]!.leave(done));
   }
 
   /** Ends the ballot and takes it back from all nodes on which it may stand. `mark`: the mark that its request has there then. */
@@ -200,7 +200,7 @@ class Standing {
   ) {}
 
   /** Asks for the node's vote. */
-  ask(request: AcquireRequest & { readonly vote: Vote }, hear: Hear<AcquireOutcome>): void {
+  ask(request: AcquireRequest & { readonly vote: Vote }, done: Done<AcquireOutcome>): void {
     const { ballot, node } = this;
     this.mayHave = true;
     void node.store.acquire(request, (vote) => {
@@ -210,24 +210,24 @@ class Standing {
         if (ballot.state === 'over') this.withdraw();
       } else if (vote.kind === 'granted') this.granted(vote.grant);
       else this.refused(vote.kind);
-      hear(vote);
+      done(vote);
     });
   }
 
   /** Releases the ballot, where the node may have it, and leaves its mark. */
-  leave(hear: Hear<'released' | 'lost'>): void {
+  leave(done: Done<'released' | 'lost'>): void {
     const { ballot, ballot: { key, redlock }, node } = this;
     const leaving = ballot.leaving!;
     if (!this.mayHave) {
       if (leaving.mark !== undefined) redlock.mark(node, key, ballot.request.id, leaving.mark);
-      return hear('lost');
+      return done('lost');
     }
     this.mayHave = false;
-    const told = (reply: Reply<'released' | 'lost'>): void => {
+    const replied = (reply: Reply<'released' | 'lost'>): void => {
       if (reply instanceof LockStoreError || this.lateUntil !== undefined) this.withdraw();
-      hear(reply);
+      done(reply);
     };
-    void node.store.release(leaving, told);
+    void node.store.release(leaving, replied);
   }
 
   /** Takes the ballot back if it stands on the node. While its vote is out nothing is sent, because most of the last votes are refusals too. */

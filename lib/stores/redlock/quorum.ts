@@ -7,7 +7,7 @@
  * therefore not both have a quorum.
  */
 import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
-import type { Hear, Reply } from '../../core/port/lock-store.js';
+import type { Done, Reply } from '../../core/port/lock-store.js';
 import { LOOK_FIRST } from '../wire/store-failure.js';
 
 export function quorumOf(nodes: number): number {
@@ -58,17 +58,18 @@ export function reasonOf(error: LockStoreError): string {
 }
 
 /** Asks a node that may be asked for a promise, which must reject with LockStoreError only. */
-export function asking<N extends Node, A>(key: string | undefined, question: (node: N, at: number) => Promise<A>): (node: N, hear: Hear<A>, at: number) => void {
-  return (node, hear, at) => (node.isUsable ? void question(node, at).then(hear, hear) : hear(node.refusal(key)));
+export function asking<N extends Node, A>(key: string | undefined, question: (node: N, at: number) => Promise<A>): (node: N, done: Done<A>, at: number) => void {
+  return (node, done, at) => (node.isUsable ? void question(node, at).then(done, done) : done(node.refusal(key)));
 }
 
 /**
  * `decide` is called when a quorum has replied, and after each further reply, with all so far and their count. It returns undefined while
- * missing ones can change the result, but not after the last. When it throws, the poll rejects with the error. `late` hears what comes after the decision.
+ * missing ones can change the result, but not after the last. When it throws, the poll rejects with the error. `late` is called with each
+ * reply that comes after the decision.
  */
 export function poll<N, A, R>(
   nodes: readonly N[],
-  ask: (node: N, hear: Hear<A>, at: number) => void,
+  ask: (node: N, done: Done<A>, at: number) => void,
   decide: (replies: Replies<A>, count: number) => R | Promise<R> | undefined,
   late?: (reply: Reply<A>, at: number) => void,
 ): Promise<R> {
@@ -76,7 +77,7 @@ export function poll<N, A, R>(
     const replies = nodes.map((): Reply<A> | undefined => undefined);
     let count = 0;
     let isOpen = true;
-    const hear = (reply: Reply<A>, at: number): void => {
+    const replied = (reply: Reply<A>, at: number): void => {
       if (!isOpen) return late?.(reply, at);
       if (replies[at] === undefined) count += 1;
       replies[at] = reply;
@@ -90,7 +91,7 @@ export function poll<N, A, R>(
       }
       isOpen = false;
     };
-    nodes.forEach((node, at) => ask(node, (reply) => hear(reply, at), at));
+    nodes.forEach((node, at) => ask(node, (reply) => replied(reply, at), at));
   });
 }
 
@@ -99,7 +100,7 @@ export function agree<N extends Pick<Node, 'name'>, A extends string>(
   what: string,
   key: string | undefined,
   nodes: readonly N[],
-  ask: (node: N, hear: Hear<A>, at: number) => void,
+  ask: (node: N, done: Done<A>, at: number) => void,
   { namesNobody = false, waitsForAll = false } = {},
 ): Promise<A> {
   return poll<N, A, A>(nodes, ask, (replies, count) => {

@@ -6,7 +6,7 @@
  * A bundle that the server refuses as a whole is sent again request by request, which the scripts allow.
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import type { Hear, Reply } from '../../core/port/lock-store.js';
+import type { Done, Reply } from '../../core/port/lock-store.js';
 import { Command, type ScriptReply, type ScriptRunner } from './script-runner.js';
 import type { LuaScript } from './lua.generated.js';
 import type { Spot } from './redis-keys.js';
@@ -23,8 +23,8 @@ export abstract class ScriptRequest<A = never> extends Command {
     /** Where its lock stands. */
     readonly spot: Spot,
     askedAt: number | undefined,
-    /** Who waits for what becomes of it; undefined once that was told. */
-    protected hear?: Hear<A> | undefined,
+    /** Called once with the reply; undefined after that. */
+    protected done?: Done<A> | undefined,
     /** Whether it may be in one command with others like it for its lock: the script serves these in their order. */
     readonly sharesLock = false,
   ) {
@@ -46,28 +46,28 @@ export abstract class ScriptRequest<A = never> extends Command {
 
   /** What the script is told, as it stands at the moment of sending. */
   abstract text(): string;
-  /** Hears its reply, or its part of the reply to a command that it shares. */
+  /** Called with its reply, or with its part of the reply to a command that it shares. */
   abstract override answered(reply: ScriptReply): void;
 
   failed(reason: unknown, runner: ScriptRunner): void {
     this.tell(runner.failureOf(reason, this));
   }
 
-  /** Tells who waits. What comes after that, as an answer that is too late, is told to nobody. */
+  /** Passes the reply on. What comes after the first, as an answer that is too late, is passed to nobody. */
   protected tell(reply: Reply<A>): void {
-    const { hear } = this;
-    this.hear = undefined;
+    const { done } = this;
+    this.done = undefined;
     try {
-      hear?.(reply);
+      done?.(reply);
     } catch (error) {
-      // An error of who was told is not one of the request.
+      // An error of the caller's callback is not one of the request.
       void Promise.reject(error);
     }
   }
 }
 
-/** Makes the promise of what `ask` tells. */
-export function promised<A>(ask: (hear: Hear<A>) => void): Promise<A> {
+/** Resolves or rejects with the reply for which `ask` is given the callback. */
+export function promised<A>(ask: (done: Done<A>) => void): Promise<A> {
   return new Promise((resolve, reject) => ask((reply) => (reply instanceof LockStoreError ? reject(reply) : resolve(reply))));
 }
 

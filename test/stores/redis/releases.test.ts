@@ -82,9 +82,9 @@ function askedAgain() {
   const server = { bundles, keys, trust, memories, toldHolds, channel: { check: () => {} }, clock: new FakeClock({ now: 0 }), recoveryMs: 400, process: 'p' } as unknown as ServerView;
   const requests = new Requests(server, {} as Renewals, {} as Recovery);
   requests.wake = (wake) => void told.push(wake.kind);
-  const hear = (reply: Reply<AcquireOutcome>): unknown => told.push(reply instanceof LockStoreError ? reply : reply.kind);
+  const done = (reply: Reply<AcquireOutcome>): unknown => told.push(reply instanceof LockStoreError ? reply : reply.kind);
   const ask = (): BundledAcquire => {
-    void requests.acquire(acquireRequest({ key: 'k', id: 'p.1' }), hear);
+    void requests.acquire(acquireRequest({ key: 'k', id: 'p.1' }), done);
     sent.at(-1)!.text();
     return sent.at(-1)!;
   };

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { HolderState, LockState } from '../../../lib/core/port/lock-state.js';
-import type { Hear, RenewOutcome } from '../../../lib/core/port/lock-store.js';
+import type { Done, RenewOutcome } from '../../../lib/core/port/lock-store.js';
 import { type Ballot, renewByQuorum, retryPause } from '../../../lib/stores/redlock/ballot.js';
 import { listByQuorum, viewOf } from '../../../lib/stores/redlock/quorum-view.js';
 import { agree, type Counted, quorumEnd, quorumOf, verdict } from '../../../lib/stores/redlock/quorum.js';
@@ -82,11 +82,11 @@ describe('quorumEnd', () => {
 const NODES = ['a', 'b', 'c', 'd', 'e'].map((name) => ({ name }));
 
 function ask(nodes = NODES, how: Parameters<typeof agree>[4] = {}) {
-  const hears = new Map<string, Hear<string>>();
-  const answer = (name: string, word: string): void => hears.get(name)!(word);
-  const fail = (name: string, retryable = true): void => hears.get(name)!(new LockStoreError('out of order', { retryable, nodes: [{ node: name, reason: 'LOADING' }] }));
+  const callbacks = new Map<string, Done<string>>();
+  const answer = (name: string, word: string): void => callbacks.get(name)!(word);
+  const fail = (name: string, retryable = true): void => callbacks.get(name)!(new LockStoreError('out of order', { retryable, nodes: [{ node: name, reason: 'LOADING' }] }));
   let settled = 'no';
-  const outcome = agree('a trial', 'k', nodes, ({ name }, hear: Hear<string>) => void hears.set(name, hear), how);
+  const outcome = agree('a trial', 'k', nodes, ({ name }, done: Done<string>) => void callbacks.set(name, done), how);
   outcome.then((word) => (settled = word), (error: Error) => (settled = error.message));
   const said = async (): Promise<string> => (await new Promise((resolve) => setImmediate(resolve)), settled);
   return { answer, fail, said, outcome };
