@@ -203,7 +203,7 @@ export class Acting {
     const { client, now } = this;
     if (this.has('pushed trust from arrival')) return { ...push, trustedUntil: now + push.lengthMs * 0.99 - 5 };
     const memory = !isUnknown(client.known) && beginningOf(client.known) <= grantedAt(push) ? client.known : undefined;
-    const grant = this.trust.pushed({ request: this.asRequest(), spot: { group: GROUP, source: 0 }, floor }, push, now, memory);
+    const grant = this.trust.pushed({ request: this.asRequest(), spot: { group: GROUP, shard: 0 }, floor }, push, now, memory);
     if (grant !== undefined) client.floor = Math.max(client.floor, grant.fence);
     return grant;
   }

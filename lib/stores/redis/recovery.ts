@@ -153,7 +153,7 @@ export class Recovery implements StoreRecovery {
     const { clock, keys, trust, recoveryMs } = this.view;
     const now = clock.now();
     // Who holds nothing in the group did not ask for how long it stays closed. It is that long at least from the time in the memory's name.
-    const leftMs = Math.min(recoveryMs, beginningOf(memory) + recoveryMs - trust.clock.lowerBound(keys.sourceOf(group), now, now));
+    const leftMs = Math.min(recoveryMs, beginningOf(memory) + recoveryMs - trust.clock.lowerBound(keys.shardOf(group), now, now));
     if (leftMs > this.recoversForMs) this.recovering(now, leftMs);
     void this.tell(before, memory);
     this.forgot(group);
@@ -242,7 +242,7 @@ export class Recovery implements StoreRecovery {
       const told = readRecall(reply);
       const { now, recoversForMs } = told;
       if (recoversForMs > 0) this.recovering(receivedAt, recoversForMs + marginOf(recoversForMs));
-      trust.clock.observe(keys.sourceOf(groups[0]!), { sentAt, receivedAt, serverNow: now });
+      trust.clock.observe(keys.shardOf(groups[0]!), { sentAt, receivedAt, serverNow: now });
       told.groups.forEach(({ memory }, n) => this.learn(groups[n]!, memory, connection));
       return told;
     });

@@ -136,7 +136,7 @@ export class RedisStore implements LockStore {
     const { runner, trust, clock, node, timeoutMs, recoveryMs, keys, readClock } = this.view;
     const on = keys.spotOf(key);
     const until = clock.now() + timeoutMs;
-    const limit = (): number => trust.clock.lowerBound(on.source, until, clock.now());
+    const limit = (): number => trust.clock.lowerBound(on.shard, until, clock.now());
     if (limit() === 0) await readClock();
     const call = forceReleaseCall(on, { fence, floor: trust.floors.of(on.group), recoveryMs, notAfter: limit() || LONG_AGO });
     const { kind } = await runner.run({ ...call, key, namesNobody: fence === undefined }, readForceRelease);

@@ -51,7 +51,7 @@ export class Renewals {
       const outcome = await this.renewOne(request);
       if (outcome.kind !== 'lost') return outcome;
     }
-    let outcome = await this.broughtBack.run(this.sourceOf(request), { ...request, held });
+    let outcome = await this.broughtBack.run(this.shardOf(request), { ...request, held });
     if (outcome.kind === 'unknown') outcome = await this.notBroughtBack(request, outcome.cause);
     if (outcome.kind !== 'renewed' || request.minReplicas === 0) return outcome;
     const renewed = await this.renewOne(request);
@@ -67,18 +67,18 @@ export class Renewals {
   }
 
   private renewOne(request: RenewRequest): Promise<RenewOutcome> {
-    const name = `${this.sourceOf(request)} ${request.minReplicas} ${likeLength(request.leaseMs)}`;
+    const name = `${this.shardOf(request)} ${request.minReplicas} ${likeLength(request.leaseMs)}`;
     return (request.minReplicas > 0 ? this.acknowledged : this.plain).run(name, request);
   }
 
-  private sourceOf({ key }: RenewRequest): number {
-    return this.view.keys.sourceOf(this.view.keys.groupOf(key));
+  private shardOf({ key }: RenewRequest): number {
+    return this.view.keys.shardOf(this.view.keys.groupOf(key));
   }
 
   private send(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const { runner, trust } = this.view;
     return runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
-      trust.clock.observe(this.sourceOf(requests[0]!), { sentAt, receivedAt, serverNow: readRenew(reply).now });
+      trust.clock.observe(this.shardOf(requests[0]!), { sentAt, receivedAt, serverNow: readRenew(reply).now });
       return this.outcomesOf(reply, requests, sentAt);
     });
   }
@@ -128,7 +128,7 @@ export class Renewals {
     const call = bringBackCallOf(held.map((request) => ({ ...keys.spotOf(request.key), ...this.argsOf(request) })));
     return runner.run({ ...call, key: onlyKeyOf(held), timeoutMs: this.timeoutOf(held) }, (reply, sentAt, receivedAt) => {
       const { now, answers } = readBringBack(reply);
-      trust.clock.observe(this.sourceOf(held[0]!), { sentAt, receivedAt, serverNow: now });
+      trust.clock.observe(this.shardOf(held[0]!), { sentAt, receivedAt, serverNow: now });
       const outcomes = new Map(answers.map((one, n) => [held[n]!, this.outcomeOf(held[n]!, one, sentAt, connection)]));
       return requests.map((request) => outcomes.get(request) ?? { kind: 'lost' });
     });
@@ -152,7 +152,7 @@ export class Renewals {
     const now = clock.now();
     const { mode, grant: { fence, fences }, options, trustedUntil, minHoldUntil, memory, ticketId } = held;
     // The limit is not later than the timeout of the answer, so that a release, which waits until then, comes last (lateUntil).
-    const notAfter = trust.clock.lowerBound(this.sourceOf(request), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
+    const notAfter = trust.clock.lowerBound(this.shardOf(request), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
     const minHoldMs = Math.max(0, Math.ceil(minHoldUntil - now));
     return {
       id, ...sharing({ ...options, mode }), notAfter, leaseMs: Math.floor(leaseMs), fence, fences, minHoldMs, graceMs,

@@ -143,7 +143,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     this.timeoutMs = request.vote?.timeoutMs;
     this.hasPlace = placeFloor !== undefined;
     if (placeFloor !== undefined) this.floor = placeFloor;
-    this.limit = trust.clock.lowerBound(spot.source, request.notAfter, this.askedAt);
+    this.limit = trust.clock.lowerBound(spot.shard, request.notAfter, this.askedAt);
   }
 
   text(): string {
@@ -194,7 +194,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     const replacedLost = code >= REPLACED_LOST;
     const answer = readAcquire(replacedLost ? [code - REPLACED_LOST, ...list.slice(1)] : list);
     const exchange: Exchange = { sentAt, receivedAt, serverNow: answer.now };
-    trust.clock.observe(this.spot.source, exchange);
+    trust.clock.observe(this.spot.shard, exchange);
     const outcome = this.outcomeOf(answer, exchange);
     if (outcome === undefined) return this.askOnceMore();
     this.settle(outcome, replacedLost);
@@ -207,12 +207,12 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
 
   /** Reads the commonest answer, which is only the server's time in µs: that is the fence, but of a vote, and the rest follows. */
   private grantedAsAsked(reply: string): void {
-    const { request: { mode, leaseMs, vote }, spot: { source, group }, sentAt, memory } = this;
+    const { request: { mode, leaseMs, vote }, spot: { shard, group }, sentAt, memory } = this;
     const { trust, clock } = this.requests.view;
     const nowUs = Number(reply);
     if (!(nowUs > 0)) throw new UnexpectedReplyError(reply);
     const fence = vote?.proposal ?? nowUs;
-    if (!trust.clock.isFresh(source, sentAt)) trust.clock.observe(source, { sentAt, receivedAt: clock.now(), serverNow: Math.floor(nowUs / 1000) });
+    if (!trust.clock.isFresh(shard, sentAt)) trust.clock.observe(shard, { sentAt, receivedAt: clock.now(), serverNow: Math.floor(nowUs / 1000) });
     trust.floors.saw(group, fence);
     const outcome = this.granted({ fence, fences: 1, mode, trustedUntil: trustOf(Math.floor(leaseMs), sentAt), contended: false, memory });
     // Most requests have no place, and wait for no replica.
@@ -321,7 +321,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   private askOnceMore(): void {
     const { bundles, clock, trust } = this.requests.view;
     this.askedAt = clock.now();
-    this.limit = trust.clock.lowerBound(this.spot.source, this.request.notAfter, this.askedAt);
+    this.limit = trust.clock.lowerBound(this.spot.shard, this.request.notAfter, this.askedAt);
     bundles.add(this);
   }
 }

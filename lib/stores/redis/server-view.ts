@@ -80,7 +80,7 @@ export class FenceFloors {
  * seen.
  */
 export class Trust {
-  /** By source (see Spot). */
+  /** By shard (see Spot). */
   readonly clock = new ServerClock();
 
   constructor(readonly floors = new FenceFloors()) {}
@@ -97,11 +97,11 @@ export class Trust {
    * The grant from a message, made by the server with this memory; undefined when the message is not enough to trust it, so that the
    * store has to be asked.
    */
-  pushed({ request, spot: { group, source }, floor }: Expected, push: PushedGrant, receivedAt: number, memory: string | undefined): Grant | undefined {
+  pushed({ request, spot: { group, shard }, floor }: Expected, push: PushedGrant, receivedAt: number, memory: string | undefined): Grant | undefined {
     if (request.minReplicas > 0 || push.fence <= floor || !couldAnswer(request, push)) return undefined;
-    const serverNow = this.clock.lowerBound(source, receivedAt, receivedAt);
+    const serverNow = this.clock.lowerBound(shard, receivedAt, receivedAt);
     if (push.fence > 1_000 * (serverNow + FURTHEST_AHEAD_MS)) return undefined;
-    const trustedUntil = this.clock.trustedUntil(source, push.end, push.lengthMs, receivedAt);
+    const trustedUntil = this.clock.trustedUntil(shard, push.end, push.lengthMs, receivedAt);
     if (trustedUntil === undefined) return undefined;
     const { fence, fences, mode, contended } = push;
     this.floors.saw(group, fence + fences - 1);
@@ -112,7 +112,7 @@ export class Trust {
 /** A request that waits, and the fence that its grant must be above. */
 interface Expected {
   readonly request: AcquireRequest;
-  readonly spot: Pick<Spot, 'group' | 'source'>;
+  readonly spot: Pick<Spot, 'group' | 'shard'>;
   readonly floor: number;
 }
 

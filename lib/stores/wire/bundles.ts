@@ -82,7 +82,7 @@ export class Bundles {
 
   constructor(private readonly runner: ScriptRunner) {}
 
-  /** Requests for one script whose locks have the same source may share a command. */
+  /** Requests for one script whose locks are on the same shard may share a command. */
   add(request: ScriptRequest): void {
     const { open, runner } = this;
     if (runner.underway.length > 0 || open.length > 0) this.isSolitary = false;
@@ -91,7 +91,7 @@ export class Bundles {
     for (const each of open) {
       // An earlier request for this lock is sent first.
       if (each.mustPrecede(request)) return this.addAfterAll(request);
-      if (each.script === request.script && each.source === request.spot.source) bundle = each;
+      if (each.script === request.script && each.shard === request.spot.shard) bundle = each;
     }
     if (bundle) bundle.requests.push(request);
     else open.push((bundle = new Bundle(runner, request)));
@@ -141,7 +141,7 @@ export class Bundles {
 /** Requests that leave together. One that is alone then is a command of its own. */
 class Bundle extends Command {
   readonly script: LuaScript;
-  readonly source: number;
+  readonly shard: number;
   readonly requests: ScriptRequest[];
 
   constructor(
@@ -150,7 +150,7 @@ class Bundle extends Command {
   ) {
     super(first.what, first.redisKey, first.askedAt);
     this.script = first.script;
-    this.source = first.spot.source;
+    this.shard = first.spot.shard;
     this.timeoutMs = first.timeoutMs;
     this.requests = [first];
   }

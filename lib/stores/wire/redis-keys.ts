@@ -48,8 +48,11 @@ export interface Spot extends LockKeys {
   /** All of them, in the order in which scripts are given them. */
   readonly redisKeys: readonly string[];
   readonly group: number;
-  /** Locks of one source are on one server, so that they can share a command, and its clock counts for all of them. */
-  readonly source: number;
+  /**
+   * Locks of one shard are on one server, so that they can share a command, and its clock counts for all of them. In a Cluster each slot
+   * group is a shard, because it may have another master than the next; else there is one shard.
+   */
+  readonly shard: number;
 }
 
 /** How many spots are remembered: enough for the locks that most processes hold at one time. */
@@ -61,10 +64,10 @@ export class RedisKeys {
   readonly channelPrefix: string;
   private remembered = new Map<string, Spot>();
 
-  /** `sourceOf`: the source of the locks of a slot group. @throws LockUsageError when the prefix is not valid */
+  /** `shardOf`: the shard of the locks of a slot group. @throws LockUsageError when the prefix is not valid */
   constructor(
     readonly prefix: string,
-    readonly sourceOf: (group: number) => number = () => 0,
+    readonly shardOf: (group: number) => number = () => 0,
   ) {
     checkPrefix(prefix);
     this.heads = Array.from({ length: SLOT_GROUPS }, (_, group) => `{${prefix}:${group}}:`);
@@ -93,7 +96,7 @@ export class RedisKeys {
     const head = this.heads[group]!;
     const encoded = encodeKey(key);
     const [lockKey, queueKey, fenceKey] = [`${head}l:${encoded}`, `${head}q:${encoded}`, this.fence(group)];
-    const spot = { key, group, source: this.sourceOf(group), lockKey, queueKey, fenceKey, redisKeys: [lockKey, queueKey, fenceKey] };
+    const spot = { key, group, shard: this.shardOf(group), lockKey, queueKey, fenceKey, redisKeys: [lockKey, queueKey, fenceKey] };
     // All are forgotten at once, because to keep them in the order of their use would cost more than to find them again.
     if (this.remembered.size === MAX_REMEMBERED) this.remembered = new Map();
     this.remembered.set(key, spot);

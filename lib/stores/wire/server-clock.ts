@@ -3,8 +3,8 @@
  * t0 and answered at t1 proves that the server's clock showed S at some instant between t0 and t1. From one such sample follow
  * until when a grant that came as a message may be trusted, and until when on the server's clock a request may act.
  *
- * Samples are kept for each source, which is a number that the store chooses: one for a single server; in a Cluster one for each slot group
- * and one for "any master". All are dropped with a new connection, which may lead to another server.
+ * Samples are kept for each shard (redis-keys.ts, `Spot`): one for a single server; in a Cluster one for each slot group, and one for "any
+ * master". All are dropped with a new connection, which may lead to another server.
  */
 import { WAKES_COUNT_FROM_MS } from '../../core/port/lock-store.js';
 
@@ -39,7 +39,7 @@ const FRESH_MS = 100;
  */
 export const LONG_AGO = 1;
 
-/** What is known of the clock of a source. */
+/** What is known of the clock of a shard. */
 interface Known {
   sample: Exchange;
   /** When its last answer was observed. */
@@ -50,13 +50,13 @@ interface Known {
 
 export class ServerClock {
   private readonly known = new Map<number, Known>();
-  /** The last sample of any source. It serves sources without one, because the masters of a Cluster have nearly the same time. */
+  /** The last sample of any shard. It serves shards without one, because the masters of a Cluster have nearly the same time. */
   private latest: Exchange | undefined;
 
-  observe(source: number, exchange: Exchange): void {
+  observe(shard: number, exchange: Exchange): void {
     const { sentAt, receivedAt, serverNow } = exchange;
-    const known = this.known.get(source);
-    if (known === undefined) this.known.set(source, { sample: exchange, observedAt: receivedAt, jumpedUntil: -Infinity });
+    const known = this.known.get(shard);
+    if (known === undefined) this.known.set(shard, { sample: exchange, observedAt: receivedAt, jumpedUntil: -Infinity });
     else {
       const { sample } = known;
       known.observedAt = receivedAt;
@@ -70,9 +70,9 @@ export class ServerClock {
     this.latest = exchange;
   }
 
-  /** Whether an answer of this source was observed so shortly before that another one would say nothing new. */
-  isFresh(source: number, now: number): boolean {
-    return now - (this.known.get(source)?.observedAt ?? -Infinity) < FRESH_MS;
+  /** Whether an answer of this shard was observed so shortly before that another one would say nothing new. */
+  isFresh(shard: number, now: number): boolean {
+    return now - (this.known.get(shard)?.observedAt ?? -Infinity) < FRESH_MS;
   }
 
   /** Forgets everything, because another server may answer next. */
@@ -85,19 +85,19 @@ export class ServerClock {
    * The local instant until which a grant may be trusted whose message came at `receivedAt`: it ends at the server time `end`, and
    * was `lengthMs` long. Undefined when the server's time is not known well enough.
    */
-  trustedUntil(source: number, end: number, lengthMs: number, receivedAt: number): number | undefined {
-    const { sample, jumpedUntil = -Infinity } = this.known.get(source) ?? {};
+  trustedUntil(shard: number, end: number, lengthMs: number, receivedAt: number): number | undefined {
+    const { sample, jumpedUntil = -Infinity } = this.known.get(shard) ?? {};
     if (sample === undefined || receivedAt - sample.receivedAt > WAKES_COUNT_FROM_MS || jumpedUntil > receivedAt) return undefined;
     const sinceSample = end - sample.serverNow;
     return Math.min(trustOf(sinceSample, sample.sentAt), trustOf(lengthMs, receivedAt));
   }
 
   /**
-   * A server time that is not later than the local instant `local`. It is computed from a sample of the source, or else of another
-   * source; 0 when there is no sample.
+   * A server time that is not later than the local instant `local`. It is computed from a sample of the shard, or else of another
+   * shard; 0 when there is no sample.
    */
-  lowerBound(source: number, local: number, now: number): number {
-    const own = this.known.get(source)?.sample;
+  lowerBound(shard: number, local: number, now: number): number {
+    const own = this.known.get(shard)?.sample;
     const sample = own !== undefined && now - own.receivedAt <= USABLE_MS ? own : this.latest;
     if (sample === undefined || now - sample.receivedAt > USABLE_MS) return 0;
     const sinceSample = local - sample.receivedAt;

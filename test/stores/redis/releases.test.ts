@@ -37,7 +37,7 @@ describe('A release', () => {
     const { sent, trust, give } = stage();
     void give({ askedAt: 55 });
     trust.floors.saw(spot.group, 77);
-    expect(sent[0]).toMatchObject({ script: release, spot: { ...spot, source: 9 }, askedAt: 55 });
+    expect(sent[0]).toMatchObject({ script: release, spot: { ...spot, shard: 9 }, askedAt: 55 });
     expect(said(sent[0]!)).toEqual([[spot.lockKey, spot.queueKey, spot.fenceKey], `10 p.1 77 400 memory ${spot.group} -`]);
   });
 

@@ -22,7 +22,7 @@ async function sentFor(minReplicas: number, known: string | undefined): Promise<
     maxLeaseMs: 60_000,
     recoveryMs: 1_000,
     timeoutMs: 2_000,
-    keys: { groupOf: () => 0, sourceOf: () => 0, spotOf: () => ({ group: 0 }), lock: () => 'l' },
+    keys: { groupOf: () => 0, shardOf: () => 0, spotOf: () => ({ group: 0 }), lock: () => 'l' },
     trust: { clock: { lowerBound: () => 1 } },
     memories: { knownOf: () => known, isOutdated: () => false, connection: 0 },
     runner: {

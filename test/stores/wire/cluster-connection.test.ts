@@ -201,9 +201,9 @@ describe('The connection to a Cluster', () => {
     const bundles = new Bundles(runner);
     const keys = Array.from({ length: 10 }, (_, n) => `{k1}:${n}`);
     const answers = keys.map(
-      (lockKey, source) =>
+      (lockKey, shard) =>
         new Promise((answered, failed) => {
-          const spot = { key: lockKey, group: source, lockKey, queueKey: lockKey, fenceKey: lockKey, redisKeys: [lockKey, lockKey, lockKey], source };
+          const spot = { key: lockKey, group: shard, lockKey, queueKey: lockKey, fenceKey: lockKey, redisKeys: [lockKey, lockKey, lockKey], shard };
           bundles.add(Object.assign(new OneKey(release, spot, clock.now()), { answered, failed }));
         }),
     );

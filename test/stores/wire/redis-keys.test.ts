@@ -60,7 +60,7 @@ describe('redis keys', () => {
   });
 
   it('of one lock share its hash tag', () => {
-    const { group, source: _source, ...spot } = keys.spotOf('order:1');
+    const { group, shard: _shard, ...spot } = keys.spotOf('order:1');
     const [lockKey, queueKey, fenceKey] = [`{lock:${group}}:l:order:1`, `{lock:${group}}:q:order:1`, `{lock:${group}}:f`];
     expect(spot).toEqual({ key: 'order:1', lockKey, queueKey, fenceKey, redisKeys: [lockKey, queueKey, fenceKey] });
     expect([keys.channel('p'), keys.format]).toEqual(['{lock}:c:p', '{lock}:format']);
