@@ -68,7 +68,7 @@ export class LockCalls implements Core {
   }
 
   /**
-   * Notes a call for these keys, which were checked. `list`: the options that it may name. `waitMs`: overrides the option.
+   * Makes the call for these keys, which were checked. `list`: the options that it may name. `waitMs`: overrides the option.
    * @throws LockUsageError for options that cannot work
    */
   begin(keys: readonly string[], given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): Call {
@@ -87,7 +87,7 @@ export class LockCalls implements Core {
     return options;
   }
 
-  /** Notes a call that brings a ticket. @throws LockUsageError for options or a ticket that cannot work, before the store is asked */
+  /** Makes the call that brings a ticket. @throws LockUsageError for options or a ticket that cannot work, before the store is asked */
   beginAdoption(brought: Ticket, given: (WithAdoptedOptions & CallSite) | undefined, list: OptionList): Call {
     const ticket = this.tickets.broughtHere(brought, given?.onError === 'handBack');
     const { keys } = ticket;

@@ -145,7 +145,7 @@ export class Tickets {
     return outcomes.every(({ kind }) => kind === 'renewed');
   }
 
-  /** Frees the locks: nobody knows the ticket, and the hold has ended. What there is of them is nobody's, nor is what an unanswered request brings back. */
+  /** Releases the holds and the ticket: the hold has ended, and nobody knows the ticket. So nobody has what an unanswered request may still bring, either. */
   private giveBackHanded({ ticketId, withinMs, leases }: HandOff): void {
     const { clock, defaults, queues: { background } } = this.core;
     const lateUntil = clock.now() + defaults.commandTimeoutMs;

@@ -4,7 +4,7 @@ import type { Lease } from '../port/lease.js';
 import type { Hold } from './hold.js';
 
 /**
- * So many releases at most are on their way whose calls have had their results (`awaitRelease: false`). Further calls wait for the answer,
+ * How many releases may be on their way whose calls have their results already (`awaitRelease: false`). Further calls wait for the answer,
  * so that a loop over many keys is no faster than the store, and its memory does not grow.
  */
 export const MAX_UNANSWERED_RELEASES = 1_000;

@@ -23,8 +23,8 @@ const LONGEST_RETRY_MS = 250;
 const PAUSES_GROW_ABOVE = 200;
 
 /**
- * So many of the last releases are remembered: what a replica lacks when it is promoted are the last milliseconds, in which a process
- * releases at most some hundred locks.
+ * How many of the last releases are remembered. A replica that is promoted lacks the last milliseconds, in which a process releases some
+ * hundred locks at most.
  */
 const MAX_REMEMBERED = 256;
 

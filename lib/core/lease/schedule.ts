@@ -27,7 +27,7 @@ export class Alarm implements Appointment {
   constructor(readonly due: (now: number) => void) {}
 }
 
-/** So long, in ms, the timer stays set that was set when there was none: a call that is over by then sets no timer of its own, and clears none. */
+/** A timer that was set when there was none stays set for this long, in ms: a call that is over by then neither sets a timer nor clears one. */
 const SHORT_MS = 20;
 
 export class Schedule {

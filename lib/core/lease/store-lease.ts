@@ -27,7 +27,7 @@ const NEWS_STALE_AFTER_MS = 1_000;
 /** A lease with less trust left, in ms, is not handed on: the next caller gets a new one. Of a short lease a quarter must be left. */
 const MIN_TRUST_TO_HAND_ON_MS = 500;
 
-/** So much, in ms, a trust that reaches to `renewUntil` ends before it, beside the renewal's margin: the time of the way to the store. */
+/** How much earlier than `renewUntil` a trust may end that reaches to it, in ms, beside the margin of the renewal: the time of the way to the store. */
 const TRAVEL_MS = 15;
 
 const NOBODY: readonly LossListener[] = [];
@@ -54,8 +54,9 @@ interface LossListener {
   isOverdueOn?(lease: StoreLease): boolean;
 }
 
-/** Who is on a lease: a hold, which hears either of its loss, or how its release ended. */
+/** A user of a lease: a hold. It is told either that the lease was lost, or how its release ended. */
 export interface LeaseUser extends LossListener {
+  /** The lease that it left was handed on or given back, with this outcome. */
   left(outcome: ReleaseOutcome): void;
 }
 
@@ -113,7 +114,7 @@ export class StoreLease implements Appointment, HeldLease {
   /** Whether a message said that an operator took the lock away. */
   private isForced = false;
   private loss: LockLostError | undefined;
-  /** Who hears when it is lost. */
+  /** They are called when it is lost. */
   listeners: readonly LossListener[] = NOBODY;
 
   /** The fence of the caller that was admitted last. Readers share one. */

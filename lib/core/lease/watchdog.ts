@@ -21,11 +21,11 @@ const MAX_EARLY_PART = 1 / 24;
 /** With one lease that is due, at most so many are renewed in all: as many as one command takes. */
 const MAX_TOGETHER = 250;
 /**
- * A lease that is shorter than was asked for, as one from the queue is at first, is renewed so soon after its grant, in ms. From then on
+ * How soon after its grant a lease is renewed that is shorter than was asked for, as one from the queue is at first, in ms. From then on
  * an outage may last as long as for any other lease; a hold that ends before that pays nothing for it.
  */
 const WHOLE_AFTER_MS = 30;
-/** A lease with less of its length than this is such a one: the others have lost no more than their margin and the time of the way. */
+/** A lease of which less than this part is left is such a lease. Others have lost no more than their margin and the time of the way. */
 const NEARLY_WHOLE = 3 / 4;
 /** The longest and the shortest pause before a renewal without an answer is tried again, in ms, before it is spread by half to either side. */
 const LONGEST_RETRY_MS = 500;
@@ -76,8 +76,8 @@ export class Watchdog {
   }
 
   /**
-   * Renews one lease now, to end `leaseMs` from now. Without `leaseMs` a lease that renews is renewed by its own rule, and
-   * of one of fixed length it is only looked whether the store still has it.
+   * Renews one lease now, to end `leaseMs` from now. Without `leaseMs` a lease that renews is renewed to its usual length, and one of
+   * fixed length keeps its end: the store is only asked whether it still has it.
    */
   async renewNow(lease: StoreLease, leaseMs?: number): Promise<RenewOutcome> {
     const { rollbacks } = this;
@@ -98,8 +98,8 @@ export class Watchdog {
   }
 
   /**
-   * Does what is due at the time of a lease's appointment. With a lease that is renewed, others are that are due soon. In a Cluster that could
-   * cost commands, so it is not done there.
+   * Does what is due at the time of a lease's appointment. When that lease is renewed, others are renewed with it that are due soon. In a
+   * Cluster that could cost commands, so it is not done there.
    */
   due(lease: StoreLease, now: number): void {
     this.look(lease, now);
@@ -163,7 +163,7 @@ export class Watchdog {
     this.renewals.add(answered);
   }
 
-  /** The machine slept, or its wall clock was set, which says nothing for certain: then the store is asked. */
+  /** The machine slept, or its wall clock was set: nobody knows which, so trust is shortened and the store is asked. */
   private clockJumped(sleptMs: number): void {
     for (const lease of this.leases()) lease.slept(sleptMs);
     void this.eachLease((lease, now) => this.look(lease, now));

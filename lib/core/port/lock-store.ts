@@ -187,8 +187,8 @@ export interface RenewRequest extends HolderRef {
 /** A lease as its holder knows it. Instants are local ones (clock.now()). */
 export interface HeldLease {
   /**
-   * Only while it is held it may come back. From the moment at which its process gave it back (`released`), a request for it that the store
-   * served after that has to be undone.
+   * Only a lease that is held may come back. Once its process has given it back (`released`), a request that brings it back all the same
+   * has to be undone.
    */
   readonly state: 'held' | 'released' | 'lost';
   readonly mode: LockMode;

@@ -21,7 +21,7 @@ import { LockUsageError, seen } from './errors.js';
 /** How every ticket begins; the digit is the version of what follows. */
 const START = 'hold1.';
 const SECRET_BYTES = 16;
-/** So much of a hash is kept, in characters of six bits. */
+/** How much of a hash is kept, in characters of six bits. */
 const HASH_LENGTH = 22;
 const CHECK_LENGTH = 8;
 /** Stands before the hash in the holder id of a ticket, where other ids have a number. */

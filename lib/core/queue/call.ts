@@ -108,7 +108,7 @@ export class Call implements Appointment, AbortListener {
 
   /**
    * Rejects it, when it is refused, in the next turn of the event loop. A refusal may be known without waiting for anything, and whoever tries
-   * again at once, in a loop, would else stop the event loop, and with it all that could serve the call.
+   * again at once, in a loop, would otherwise stop the event loop, and with it all that could serve the call.
    */
   rejectNextTurn(reason: unknown): void {
     this.core.clock.nextTurn(() => this.reject(reason));

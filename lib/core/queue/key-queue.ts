@@ -24,7 +24,7 @@ import { refusalError, refusedAtOnce, StoreRequest, waitedInVain, type Refusal }
 
 /** How many calls are admitted in a row before the event loop gets a turn, so that timers and sockets are served too. */
 const LONGEST_BURST = 64;
-/** So many fences at most are reserved because so many calls wait, and so many because the lease before used up its own. */
+/** The most fences that are reserved because as many calls wait, and the most that are because the lease before used up its own. */
 const SMALL_BLOCK = 256;
 const LARGEST_BLOCK = 4096;
 

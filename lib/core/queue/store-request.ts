@@ -31,7 +31,7 @@ export const NEARLY_OVER_MS = 500;
 /** Why a request was not granted. */
 export type Refusal = Extract<AcquireAnswer, { kind: 'busy' | 'upgrade' | 'full' | 'permits' | 'gone' }> | { readonly kind: 'failed'; readonly error: LockStoreError };
 
-/** Who has a place in the store's queue asks again so soon, in ms: the store gives up a place for which nobody has asked for 2,500 ms. */
+/** How soon a request asks again that has a place in the store's queue, in ms. The store gives up a place for which nobody asks for 2,500 ms. */
 const KEEPS_PLACE_MS = 700;
 
 export class StoreRequest implements AcquireRequest {
@@ -216,7 +216,7 @@ export class StoreRequest implements AcquireRequest {
     }
     switch (outcome.kind) {
       case 'granted':
-        // Of a hold that was adopted the lease has what the hold brought.
+        // The lease of a hold that was adopted has the terms that the hold brought.
         if (outcome.taken) {
           const { owner, permits, minHoldMs } = outcome.taken;
           this.options = { ...this.options, mode: outcome.grant.mode, owner, permits, minHoldMs };

@@ -37,8 +37,8 @@ const TRIAL_LEASE_MS = 1_000;
 export const NEVER = 9_999_999_999_999;
 
 /**
- * Resolves when the server can be used, with what it is: it may be loading, busy or failing over for a while. Rejects with LockStoreError, or with the error that the server replied: at once when waiting does not
- * mend what is wrong, and when `bootTimeoutMs` is over.
+ * Resolves when the server can be used, with what it is: it may be loading, busy or failing over for a while. Rejects with LockStoreError, or
+ * with the error that the server replied: at once when waiting does not mend what is wrong, and when `bootTimeoutMs` is over.
  */
 export async function probe(store: Booting): Promise<StoreSummary> {
   const { connections, connections: { commands }, clock, bootTimeoutMs } = store;
@@ -115,7 +115,7 @@ async function runEveryCommand({ runner, keys, process, node, connections }: Boo
 /**
  * Takes and releases a lock that nobody else can name: a server may answer questions and yet refuse every write, because its memory is full
  * or it has become a replica. Trials of one process at the same time have the same id, so they do not get in each other's way. Rejects with
- * LockStoreError. `accept` throws for an answer that is none of a fit server.
+ * LockStoreError. `accept` throws for an answer that a fit server does not give.
  */
 export async function takeTrialLock({ process, keys: ofStore, runner, recoveryMs }: ServerView, accept = granted): Promise<void> {
   const name = `trial:${process}`;

@@ -49,9 +49,9 @@ export class Recovery implements StoreRecovery {
   broughtBack = 0;
   /** Whether anything is asked: from the end of the boot until the store is closed. Only this object writes it. */
   isOpen = false;
-  /** Hears that the server forgot, and that its recovery is over. */
+  /** Called when the server forgot, and when its recovery is over. */
   listener: (event: StoreEvent) => void = () => {};
-  /** Hears the answer to each claim, and to the first question at boot. */
+  /** Called with the answer to each claim, and to the first question at boot. */
   claimed: (answer: Reply<RecallReply>) => void = () => {};
   /** The listeners of {@link onDoubt}, which renew leases in doubt and so bring back those that were forgotten. */
   private readonly doubters: ((doubt: Doubt) => Promise<void> | void)[] = [];
@@ -63,7 +63,7 @@ export class Recovery implements StoreRecovery {
   /** What was found in this turn of the event loop, and the review that begins in the next one. */
   private found: Readonly<Record<'held' | 'outdated', ReadonlySet<number>>> | undefined;
   private reviewing: Promise<void> | undefined;
-  /** Whether it was told that the server forgot, and not yet that its recovery is over. */
+  /** Whether the listener was told that the server forgot, and not yet that its recovery is over. */
   private isTelling = false;
   private stopTelling: () => void = () => {};
 
@@ -125,7 +125,7 @@ export class Recovery implements StoreRecovery {
     void this.tellDoubt('rolled back');
   }
 
-  /** Hears the message that a group has this memory. */
+  /** Handles the message that a group has this memory. */
   heard(group: number, memory: string): void {
     const { memories, isCluster } = this.view;
     const unit = this.units[isCluster ? group : 0];
@@ -152,7 +152,7 @@ export class Recovery implements StoreRecovery {
     if (before === undefined) return false;
     const { clock, keys, trust, recoveryMs } = this.view;
     const now = clock.now();
-    // Who holds nothing in the group did not ask for how long it stays closed. It is that long at least from the time in the memory's name.
+    // A process that holds nothing in the group did not ask how long it stays closed. It is recoveryMs at least, from the time in the memory's name.
     const leftMs = Math.min(recoveryMs, beginningOf(memory) + recoveryMs - trust.clock.lowerBound(keys.shardOf(group), now, now));
     if (leftMs > this.recoversForMs) this.recovering(now, leftMs);
     void this.tell(before, memory);

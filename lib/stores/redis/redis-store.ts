@@ -1,6 +1,6 @@
 /**
- * The store over one Redis, Sentinel or Cluster. Each verb of the port but `list` is one script; in a Cluster on the keys of one slot group. This file connects the
- * parts with each other and with the events of the connection, and asks the questions that need no part of their own.
+ * The store over one Redis, Sentinel or Cluster. Each verb of the port but `list` is one script; in a Cluster on the keys of one slot group.
+ * This file connects the parts with each other and with the events of the connection, and asks the questions that need no part of their own.
  */
 import type { Clock } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
@@ -226,7 +226,7 @@ export class RedisStore implements LockStore {
     });
   }
 
-  /** Who waits asks again, which tells the server who holds the lock; and processes with another wire format must not boot now. */
+  /** The requests that wait ask again, which tells the server who holds their locks; and processes with another wire format must not boot now. */
   private serverForgot(group: number): void {
     this.requests.askAgain(group);
     void this.view.format.keep(() => this.recovery.isOpen, this.view.report);

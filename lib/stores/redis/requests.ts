@@ -8,9 +8,9 @@
  *      ├────▶ recovering: the server forgot, and grants nothing new for a while
  *      └────▶ late ──(the time of the server was not known before)──▶ asked once more, with a limit in that time; else an error
  *
- * Who waits has a place in the queue, which it keeps by asking again, and is granted the lock by a message or by an answer:
+ * A request that waits has a place in the queue, which it keeps by asking again. A message or an answer grants it the lock:
  *
- *     expected ──▶ waiting ──▶ granted | released
+ *     asked ──▶ waiting ──▶ granted | released
  *
  * The message of a grant can arrive before the answer that gave the place; it is kept until that answer.
  */
@@ -44,7 +44,7 @@ type Request = AcquireRequest & { readonly vote?: Vote | undefined };
 export type MarkingRelease = ReleaseRequest & { readonly mark?: string | undefined };
 
 export class Requests {
-  /** Hears what the server says of who waits or holds. */
+  /** Receives what the server says of the ids that wait or hold. */
   wake: (wake: Wake) => void = () => {};
   /** Whether waiters of this process are passed over while nobody listens on its channel. It is found out at boot. */
   needsListener = false;
@@ -75,12 +75,12 @@ export class Requests {
     return bundles.add(new BundledRelease(view, request, keys.spotOf(request.key), done));
   }) as Verb<MarkingRelease, 'released' | 'lost'>;
 
-  /** Who waits asks again: in this slot group, or everywhere. */
+  /** Tells the requests that wait to ask again: in this slot group, or everywhere. */
   askAgain(group?: number): void {
     for (const { spot, request: { key, id } } of this.places.values()) if (group === undefined || group === spot.group) this.wake({ kind: 'ask', key, id });
   }
 
-  /** Hears the message of a grant. A grant to nobody is given back. */
+  /** Handles the message of a grant. A grant to nobody is given back. */
   granted(push: PushedGrant): void {
     const { key, id } = push;
     const place = this.places.get(id) ?? this.underway(id);
@@ -183,7 +183,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   }
 
   answered(reply: ScriptReply): void {
-    // Its caller got an error.
+    // Its caller has an error already.
     if (this.done === undefined) return;
     if (typeof reply === 'string') return this.grantedAsAsked(reply);
     const { sentAt } = this;
@@ -205,7 +205,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     super.failed(reason, runner);
   }
 
-  /** Reads the commonest answer, which is only the server's time in µs: that is the fence, but of a vote, and the rest follows. */
+  /** Reads the commonest answer, which is only the server's time in µs. That is the fence, except for a vote, and the rest follows from the request. */
   private grantedAsAsked(reply: string): void {
     const { request: { mode, leaseMs, vote }, spot: { shard, group }, sentAt, memory } = this;
     const { trust, clock } = this.requests.view;

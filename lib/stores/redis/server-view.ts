@@ -12,7 +12,7 @@ import { WakeChannel, type PushedGrant, type ServerGrant } from '../wire/wake-ch
 import { WireFormat } from '../wire/wire-format.js';
 import type { RedisStoreOptions } from './redis-store.js';
 
-/** No slot group: in a Cluster a clock sample comes from any master, and only bounds until when requests may act. */
+/** No shard: in a Cluster this clock sample comes from any master, and only bounds until when requests may act. */
 const OF_ANY_MASTER = -1;
 
 export type ServerView = ReturnType<typeof serverView>;

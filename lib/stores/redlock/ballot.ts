@@ -171,7 +171,7 @@ export class Ballot {
   /** `leftMs`: in how many ms the present lease ends, as far as the nodes know; Infinity when it is the turn of another request. */
   busy(leftMs: number): AcquireOutcome {
     const { state, since, redlock: { clock } } = this;
-    // Two requests that split the votes would else be called by less than a quorum each, for ever.
+    // Otherwise two requests that split the votes would be called by less than a quorum each, for ever.
     if (state === 'open') this.takeBack(this.mark());
     return { kind: 'busy', retryInMs: retryPause(since === undefined ? 0 : clock.now() - since, leftMs) };
   }

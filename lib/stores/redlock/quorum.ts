@@ -57,7 +57,7 @@ export function reasonOf(error: LockStoreError): string {
   return error.nodes[0]?.reason ?? error.message;
 }
 
-/** Asks a node that may be asked for a promise, which must reject with LockStoreError only. */
+/** Makes of a question with a promise, which must reject with LockStoreError only, one that calls back. A node that must not be asked is not. */
 export function asking<N extends Node, A>(key: string | undefined, question: (node: N, at: number) => Promise<A>): (node: N, done: Done<A>, at: number) => void {
   return (node, done, at) => (node.isUsable ? void question(node, at).then(done, done) : done(node.refusal(key)));
 }

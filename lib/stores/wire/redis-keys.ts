@@ -21,11 +21,11 @@ export const OLDEST_VERSION = 5;
 /** The record of a longer lease says how long it is (shared/limits.lua). Part of the wire format. */
 export const USUAL_LEASE_MS = 60_000;
 
-/** What is sent in place of a memory of the server (memory.lua) by who does not know it: as long as one. */
+/** A process that does not know the server's memory (memory.lua) sends this in place of its name. It is as long as such a name. */
 export const UNKNOWN_MEMORY = '-'.repeat(30);
-/** As recoveryMs, of a node of a Redlock: it grants nothing until it was told the fences of other nodes (admit.lua). Part of the wire format. */
+/** The recoveryMs of a node of a Redlock: it grants nothing until it was told the fences of other nodes (admit.lua). Part of the wire format. */
 export const UNTIL_TOLD_MS = 1_000_000_000_000;
-/** How a memory begins whose server does not say who it is. */
+/** The name of a memory begins so when its server does not say who it is. */
 export const NO_SERVER = `${'0'.repeat(16)}:`;
 
 /** How many keys a server looks at for one page of a SCAN: all other commands wait meanwhile. */
@@ -35,7 +35,7 @@ const LONGEST_PREFIX_BYTES = 64;
 const FNV_START = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
 
-/** The Redis keys of a lock that a script needs which may let a waiter in. */
+/** The Redis keys of a lock, for a script that may let a waiter in. */
 interface LockKeys {
   readonly lockKey: string;
   readonly queueKey: string;

@@ -69,7 +69,7 @@ type Decode<R, T> = (reply: R, sentAt: number, receivedAt: number) => T | Promis
 
 /** The part of its time for which a command waits for replicas. The connection is silent meanwhile, for less than it may be ({@link SILENT_FOR}). */
 const WAITS_FOR = 0.7;
-/** How often a command is sent again to where the server said, at most. */
+/** How often a command is sent on to where the server says that it belongs, at most. */
 const MAX_REDIRECTIONS = 4;
 /** A connection is only given up after a silence of this length, in ms: an answer that misses a short deadline may only be slow. */
 const LEAST_SILENCE_MS = 1_000;

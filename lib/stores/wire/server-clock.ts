@@ -29,7 +29,7 @@ export interface Exchange {
 const USABLE_MS = 60_000;
 /** A sample that is younger than this, in ms, is replaced only by one that allows more trust. */
 const KEEP_MS = 2_000;
-/** So long after an answer was observed, in ms, the commonest answers need not be, which spares each of them a look at the clock. */
+/** For this long after an answer was observed, in ms, the commonest answers are not, which spares each of them a look at the clock. */
 const FRESH_MS = 100;
 
 /**

@@ -41,7 +41,7 @@ export interface Client {
   subscribe(channels: readonly string[], hear: (message: string) => void): Promise<unknown>;
   /** Ends the connection, or what connects, at once. */
   destroy(): void;
-  /** Of a client that writes each command by itself: what it sends until {@link uncork} is one write. */
+  /** A client that writes each command by itself has it: what it sends until {@link uncork} is one write. */
   cork?(): void;
   uncork?(): void;
 }
@@ -89,7 +89,7 @@ const CONNECTS_WITHIN_MS = 1_000;
 
 /**
  * A server that was silent is given twice the time after each time in a row, up to so many times the usual, until a connection is open in the
- * usual time again. One that is only busy would else be left by all its clients again and again, and kept busy by their new connections.
+ * usual time again. One that is only busy would otherwise be left by all its clients again and again, and kept busy by their new connections.
  */
 const MOST_PATIENCE = 4;
 
@@ -360,7 +360,7 @@ export interface Target {
 export interface Listening {
   readonly channels: readonly string[];
   hear(message: string): void;
-  /** Called whenever the data of the server were emptied or replaced, if the server tells. Who need not know leaves it out. */
+  /** Called whenever the data of the server were emptied or replaced, if the server tells. A listener that need not know leaves it out. */
   readonly flushed?: (() => void) | undefined;
   /** How long after its end it is made anew, in ms; by default as soon as one for commands. */
   readonly pauseMs?: number;
