@@ -56,10 +56,10 @@ export class Schedule {
   /** Resolves with what `begin` passes to its callback, or with `otherwise` when that takes longer than `forMs`. */
   within<T>(forMs: number, otherwise: T, begin: (done: (value: T) => void) => void): Promise<T> {
     return new Promise((resolve) => {
-      const patience = new Alarm(() => resolve(otherwise));
-      this.set(patience, this.clock.now() + forMs);
+      const timeout = new Alarm(() => resolve(otherwise));
+      this.set(timeout, this.clock.now() + forMs);
       begin((value) => {
-        this.cancel(patience);
+        this.cancel(timeout);
         resolve(value);
       });
     });

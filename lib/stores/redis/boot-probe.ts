@@ -117,7 +117,7 @@ async function runEveryCommand({ runner, keys, process, node, connections }: Boo
  * or it has become a replica. Trials of one process at the same time have the same id, so they do not get in each other's way. Rejects with
  * LockStoreError. `accept` throws for an answer that a fit server does not give.
  */
-export async function takeTrialLock({ process, keys: ofStore, runner, recoveryMs }: ServerView, accept = granted): Promise<void> {
+export async function takeTrialLock({ process, keys: ofStore, runner, recoveryMs }: ServerView, accept = notRecovering): Promise<void> {
   const name = `trial:${process}`;
   const [id, keys] = [`${process}.trial`, ofStore.probe(ofStore.groupOf(name), name)];
   const request: AcquireArgs = {
@@ -129,7 +129,7 @@ export async function takeTrialLock({ process, keys: ofStore, runner, recoveryMs
 }
 
 /** Accepts every reply of acquire.lua but that the server recovers. @throws Error with the server's words */
-function granted(reply: ScriptReply): void {
+function notRecovering(reply: ScriptReply): void {
   if (typeof reply !== 'string' && readAcquire(reply).kind === 'recovering') throw new Error(RECOVERING_REASON);
 }
 

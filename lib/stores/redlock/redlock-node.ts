@@ -177,7 +177,7 @@ export class RedlockNode {
         if (!this.isOpen && redlock.startedAt !== undefined && !redlock.isClosed) this.tellBack(redlock.clock.now() - redlock.startedAt);
         this.isOpen = true;
         told('open');
-        pauseMs = found === undefined ? Infinity : await this.bringBack(found);
+        pauseMs = found === undefined ? Infinity : await this.readmit(found);
       } catch (error) {
         if (!this.isOpen) await this.store.close();
         told(error as LockStoreError);
@@ -212,8 +212,8 @@ export class RedlockNode {
     if (twin === undefined) redlock.nodeServes();
   }
 
-  /** Returns in how many ms the node should be looked at again; Infinity when it votes. */
-  private async bringBack({ closed, since, now }: Survey): Promise<number> {
+  /** Lets the node vote again when it may. Returns in how many ms it should be looked at again; Infinity when it votes. */
+  private async readmit({ closed, since, now }: Survey): Promise<number> {
     const { store, redlock: { clock } } = this;
     if (this.server === undefined) return LOOKS_AGAIN_AFTER_MS;
     if (!closed) {

@@ -97,7 +97,7 @@ export class Bundles {
     else open.push((bundle = new Bundle(runner, request)));
     if (bundle.requests.length === LARGEST_BUNDLE) {
       open.splice(open.indexOf(bundle), 1);
-      bundle.leave();
+      bundle.flush();
     } else if (!this.willFlush) {
       this.willFlush = true;
       process.nextTick(this.flush);
@@ -131,7 +131,7 @@ export class Bundles {
     this.isSolitary = runner.underway.length === 0 && open.length === 1 && open[0]!.requests.length === 1;
     const corked = open.length > 1 ? new Set<ServerConnection>() : undefined;
     try {
-      for (const bundle of open.splice(0)) bundle.leave(corked);
+      for (const bundle of open.splice(0)) bundle.flush(corked);
     } finally {
       corked?.forEach((to) => to.uncork());
     }
@@ -161,7 +161,7 @@ class Bundle extends Command {
     return false;
   }
 
-  leave(corked?: Set<ServerConnection>): void {
+  flush(corked?: Set<ServerConnection>): void {
     this.runner.perform(this.requests.length === 1 ? this.requests[0]! : this, corked);
   }
 

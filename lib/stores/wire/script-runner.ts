@@ -27,7 +27,7 @@ export abstract class Command {
   /** By default the one for all but what waits for replicas. */
   declare readonly connection?: Connection | undefined;
   /** Whether it waits until its connection is open, and does not fail at once when it is not. */
-  declare readonly isPatient?: boolean;
+  declare readonly waitsForOpen?: boolean;
   /** For how long the answer is waited for, in ms; undefined: for as long as that of any command. */
   timeoutMs: number | undefined = undefined;
 
@@ -51,7 +51,7 @@ export abstract class Command {
 type Subject = Omit<Attempt, 'node'>;
 
 /** A command whose answer is a promise. */
-type Sending = Subject & Pick<Command, 'send'> & Partial<Pick<Command, 'timeoutMs' | 'connection' | 'isPatient'>>;
+type Sending = Subject & Pick<Command, 'send'> & Partial<Pick<Command, 'timeoutMs' | 'connection' | 'waitsForOpen'>>;
 
 export interface ScriptCall extends BuiltCall {
   /** The key of the lock for messages, if the call is about a single one. */
@@ -113,7 +113,7 @@ export class ScriptRunner {
     const send = (to: Sender): Promise<unknown> =>
       Promise.all([to.call('eval', source, keys.length, ...keys, ...args), to.call('WAIT', replicas, Math.max(1, Math.floor(WAITS_FOR * timeoutMs)))]);
     const connection = this.connections.replicated(replicas);
-    return this.replyTo({ what: name, redisKeys: keys, ...call, connection, isPatient: true, send }, decode);
+    return this.replyTo({ what: name, redisKeys: keys, ...call, connection, waitsForOpen: true, send }, decode);
   }
 
   /** Sends any other command, with a deadline: in a Cluster where its Redis key is, to this node, or to any. Rejects with LockStoreError. */
@@ -179,16 +179,16 @@ export class ScriptRunner {
     to.owesSince ??= command.sentAt;
     to.out += 1;
     const at = Math.min(command.deadline, to.owesSince + to.patience * this.mostSilenceMs);
-    if (at < this.timerAt) this.lookAt(at);
+    if (at < this.timerAt) this.setTimer(at);
     command.send(to.sender, to.ran.has(command.what)).then(
       (reply) => this.answered(command, reply),
       (error: unknown) => this.refused(command, error, left),
     );
   }
 
-  /** Rejects for a command that found no connection, unless it is patient. Nothing is kept to be sent later, because the core asks again. */
-  private async connected({ connection = this.connection, isPatient, redisKey }: Command): Promise<Target> {
-    if (isPatient) await connection.opened();
+  /** Rejects for a command that found no connection, unless it waits for one. Nothing is kept to be sent later, because the core asks again. */
+  private async connected({ connection = this.connection, waitsForOpen, redisKey }: Command): Promise<Target> {
+    if (waitsForOpen) await connection.opened();
     // A process that opens no store, as the command line, is served when it asks again.
     else connection.start().catch(() => {});
     const to = connection.serving(redisKey);
@@ -199,7 +199,7 @@ export class ScriptRunner {
   /** Sends it where it belongs once that is known, unless it was given up meanwhile: then its caller may have sent what comes next. */
   private sendLater(command: Command, target: Promise<Target>, left = MAX_REDIRECTIONS): void {
     command.sentTo = undefined;
-    if (command.deadline < this.timerAt) this.lookAt(command.deadline);
+    if (command.deadline < this.timerAt) this.setTimer(command.deadline);
     target.then(
       ({ to, asking }) => {
         if (command.index < 0) return;
@@ -275,7 +275,8 @@ export class ScriptRunner {
     return true;
   }
 
-  private lookAt(at: number): void {
+  /** Sets the timer of the next look. */
+  private setTimer(at: number): void {
     this.endTimer();
     this.timerAt = at;
     // The look comes one turn after the timer, so that replies which came while this process was busy or stopped are read first.
@@ -302,7 +303,7 @@ export class ScriptRunner {
       connection.owesSince = undefined;
       connection.drop(reason);
     }
-    if (next < Infinity) this.lookAt(next);
+    if (next < Infinity) this.setTimer(next);
   }
 
   private isSilent({ deadline, sentTo }: Command, now: number): boolean {

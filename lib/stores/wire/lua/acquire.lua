@@ -24,7 +24,7 @@
 ---     replaces: text or -           an id to release in the same step
 ---     told: text or -               how many ms ago the caller was told who holds the lock, a comma, and what it was told (stand-in.lua)
 ---     mark: text or -               what a vote leaves of its request if that is refused and waits (marks.lua)
---- RETURNS text granted as asked  the server's time in µs, which is the fence, but of a vote
+--- RETURNS text granted as asked  the server's time in µs, which is the fence, except for a vote
 --- RETURNS 0 gone: now, memory text  the id from which it takes the hold is not there
 --- RETURNS 1 granted: now, fence, fences, mode mode, end, contended flag, memory text or nothing  fences is 0 for a vote that shares the fence of its owner's hold; the end is that of the lease, without its grace; contended when others wait; memory where the caller did not know it
 --- RETURNS 2 waiting: now, leftMs, holds text  until the present hold ends, or -1 when others come first; holds says who holds it, and for how long (stand-in.lua)
@@ -189,7 +189,8 @@ local function grantOrPlace(request)
   local recoversForMs = recoveryOf(lock)
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
   local isReplaced = replaces == '-' or replaceLease(lock, request) or lock.hasForgotten
-  lock.asking[request.id], lock.saysWhatItWasTold, lock.standsIn = true, request.id, request.told ~= '-' and standIn(lock, request)
+  lock.asking[request.id], lock.witness = true, request.id
+  lock.standsIn = request.told ~= '-' and standIn(lock, request)
   settle(lock)
   local reply = answer(lock, request)
   -- Most refusals change nothing.

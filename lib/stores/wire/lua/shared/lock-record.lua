@@ -24,7 +24,7 @@
 --
 -- told           news for holders and waiters, each { id, text, mode }; a holder in place of the text is its grant
 -- asking         the ids whose own request runs this script, and which hear of their turn by its answer
--- saysWhatItWasTold  the id whose request says with this script what an earlier memory told it, if that told it anything (queue.lua)
+-- witness        the id whose request says with this script what an earlier memory told it, if that told it anything (queue.lua)
 -- queue          the ends of the two lists of waiters, once they were read (queue.lua)
 -- memory, recoversForMs, hasForgotten  what memory.lua says; nothing before somebody has asked for it (recoveryOf)
 -- frees          whether something is given back, which a full server has to let through

@@ -71,7 +71,7 @@ end
 -- Whether a waiter was last heard of by an earlier memory, as after a failover to a replica that has its place. It may know of a holder that
 -- this memory has forgotten: so it keeps its place, and is not served from it before it has said with a request what it was told (stand-in.lua).
 local function isFromBefore(lock, id, record)
-  if id == lock.saysWhatItWasTold then return false end
+  if id == lock.witness then return false end
   local since = tonumber(string.sub(lock.memory, 18))
   -- Of a server whose clock was set back behind that, nothing can be said.
   return since <= now and tonumber(string.sub(record, 1, 13)) < since + WAITER_LEASE_MS
