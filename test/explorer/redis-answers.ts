@@ -106,7 +106,6 @@ function heard(acting: Acting, request: Request, grant: Grant | undefined): void
     request.place = undefined;
     acting.judge(grant);
   } else {
-    request.isKnownToWait = true;
     request.wasDelayed = true;
   }
   if (acting.client.request === request && request.askAgain) acting.ask();

@@ -52,7 +52,7 @@ export class Acting {
     const { client } = this;
     client.seq += 1;
     client.request = {
-      id: `${client.name}.${client.seq}`, asking: false, askAgain: false, isKnownToWait: false, hasPlace: false, wasDelayed: false, askedAt: 0,
+      id: `${client.name}.${client.seq}`, asking: false, askAgain: false, hasPlace: false, wasDelayed: false, askedAt: 0,
       notAfter: 0, limit: 0, unansweredUntil: 0, memory: '', floor: client.floor, hadPlace: false, place: undefined, early: undefined,
       askAt: undefined, replaces: undefined, lengthens: undefined,
     };

@@ -59,7 +59,6 @@ export interface Request {
   id: string;
   asking: boolean;
   askAgain: boolean;
-  isKnownToWait: boolean;
   hasPlace: boolean;
   wasDelayed: boolean;
   askedAt: number;

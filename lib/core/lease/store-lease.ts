@@ -95,8 +95,6 @@ export class StoreLease implements Appointment, HeldLease {
   memory: string | undefined;
   /** Local instant until which a request of this process that got no answer may still act for it in the store. */
   lateUntil: number;
-  /** True once the store said that it does not know the lease, so that it need not be released any more. */
-  goneFromStore = false;
   /** No renewal reaches beyond this instant. */
   private renewUntil = Infinity;
   /**
@@ -283,12 +281,6 @@ export class StoreLease implements Appointment, HeldLease {
     this.keeper.leaseChanged(this);
     for (const listener of this.listeners) listener.leaseLost(this.loss, this);
     this.listeners = NOBODY;
-  }
-
-  /** Ends it as lost because the store said that it does not know it. */
-  loseFromStore(reason: LossReason, why: string): void {
-    this.goneFromStore = true;
-    this.lose(reason, why);
   }
 
   /** Ends it as lost because its trust has ended. The reason says whether maxHoldMs, a fixed length or a missing renewal ended it. */

@@ -43,7 +43,7 @@ export class Watchdog {
   /** The renewals that are not answered yet. */
   private readonly renewals = new Set<Promise<unknown>>();
   /** Which locks can share a command; undefined where all can, so that each lease is renewed at its own time. */
-  private readonly groupOf: StoreCapabilities['groupOf'];
+  readonly groupOf: StoreCapabilities['groupOf'];
   /** When leases of one group and of like length are due next. There is at most one entry for each group and length. */
   private readonly dueTimes = new Map<string, number>();
 
@@ -174,7 +174,7 @@ export class Watchdog {
     const now = this.clock.now();
     switch (outcome.kind) {
       case 'lost':
-        return lease.loseFromStore(this.mayBeForgotten(lease) ? 'forgotten' : 'gone', 'the store no longer knows it (it ended, an operator took it away, or the store lost its memory)');
+        return lease.lose(this.mayBeForgotten(lease) ? 'forgotten' : 'gone', 'the store no longer knows it (it ended, an operator took it away, or the store lost its memory)');
       case 'renewed':
         if (this.sleep.look(now) > sentAt) return this.look(lease, now);
         lease.renewed(outcome, now, leaseMs);

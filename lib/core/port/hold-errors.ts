@@ -78,7 +78,7 @@ export function givenUpError(key: string, waitMs: number, cause: LockStoreError)
 }
 
 /** `server`: what was asked, if it has a name. `minReplicas`: how many replicas had to acknowledge the grant. */
-export function silenceError(key: string, waitMs: number, { server, minReplicas = 0 }: { readonly server?: string | undefined; readonly minReplicas?: number } = {}): LockStoreError {
+export function silenceError(key: string, waitMs: number, server?: string, minReplicas = 0): LockStoreError {
   const since = `${within(waitMs)}${minReplicas > 0 ? `, or fewer than ${minReplicas} replicas acknowledged the grant` : ''}`;
   const who = server === undefined ? 'the store' : `the store (${server})`;
   return store(key, `: ${who} did not respond ${since}. ${NOTHING_BEGAN}; it is safe to try again.`, server === undefined ? [] : [{ node: server, reason: `no answer ${since}` }]);
@@ -126,7 +126,7 @@ export function handOffError(key: string, cause: LockStoreError): LockStoreError
 }
 
 /** The ticket is for locks that live elsewhere. */
-export function foreignTicketError({ keys, home, instance }: Ticket, here: { readonly home: string; readonly instance: string }): LockUsageError {
+export function foreignTicketError({ keys, home, instance }: Ticket, here: Pick<Ticket, 'home' | 'instance'>): LockUsageError {
   const isOther = home !== here.home;
   const [theirs, ours] = isOther ? [homeText(home), homeText(here.home)] : [`the lock module '${instance}'`, `the lock module '${here.instance}'`];
   return usage(keys[0]!, `: this ticket is of ${theirs}, but was given to ${ours}. The store was not asked. Adopt it where its locks are.`);

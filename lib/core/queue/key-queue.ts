@@ -277,8 +277,8 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
 
   userLeft(lease: StoreLease, user: LeaseUser): void {
     if (lease.state === 'lost') {
-      // A lease that was lost by the clock of this process is released for the sake of those who wait: the store may still have it.
-      if (lease.users === 0 && !lease.goneFromStore) this.queues.background.release(lease, lease.storeLengthMs);
+      // It is released for the sake of those who wait: the store may still have it.
+      if (lease.users === 0) this.queues.background.release(lease, lease.storeLengthMs);
       return user.left('lost');
     }
     if (lease.users > 0) {

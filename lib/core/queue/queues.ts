@@ -31,8 +31,7 @@ export class Queues {
   readonly commandTimeoutMs: number;
   readonly handOn: number;
   readonly traffic = new Traffic(MAX_IN_FLIGHT);
-  /** Gives the number of a key's slot group in a Cluster, where the requests of each group have a limit of their own; undefined elsewhere. */
-  readonly groupOf: ((key: string) => number) | undefined;
+  /** In a Cluster the requests of each slot group have a limit of their own. */
   private readonly trafficOfGroups = new Map<number, Traffic>();
   /** How many requests were made. */
   sequence = 0;
@@ -49,7 +48,6 @@ export class Queues {
     readonly process: string,
     { handOn, commandTimeoutMs }: Pick<ResolvedDefaults, 'handOn' | 'commandTimeoutMs'>,
   ) {
-    this.groupOf = store.capabilities.groupOf;
     this.background = new BackgroundRelease(store, clock, watchdog.schedule);
     this.commandTimeoutMs = commandTimeoutMs;
     this.handOn = handOn;

@@ -78,8 +78,6 @@ export class StoreRequest implements AcquireRequest {
   lateUntil = -Infinity;
   /** How long the store took to answer that this request waits, in ms. The first renewal may take as long. */
   private answeredInMs = 0;
-  /** Whether the store has answered that this request waits, in its queue or without one. Wakes that grant it the lock are followed from then on. */
-  private isKnownToWait = false;
   /** Whether a wake came while the store was being asked, so that it must be asked once more. */
   private mustAskAgain = false;
   /** Whether a grant is being renewed before it counts. Nothing is asked meanwhile: a Redlock takes a grant back that it does not find again. */
@@ -110,7 +108,8 @@ export class StoreRequest implements AcquireRequest {
     const { options } = asker;
     this.id = `${queues.process}.${(queues.sequence++).toString(36)}`;
     this.key = asker.key;
-    this.traffic = queues.groupOf ? queues.trafficOf(queues.groupOf(asker.key)) : queues.traffic;
+    const { groupOf } = queues.watchdog;
+    this.traffic = groupOf ? queues.trafficOf(groupOf(asker.key)) : queues.traffic;
     this.options = options;
     this.mode = options.mode;
     this.leaseMs = Math.min(options.leaseMs, options.maxHoldMs);
@@ -147,11 +146,14 @@ export class StoreRequest implements AcquireRequest {
     return this.asking && !this.wasDelayed ? this.queues.clock.now() - this.askingSince : 0;
   }
 
-  /** Follows a wake: the lock was granted, or the request should ask again. It was granted only if the store has answered that it waits. */
+  /**
+   * Follows a wake: the lock was granted, or the request should ask again. A grant counts only for a request that was delayed. Another one is
+   * still on its way to the store, so the message is of before.
+   */
   wake(grant?: Grant): void {
     if (this.state !== 'open') return;
     if (!grant) return this.ask();
-    if (this.isKnownToWait) this.judge(grant, this.queues.clock.now() - WAKES_COUNT_FROM_MS);
+    if (this.wasDelayed) this.judge(grant, this.queues.clock.now() - WAKES_COUNT_FROM_MS);
   }
 
   /** Notes that another process waits behind the grant that is on its way. */
@@ -224,20 +226,15 @@ export class StoreRequest implements AcquireRequest {
         return this.judge(outcome.grant, this.askedAt);
       case 'recovering':
         this.lastError = outcome.cause;
-        return this.queue ? this.wait(outcome.retryInMs) : this.refused({ kind: 'failed', error: outcome.cause });
+        return this.queue ? this.delayBy(outcome.retryInMs) : this.refused({ kind: 'failed', error: outcome.cause });
       case 'waiting':
         this.answeredInMs = this.queues.clock.now() - this.askedAt;
-        return this.wait(Math.min(outcome.askAgainInMs ?? Infinity, KEEPS_PLACE_MS));
+        return this.delayBy(Math.min(outcome.askAgainInMs ?? Infinity, KEEPS_PLACE_MS));
       case 'busy':
-        return this.queue ? this.wait(outcome.retryInMs) : this.refused(outcome);
+        return this.queue ? this.delayBy(outcome.retryInMs) : this.refused(outcome);
       default:
         return this.refused(outcome);
     }
-  }
-
-  private wait(askAgainInMs: number): void {
-    this.isKnownToWait = true;
-    this.delayBy(askAgainInMs);
   }
 
   private failed(error: LockStoreError): void {
@@ -360,7 +357,7 @@ export function waitedInVain(request: StoreRequest | undefined, call: Call): Err
   // 1 ms is allowed for, because timers can fire a fraction of a millisecond early.
   const silentMs = Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost)) - 1;
   // A lock that a ticket has is busy for nobody who brings it.
-  if (request && (request.silentForMs > silentMs || (ticket && !request.lastError))) return silenceError(key, waitMs, { server: request.server, minReplicas });
+  if (request && (request.silentForMs > silentMs || (ticket && !request.lastError))) return silenceError(key, waitMs, request.server, minReplicas);
   return refusedAtOnce(request, call);
 }
 

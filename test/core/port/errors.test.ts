@@ -129,10 +129,10 @@ describe('A store that does not answer', () => {
   it('is told from a lock that is busy', () => {
     expect(silenceError('k', 300).message).toContain(`Lock 'k': the store did not respond within 300 ms. The work did not begin`);
     expect(silenceError('k', 0).message).toContain(`Lock 'k': the store did not respond in time.`);
-    expect(silenceError('k', 0, { server: 'a:6379' })).toMatchObject({ nodes: [{ node: 'a:6379', reason: 'no answer in time' }], message: expect.stringContaining(`the store (a:6379) did not respond in time.`) });
+    expect(silenceError('k', 0, 'a:6379')).toMatchObject({ nodes: [{ node: 'a:6379', reason: 'no answer in time' }], message: expect.stringContaining(`the store (a:6379) did not respond in time.`) });
     expect(silenceError('k', 300)).toMatchObject({ nodes: [] });
-    expect(silenceError('k', 300, { minReplicas: 1 }).message).toContain('or fewer than 1 replicas acknowledged the grant');
-    expect(silenceError('k', 300, { server: 'a:6379', minReplicas: 2 }).nodes).toEqual([{ node: 'a:6379', reason: 'no answer within 300 ms, or fewer than 2 replicas acknowledged the grant' }]);
+    expect(silenceError('k', 300, undefined, 1).message).toContain('or fewer than 1 replicas acknowledged the grant');
+    expect(silenceError('k', 300, 'a:6379', 2).nodes).toEqual([{ node: 'a:6379', reason: 'no answer within 300 ms, or fewer than 2 replicas acknowledged the grant' }]);
   });
 });
 

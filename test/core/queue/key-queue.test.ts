@@ -41,14 +41,6 @@ describe('A lease that was lost by the clock of its process', () => {
     expect([one.signal.aborted, await one.release(), wire.sent.release]).toEqual([true, 'lost', 0]);
     expect([await two.release(), wire.sent.release]).toEqual(['lost', 1]);
   });
-
-  it('is not released when the store has said that it does not know it', async () => {
-    const { fleet, locks, wire } = alone();
-    const lease = await locks.acquire('k');
-    await locks.forceRelease('k');
-    await fleet.clock.advance(10);
-    expect([lease.signal.aborted, await lease.release(), wire.sent.release]).toEqual([true, 'lost', 0]);
-  });
 });
 
 describe('A process whose caller gave up', () => {
