@@ -3,7 +3,7 @@
  * without viewers there are no looks.
  */
 import { defer, EMPTY, finalize, Observable, ReplaySubject, share, Subject, takeUntil, timer } from 'rxjs';
-import { delay, systemClock, type Timer } from '../core/port/clock.js';
+import { pause, systemClock, type Timer } from '../core/port/clock.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { InstanceView, WatchedLocks } from './watched-locks.js';
 
@@ -66,7 +66,7 @@ export class Board {
     this.closed = true;
     if (this.viewers === 0) return;
     this.end.next();
-    await delay(systemClock, GOODBYE_MS);
+    await pause(systemClock, GOODBYE_MS);
   }
 
   private lookAgain(show: (view: string) => void): () => void {

@@ -1,7 +1,7 @@
 /**
  * The commands of `holdfast`. Each resolves with the exit code.
  */
-import { systemClock, delay } from '../core/port/clock.js';
+import { systemClock, pause } from '../core/port/clock.js';
 import { checkKey, roleKey } from '../core/key/check-key.js';
 import { type LockState, whereaboutsOf } from '../core/port/lock-state.js';
 import { overviewOf, rowOf, type LockOverview } from '../board/lock-overview.js';
@@ -79,7 +79,7 @@ async function watch({ startsWith, everyMs }: Of<'watch'>, look: Look, { out, js
   while (!out.hungUp && !stop.aborted) {
     const overview = await overviewOf(look.list({ startsWith }), MAX_WATCHED);
     await out.write(json ? `${JSON.stringify({ at: systemClock.wallNow(), ...overview })}\n` : screen(overview, out));
-    await Promise.race([delay(systemClock, everyMs), stopped]);
+    await Promise.race([pause(systemClock, everyMs), stopped]);
   }
   return EXIT.done;
 }

@@ -1,5 +1,5 @@
 /** How long the command line tries to reach a server. The first question only makes the connection, and is refused itself. */
-import { delay, systemClock } from '../core/port/clock.js';
+import { pause, systemClock } from '../core/port/clock.js';
 import { LockStoreError } from '../core/port/errors.js';
 
 export const COMMAND_TIMEOUT_MS = 2_000;
@@ -15,7 +15,7 @@ export async function reached<Answer>(ask: () => Promise<Answer>): Promise<Answe
     } catch (error) {
       if (!(error instanceof LockStoreError) || !error.retryable) throw error;
       if (systemClock.now() > deadline) throw unreachable(error);
-      await delay(systemClock, PAUSE_MS);
+      await pause(systemClock, PAUSE_MS);
     }
   }
 }

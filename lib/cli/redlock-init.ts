@@ -2,7 +2,7 @@
  * `holdfast redlock init`: lets all nodes of a Redlock vote at once, because an operator knows that they are new. Without it
  * they grant nothing for the longest lease, for a node that is new cannot be told from one that lost its memory.
  */
-import { delay, systemClock } from '../core/port/clock.js';
+import { pause, systemClock } from '../core/port/clock.js';
 import { LockStoreError, type NodeFailure } from '../core/port/errors.js';
 import type { RedisStore } from '../stores/redis/redis-store.js';
 import { admit, survey, type Survey } from '../stores/redlock/redlock-node.js';
@@ -28,7 +28,7 @@ export async function initRedlock(target: Target, { out, err, json }: Pick<Termi
       await err.message(`holdfast: ${refusal}`);
       return EXIT.nothing;
     }
-    await delay(systemClock, PAUSE_MS);
+    await pause(systemClock, PAUSE_MS);
     const failed = await admitAll(nodes, surveys);
     if (failed.length > 0) throw halfWay(failed, nodes.length);
     const names = nodes.map(({ server }) => server);

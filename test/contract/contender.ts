@@ -2,7 +2,7 @@
  * One request for one lock, driven through the port, with the wakes that reached it. The contract tests are told with
  * its verbs; each verb states what must come of it and fails the test when it does not.
  */
-import { delay, type Clock } from '../../lib/core/port/clock.js';
+import { pause, type Clock } from '../../lib/core/port/clock.js';
 import type { LockState } from '../../lib/core/port/lock-state.js';
 import type { AcquireOutcome, AcquireRequest, Grant, LockStore, RenewOutcome, Wake } from '../../lib/core/port/lock-store.js';
 
@@ -59,7 +59,7 @@ export class Contender {
   /** Is granted the lock it queues for, by whatever tells it first; keeps its place meanwhile. */
   async isLetIn(withinMs = SOON_MS): Promise<Grant> {
     const limit = this.clock.now() + withinMs;
-    for (let asksAt = -Infinity; ; await delay(this.clock, LOOKS_EVERY_MS)) {
+    for (let asksAt = -Infinity; ; await pause(this.clock, LOOKS_EVERY_MS)) {
       const wake = this.wakes.find(({ kind }) => kind === 'granted');
       if (wake?.kind === 'granted') return wake.grant;
       if (this.clock.now() < asksAt) continue;
@@ -85,7 +85,7 @@ export class Contender {
   /** Waits for so long, or until it is called. */
   private async pause(forMs: number): Promise<void> {
     const [heard, askAt] = [this.wakes.length, this.clock.now() + forMs];
-    while (this.clock.now() < askAt && !this.wakes.slice(heard).some(({ kind }) => kind === 'ask')) await delay(this.clock, Math.min(LOOKS_EVERY_MS, askAt - this.clock.now()));
+    while (this.clock.now() < askAt && !this.wakes.slice(heard).some(({ kind }) => kind === 'ask')) await pause(this.clock, Math.min(LOOKS_EVERY_MS, askAt - this.clock.now()));
   }
 
   /** Is woken without having asked. */
@@ -143,6 +143,6 @@ export async function until(
   const limit = clock.now() + withinMs;
   while (!(await condition())) {
     if (clock.now() > limit) throw new Error(`not within ${withinMs} ms: ${description}`);
-    await delay(clock, 5);
+    await pause(clock, 5);
   }
 }

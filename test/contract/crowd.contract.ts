@@ -1,6 +1,6 @@
 /** The contract under contention: a crowd from two processes, of which some give up, share, or fall silent. */
 import { expect } from '@jest/globals';
-import { delay } from '../../lib/core/port/clock.js';
+import { pause } from '../../lib/core/port/clock.js';
 import { checkHistory } from '../model/history-checker.js';
 import type { HistoryEvent } from '../model/history.js';
 import type { Contender } from './contender.js';
@@ -40,7 +40,7 @@ async function visit({ clock }: Stage, visitor: Contender, number: number, histo
   }
   const { fence, fences, trustedUntil } = outcome.kind === 'granted' ? outcome.grant : await visitor.getsIn(how);
   history.push({ ...known(), kind: 'granted', mode, fence, fences, trustedUntil });
-  await delay(clock, number % 4);
+  await pause(clock, number % 4);
   // Whoever asked for a short lease says nothing any more: the lease ends by itself.
   if (how.leaseMs < 1_000) return;
   if (number % 5 === 2) {

@@ -1,6 +1,6 @@
 /** The contract's second part: how leases end and places are given up, and that a late act never touches the next. */
 import { expect } from '@jest/globals';
-import { delay } from '../../lib/core/port/clock.js';
+import { pause } from '../../lib/core/port/clock.js';
 import { until, type Contender } from './contender.js';
 import type { Promised, Stage } from './lock-store.contract.js';
 
@@ -96,7 +96,7 @@ export function endsLeases(stage: Stage, promised: Promised): void {
     let { trustedUntil } = await holder.acquires({ leaseMs });
     const end = clock.now() + 1.5 * leaseMs;
     while (clock.now() < end) {
-      await delay(clock, leaseMs / 6);
+      await pause(clock, leaseMs / 6);
       await other.isRefused();
       const renewed = await holder.renews(leaseMs);
       expect(renewed.trustedUntil).toBeGreaterThan(trustedUntil);
@@ -109,7 +109,7 @@ export function endsLeases(stage: Stage, promised: Promised): void {
     const key = stage.newKey();
     const [late, other] = [stage.contender(key), stage.contender(key)];
     await late.acquires({ leaseMs: 150 });
-    await delay(clock, 200);
+    await pause(clock, 200);
     expect((await late.renew()).kind).toBe('lost');
     expect(await late.release()).toBe('lost');
     expect((await late.inspect()).mode).toBeNull();
@@ -155,7 +155,7 @@ export function endsLeases(stage: Stage, promised: Promised): void {
     const [holder, other] = [stage.contender(key), stage.contender(key)];
     await holder.acquires({ leaseMs: 5_000 });
     await holder.renews(150);
-    await delay(clock, 250);
+    await pause(clock, 250);
     await other.isRefused();
     expect(await holder.release()).toBe('released');
   });
@@ -291,7 +291,7 @@ export function endsLeases(stage: Stage, promised: Promised): void {
     const key = stage.newKey();
     const [job, other] = [stage.contender(key), stage.contender(key)];
     await job.acquires({ minHoldMs: 100 });
-    await delay(clock, 150);
+    await pause(clock, 150);
     await job.release();
     await other.acquires();
     await other.release();

@@ -1,6 +1,6 @@
 /** The contract's part about grace: how long a lock stays taken after a lease that ended without a release. */
 import { expect } from '@jest/globals';
-import { delay } from '../../lib/core/port/clock.js';
+import { pause } from '../../lib/core/port/clock.js';
 import { until, type Contender } from './contender.js';
 import type { Promised, Stage } from './lock-store.contract.js';
 
@@ -39,7 +39,7 @@ export function keepsGrace(stage: Stage, promised: Promised): void {
     const [live] = (await other.inspect()).holders;
     expect(live?.remainingMs).toBeLessThanOrEqual(LEASE_MS);
     expect(live?.graceMs).toBe(GRACE_MS);
-    while (clock.now() <= trustedUntil) await delay(clock, 10);
+    while (clock.now() <= trustedUntil) await pause(clock, 10);
     await until(clock, async () => (await other.inspect()).holders[0]?.remainingMs === 0, 'the lease has ended');
     const [ended] = (await other.inspect()).holders;
     expect(ended).toMatchObject({ id: holder.id, remainingMs: 0 });
@@ -54,7 +54,7 @@ export function keepsGrace(stage: Stage, promised: Promised): void {
     await other.acquires({ leaseMs: LEASE_MS, graceMs: GRACE_MS });
     await other.release();
     await holder.acquires({ leaseMs: LEASE_MS, graceMs: GRACE_MS });
-    while (clock.now() <= trustedUntil + LEASE_MS) await delay(clock, 10);
+    while (clock.now() <= trustedUntil + LEASE_MS) await pause(clock, 10);
     await other.isRefused();
     await holder.release();
     await other.acquires();

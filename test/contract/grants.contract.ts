@@ -1,6 +1,6 @@
 /** The contract's first part: who is granted a lock, with which fence, and how long the grant is trusted. */
 import { expect } from '@jest/globals';
-import { delay } from '../../lib/core/port/clock.js';
+import { pause } from '../../lib/core/port/clock.js';
 import { until } from './contender.js';
 import type { Promised, Stage } from './lock-store.contract.js';
 
@@ -74,7 +74,7 @@ export function grantsLocks(stage: Stage, promised: Promised): void {
     const first = await holder.acquires({ fences: 7 });
     // The store may have granted it at any time until now, and the end is counted from then.
     const tookMs = clock.now() - askedAt;
-    await delay(clock, 300);
+    await pause(clock, 300);
     const again = await holder.acquires({ fences: 7 });
     expect(again).toMatchObject({ fence: first.fence, fences: 7, mode: 'write' });
     expect(again.trustedUntil).toBeLessThan(first.trustedUntil + tookMs + 250);

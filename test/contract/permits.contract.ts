@@ -1,6 +1,6 @@
 /** The contract's part about permits: locks that a number of requests hold at a time. */
 import { expect } from '@jest/globals';
-import { delay } from '../../lib/core/port/clock.js';
+import { pause } from '../../lib/core/port/clock.js';
 import { until, type Asking, type Contender } from './contender.js';
 import type { Promised, Stage } from './lock-store.contract.js';
 
@@ -70,7 +70,7 @@ export function countsPermits(stage: Stage, promised: Promised): void {
     expect(askAgainInMs).toBeGreaterThan(0);
     expect(askAgainInMs).toBeLessThanOrEqual(LEASE_MS + 1);
     for (const one of [next2, last]) expect((await one!.queues({ permits: 3 })).askAgainInMs).toBeUndefined();
-    await delay(clock, askAgainInMs!);
+    await pause(clock, askAgainInMs!);
     await next1!.isLetIn();
     await next2!.isLetIn();
     await stage.expectHolders(key, live, next1, next2);

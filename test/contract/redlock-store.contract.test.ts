@@ -1,5 +1,5 @@
 /** The Redlock store keeps the contract on five masters, but for what needs a queue across nodes. */
-import { delay, systemClock } from '../../lib/core/port/clock.js';
+import { pause, systemClock } from '../../lib/core/port/clock.js';
 import type { LockStoreError } from '../../lib/core/port/errors.js';
 import type { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
 import { openRedlock, startVoters } from '../support/redlock-store.js';
@@ -15,7 +15,7 @@ function asksAgain(store: RedlockStore): RedlockStore {
         return await acquire(request);
       } catch (error) {
         if (!(error as LockStoreError).retryable || systemClock.now() > request.notAfter || tries === 20) throw error;
-        await delay(systemClock, 50);
+        await pause(systemClock, 50);
       }
     }
   };

@@ -1,6 +1,6 @@
 /** The contract's part about tickets: what a hold becomes between two processes. The numbers are those of core/port/ticket.ts. */
 import { expect } from '@jest/globals';
-import { delay } from '../../lib/core/port/clock.js';
+import { pause } from '../../lib/core/port/clock.js';
 import { adopt as adoptFrom, type AdoptedHold, type AdoptOutcome, handOff as handOffTo, type HandOffOutcome } from '../support/ticket-desk.js';
 import { USUAL_LEASE_MS, until, type Contender } from './contender.js';
 import type { Promised, Stage } from './lock-store.contract.js';
@@ -107,7 +107,7 @@ export function handsHoldsOn(stage: Stage, promised: Promised): void {
     const [giver, adopter, ticketId] = [stage.contender(key), stage.contender(key), newTicket()];
     await giver.acquires();
     const first = await handOff(ticketId, [giver], 8_000);
-    await delay(clock, 30);
+    await pause(clock, 30);
     const again = await handOff(ticketId, [giver], 8_000);
     expect(again).toMatchObject({ kind: 'handedOff', until: first.kind === 'handedOff' ? first.until : 0 });
     await adopted(ticketId, [adopter]);
@@ -168,7 +168,7 @@ export function handsHoldsOn(stage: Stage, promised: Promised): void {
 
   promised(['T5'], 'nobody adopts a ticket whose time is over, though nobody else has come by', async () => {
     const { ticketId, adopter } = await handedOff(SHORT_MS);
-    await delay(clock, SHORT_MS + 50);
+    await pause(clock, SHORT_MS + 50);
     expect((await adopt(ticketId, [adopter])).kind).toBe('gone');
     await adopter.acquires();
     await adopter.release();
@@ -180,7 +180,7 @@ export function handsHoldsOn(stage: Stage, promised: Promised): void {
     await giver.acquires();
     const first = await handOff(ticketId, [giver], SHORT_MS);
     if (first.kind !== 'handedOff') throw new Error(`expected a hand-off, got ${JSON.stringify(first)}`);
-    await delay(clock, SHORT_MS + 50);
+    await pause(clock, SHORT_MS + 50);
     await giver.acquires();
     expect((await handOff(ticketId, [giver])).kind).toBe('handedOff');
     expect(await adopt(ticketId, [adopter], { ticketEnd: first.until })).toMatchObject({ kind: 'gone', key });
@@ -197,7 +197,7 @@ export function handsHoldsOn(stage: Stage, promised: Promised): void {
     const late = newTicket();
     await handOff(late, [giver], SHORT_MS);
     expect((await other.inspect()).holders[0]?.remainingMs).toBeLessThanOrEqual(SHORT_MS);
-    await delay(clock, SHORT_MS + 50);
+    await pause(clock, SHORT_MS + 50);
     await other.isRefused();
     expect((await adopt(late, [adopter])).kind).toBe('gone');
     await isOver(other);

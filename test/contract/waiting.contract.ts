@@ -1,6 +1,6 @@
 /** The contract's fourth part: what it takes to wait. How waiters hear of their turn, and what a silent one costs. */
 import { expect } from '@jest/globals';
-import { delay } from '../../lib/core/port/clock.js';
+import { pause } from '../../lib/core/port/clock.js';
 import { until, type Contender } from './contender.js';
 import type { Promised, Stage } from './lock-store.contract.js';
 
@@ -15,7 +15,7 @@ export function keepsWaiters(stage: Stage, promised: Promised): void {
       expect((await heard!.askAgain()).kind).toBe('waiting');
       await holder!.renews();
       if (clock.now() > limit) throw new Error('the silent waiter still has its place');
-      await delay(clock, 100);
+      await pause(clock, 100);
     }
     expect((await silent!.askAgain()).kind).toBe('waiting');
     expect((await holder!.inspect()).waiters.map(({ id }) => id)).toEqual([heard!.id, silent!.id]);
@@ -32,7 +32,7 @@ export function keepsWaiters(stage: Stage, promised: Promised): void {
     while ((await heard!.inspect()).waiters.length > 1) {
       if (clock.now() > limit) throw new Error('the silent reader still has its place');
       await heard!.askAgain();
-      await delay(clock, 100);
+      await pause(clock, 100);
     }
     await holder!.release();
     await stage.expectHolders(key, heard);
@@ -125,7 +125,7 @@ export function keepsWaiters(stage: Stage, promised: Promised): void {
     expect((await second.queues()).askAgainInMs).toBeUndefined();
     expect(askAgainInMs).toBeGreaterThan(0);
     expect(askAgainInMs).toBeLessThanOrEqual(1_502);
-    await delay(clock, askAgainInMs!);
+    await pause(clock, askAgainInMs!);
     await first.acquires();
     expect((await second.askAgain()).kind).toBe('waiting');
     await second.release();

@@ -10,7 +10,7 @@ const core = (file) => `lib/core/${file}.ts`;
 const list = [
   // Nest
   ['a silent server is waited for', 'lib/stores/redis/boot-probe.ts', 'return await inTime(clock, becomesFit(), bootTimeoutMs, () => unfit ?? unreachable(connections, bootTimeoutMs));', 'return await becomesFit();', 'bootTimeoutMs is a bound', 'test/nest/wrong-topology'],
-  ['a hand-back beside its copy', 'lib/core/hold/tickets.ts', 'if (lateMs >= 0) await delay(clock, lateMs + 1);', '', 'S5: a copy of the adoption adopts the ticket for a hold that is over', 'test/core/hold/hand-off'],
+  ['a hand-back beside its copy', 'lib/core/hold/tickets.ts', 'if (lateMs >= 0) await pause(clock, lateMs + 1);', '', 'S5: a copy of the adoption adopts the ticket for a hold that is over', 'test/core/hold/hand-off'],
   ['a ticket is late at its first end', 'lib/core/hold/tickets.ts', 'hasManyEnds ? Number.MAX_SAFE_INTEGER : until', 'until', 'SPEC 9: an attempt after the first end of the ticket is refused', 'test/core/hold/hand-off'],
   ['the profile wins', 'lib/core/port/options.ts', '[...taken, ...said]', '[...said, ...taken]', 'SPEC 9: what a call says itself is overruled', 'test/nest/profiles'],
   ['a profile leads several', 'lib/core/port/options.ts', '.filter(([option]) => Object.hasOwn(names, option))', '', 'SPEC 8: permits of a profile let several processes lead', 'test/nest/profiles'],

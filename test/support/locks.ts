@@ -1,6 +1,6 @@
 /** A LockService on the embedded store and on virtual time, and the faults a test wants to see it live through. */
 import { type LockKey, LockService } from '../../lib/lock.service.js';
-import { delay, type Clock } from '../../lib/core/port/clock.js';
+import { pause, type Clock } from '../../lib/core/port/clock.js';
 import type { Lease } from '../../lib/core/port/lease.js';
 import type { LockDefaults, LockOptions } from '../../lib/core/port/lock-options.js';
 import type { AcquireOutcome, AcquireRequest, Doubt, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, Wake } from '../../lib/core/port/lock-store.js';
@@ -100,7 +100,7 @@ export class Wire extends StoreAround {
     if (this.cut) throw new LockStoreError('the network is cut');
     this.sent[verb] += 1;
     const answer = await act();
-    if (this.slowMs > 0) await delay(this.clock, this.slowMs);
+    if (this.slowMs > 0) await pause(this.clock, this.slowMs);
     if (this.deaf) throw new LockStoreError('the answer was lost');
     return answer;
   }

@@ -1,4 +1,4 @@
-import { delay } from '../../lib/core/port/clock.js';
+import { pause } from '../../lib/core/port/clock.js';
 import type { Lease } from '../../lib/core/port/lease.js';
 import type { LockService } from '../../lib/lock.service.js';
 import type { Fleet } from './locks.js';
@@ -45,7 +45,7 @@ export class Turns {
     }
     this.fences.add(fence);
     const { clock } = this.fleet;
-    await (this.holdMs === undefined ? new Promise<void>((resolve) => clock.nextTurn(resolve)) : delay(clock, (this.holdMs * (1 + ((this.served * 7) % 5))) / 2));
+    await (this.holdMs === undefined ? new Promise<void>((resolve) => clock.nextTurn(resolve)) : pause(clock, (this.holdMs * (1 + ((this.served * 7) % 5))) / 2));
     this.endedFence = Math.max(this.endedFence, fence);
     this.inside -= 1;
   }

@@ -5,7 +5,7 @@
  */
 import { requestPauses } from '../lease/backoff.js';
 import type { StoreLease } from '../lease/store-lease.js';
-import { delay, keptAlive } from '../port/clock.js';
+import { pause, keptAlive } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError, entangledHandOffError, foreignTicketError, handOffError, nestedHandOffError, noTicketsError } from '../port/hold-errors.js';
 import type { HandOffOptions, ResolvedOptions } from '../port/lock-options.js';
@@ -84,7 +84,7 @@ export class Tickets {
     const { clock } = this.core;
     // A copy of the adoption that got no answer would adopt the ticket for this hold, which has ended then.
     const lateMs = Math.max(...hold.leases.map(({ lateUntil }) => lateUntil)) - clock.now();
-    if (lateMs >= 0) await delay(clock, lateMs + 1);
+    if (lateMs >= 0) await pause(clock, lateMs + 1);
     await this.handOff(hold, withinMs === undefined ? undefined : { withinMs }, ticket);
   }
 
@@ -118,7 +118,7 @@ export class Tickets {
         const error = asStoreError(reason, key);
         const retryAt = Math.max(clock.now() + backoff.nextMs(), lastCopyAt(handOff, notAfter) + 1);
         if (!error.retryable || retryAt >= handOff.until) return error;
-        await delay(clock, retryAt - clock.now());
+        await pause(clock, retryAt - clock.now());
       }
     }
   }

@@ -49,13 +49,8 @@ export const systemClock: Clock = {
   },
 };
 
-/** Resolves after `delayMs` on `clock`. */
-export function delay(clock: Clock, delayMs: number): Promise<void> {
-  return new Promise((resolve) => void clock.setTimer(resolve, delayMs));
-}
-
-/** A pause that can be ended early, by what it gives to `canEnd`; one of `Infinity` ends only so. Resolves with whether all of it has passed. */
-export function pause(clock: Clock, forMs: number, canEnd: (end: () => void) => void): Promise<boolean> {
+/** A pause. What it gives to `canEnd` ends it early, and one of `Infinity` ends only so. Resolves with whether all of it has passed. */
+export function pause(clock: Clock, forMs: number, canEnd: (end: () => void) => void = () => {}): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = forMs === Infinity ? undefined : clock.setTimer(() => resolve(true), forMs);
     canEnd(() => {

@@ -4,7 +4,7 @@
  * nobody else can name, as the health check does.
  */
 import { once } from 'node:events';
-import { delay, inTime } from '../../core/port/clock.js';
+import { pause, inTime } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { StoreSummary } from '../../core/port/lock-store.js';
 import type { Connections } from '../wire/connections.js';
@@ -57,7 +57,7 @@ export async function probe(store: Booting): Promise<StoreSummary> {
         // That there is no connection says less than what the server said before.
         if (found !== error || isAnswer) unfit = found;
       }
-      await delay(clock, PROBES_AGAIN_AFTER_MS);
+      await pause(clock, PROBES_AGAIN_AFTER_MS);
     }
   };
   try {

@@ -13,7 +13,7 @@
  * longer, can follow in batches (renewals.ts). In a Cluster a group in which this process holds nothing is not asked for at all: its
  * memory is told with the next answer to a request.
  */
-import { delay, pause } from '../../core/port/clock.js';
+import { pause } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, LeaseRef, Reply, StoreRecovery } from '../../core/port/lock-store.js';
@@ -94,7 +94,7 @@ export class Recovery implements StoreRecovery {
   /** Waits for the end of a recovery, so that an application that starts on an empty server is not refused its first locks. */
   async recovered(atMostMs: number): Promise<void> {
     const leftMs = Math.min(this.recoversForMs, atMostMs);
-    if (leftMs > 0) await delay(this.view.clock, leftMs);
+    if (leftMs > 0) await pause(this.view.clock, leftMs);
   }
 
   close(): void {

@@ -6,7 +6,7 @@
  * never follows a failover up to version 5.12, waits without end for a master that is frozen, and does not notice that a node has stopped
  * answering; that of ioredis cannot use nodes that do not name their hosts, and does not say which of its nodes was away.
  */
-import { delay } from '../../core/port/clock.js';
+import { pause } from '../../core/port/clock.js';
 import { answerWithin, askOnce, Connecting, nameOf, ServerConnection, type Address, type Needs, type Sender, type Source, type Target } from './server-connection.js';
 
 export interface ClusterEntry {
@@ -132,7 +132,7 @@ export class ClusterConnection extends Connecting {
         this.events.emit('problem', error as Error);
         // While a node serves, nothing has ended: only the slots may be others by now.
         if (!this.isOpen) this.events.emit('end');
-        await delay(this.needs.clock, REFRESH_AGAIN_MS);
+        await pause(this.needs.clock, REFRESH_AGAIN_MS);
       }
     }
   }

@@ -3,7 +3,7 @@
  * the server by the first process that boots, and once more by those that run when the server has forgotten it. A process whose own
  * version is newer writes the version on which they agreed, if it still can.
  */
-import { delay, type Clock } from '../../core/port/clock.js';
+import { pause, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/lock-events.js';
 import { agreeCall, readAgree } from './lua.generated.js';
@@ -53,7 +53,7 @@ export class WireFormat {
     this.isKeeping = true;
     let error = await this.claim().catch((failure: LockStoreError) => failure);
     while (error?.retryable && isWanted()) {
-      await delay(this.clock, CLAIMS_AGAIN_AFTER_MS);
+      await pause(this.clock, CLAIMS_AGAIN_AFTER_MS);
       error = await this.claim().catch((failure: LockStoreError) => failure);
     }
     this.isKeeping = false;

@@ -1,6 +1,6 @@
 /** What the store may answer to an adoption, and when: late, after a sleep, while it recovers, or not at all. */
 import { describe, expect, it } from '@jest/globals';
-import { delay } from '../../../lib/core/port/clock.js';
+import { pause } from '../../../lib/core/port/clock.js';
 import { LockLostError, LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireOutcome, AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import { resolveDefaults } from '../../../lib/core/port/options.js';
@@ -131,7 +131,7 @@ describe('An adoption', () => {
       if (asked.length === 1) return { kind: 'recovering', retryInMs: 10, cause: failure(true) };
       if (asked.length > 2) return new Promise(() => {});
       const outcome = await ask();
-      await delay(fleet.clock, 5);
+      await pause(fleet.clock, 5);
       fleet.clock.sleepMachine(1_500);
       return outcome;
     });

@@ -1,6 +1,6 @@
 /** What the store may answer to a hand-off: nothing, or that it forgot the hold; how long it is asked, and what is freed when there is no ticket. */
 import { describe, expect, it, jest } from '@jest/globals';
-import { delay } from '../../../lib/core/port/clock.js';
+import { pause } from '../../../lib/core/port/clock.js';
 import { LockLostError, LockStoreError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import type { Finding, LockEvent } from '../../../lib/core/port/lock-events.js';
@@ -51,7 +51,7 @@ describe('A hand-off of which the store says that it does not know the hold', ()
 
 describe('A hand-off of which the store says only after the end of the lease that it does not know the hold', () => {
   it('is lost: there is no ticket', async () => {
-    const { clock, locks } = setUp(async () => (await delay(clock, 2_000), LOST));
+    const { clock, locks } = setUp(async () => (await pause(clock, 2_000), LOST));
     const lease = await locks.acquire('a', { leaseMs: 1_000 });
     await expect(clock.runUntil(lease.handOff())).rejects.toBeInstanceOf(LockLostError);
   });

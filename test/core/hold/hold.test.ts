@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import { describe, expect, it, jest } from '@jest/globals';
 import { ConsoleLogger } from '@nestjs/common';
 import { defer, firstValueFrom, of } from 'rxjs';
-import { delay } from '../../../lib/core/port/clock.js';
+import { pause } from '../../../lib/core/port/clock.js';
 import { LockLostError, LockStoreError, LockTimeoutError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { LockEvent } from '../../../lib/core/port/lock-events.js';
 import type { LockDefaults, LockOptions } from '../../../lib/core/port/lock-options.js';
@@ -124,8 +124,8 @@ describe('A hold', () => {
     const lost: string[] = [];
     locks.events.subscribe(({ type }) => void (type === 'lost' && lost.push(type)));
     const release = wire.release.bind(wire);
-    wire.release = async (request) => (await delay(fleet.clock, 400), release(request));
-    const work = locks.withLock('k', options, () => delay(fleet.clock, 300).then(() => 'done'));
+    wire.release = async (request) => (await pause(fleet.clock, 400), release(request));
+    const work = locks.withLock('k', options, () => pause(fleet.clock, 300).then(() => 'done'));
     await fleet.clock.settle();
     const next = fleet.process().locks.withLock('k', () => fleet.clock.now());
     expect(await fleet.clock.runUntil(work)).toBe('done');
@@ -133,7 +133,7 @@ describe('A hold', () => {
     expect(lost).toEqual([]);
     // Of a store that may have forgotten the lock nobody knows whether another holder was at work meanwhile.
     wire.mayHaveForgotten = () => true;
-    const doubtful = locks.withLock('k', options, () => delay(fleet.clock, 300));
+    const doubtful = locks.withLock('k', options, () => pause(fleet.clock, 300));
     await fleet.clock.settle();
     void fleet.process().locks.withLock('k', () => {});
     await expect(fleet.clock.runUntil(doubtful)).rejects.toThrow(LockLostError);
@@ -199,7 +199,7 @@ function setUp() {
 /** Lets every release reach the store only after a while. */
 function delayReleases({ clock, wire }: ReturnType<typeof setUp>, ms: number): void {
   const release = wire.release.bind(wire);
-  wire.release = async (request) => (await delay(clock, ms), release(request));
+  wire.release = async (request) => (await pause(clock, ms), release(request));
 }
 
 describe('The release of a hold', () => {

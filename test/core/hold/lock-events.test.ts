@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { delay } from '../../../lib/core/port/clock.js';
+import { pause } from '../../../lib/core/port/clock.js';
 import type { LockTimeoutError } from '../../../lib/core/port/errors.js';
 import type { Finding, LockEvent } from '../../../lib/core/port/lock-events.js';
 import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
@@ -170,7 +170,7 @@ function setUp() {
 describe('The log', () => {
   it('tells once of a lease that was lost, whose it was and for how long, and not again for the calls inside', async () => {
     const { clock, locks, log, other } = setUp();
-    const work = locks.withLock('k', { label: 'nightly import', onLost: 'ignore' }, () => locks.withLock('k', { onLost: 'ignore' }, () => delay(clock, 500)));
+    const work = locks.withLock('k', { label: 'nightly import', onLost: 'ignore' }, () => locks.withLock('k', { onLost: 'ignore' }, () => pause(clock, 500)));
     await clock.advance(300);
     await other.forceRelease('k');
     await clock.runUntil(work);
@@ -247,7 +247,7 @@ describe('The holder of a lock', () => {
   it('is told though the store takes a while to say who it is', async () => {
     const { fleet, locks, wire } = await besideHolder('k', { label: 'nightly import' });
     const inspect = wire.inspect.bind(wire);
-    wire.inspect = async (key) => (await delay(fleet.clock, 90), inspect(key));
+    wire.inspect = async (key) => (await pause(fleet.clock, 90), inspect(key));
     expect((await refusal(fleet, locks)).holders).toMatchObject([{ label: 'nightly import' }]);
   });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { delay } from '../../../lib/core/port/clock.js';
+import { pause } from '../../../lib/core/port/clock.js';
 import { LockClosedError, LockLostError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import type { LockOptions } from '../../../lib/core/port/lock-options.js';
@@ -209,7 +209,7 @@ describe('A request for several locks', () => {
   it('that one of them refuses is answered when all others were given back, within half a second', async () => {
     const { fleet, locks, wire } = await besideHolder('c');
     const release = wire.release.bind(wire);
-    wire.release = async (request) => (await delay(fleet.clock, request.key === 'a' ? 20 : 200), release(request));
+    wire.release = async (request) => (await pause(fleet.clock, request.key === 'a' ? 20 : 200), release(request));
     const since = fleet.clock.now();
     await expect(fleet.clock.runUntil(locks.acquire(['a', 'b', 'c'], { waitMs: 300 }))).rejects.toMatchObject({ code: 'LOCK_TIMEOUT', key: 'c' });
     expect(fleet.clock.now() - since).toBe(500);

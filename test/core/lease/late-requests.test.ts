@@ -1,6 +1,6 @@
 /** Requests that come to the store when nobody waits for their answers any more: whom they keep out, and for how long. */
 import { describe, expect, it } from '@jest/globals';
-import { delay } from '../../../lib/core/port/clock.js';
+import { pause } from '../../../lib/core/port/clock.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import type { LockService } from '../../../lib/lock.service.js';
@@ -46,7 +46,7 @@ class Straggler {
   }
 
   private async deliverLate(request: AcquireRequest): Promise<void> {
-    await delay(this.fleet.clock, LATE_MS);
+    await pause(this.fleet.clock, LATE_MS);
     await this.fleet.store.acquire(request).catch(() => undefined); // too late
   }
 }
@@ -131,7 +131,7 @@ describe('A request that comes late, after its answer was given up,', () => {
     const release = wire.release.bind(wire);
     wire.release = async (request) => {
       const outcome = await release(request);
-      await delay(clock, ANSWERED_AFTER_MS);
+      await pause(clock, ANSWERED_AFTER_MS);
       return outcome;
     };
     process.holdsUp(1);

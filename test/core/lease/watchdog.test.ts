@@ -1,5 +1,5 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import { delay } from '../../../lib/core/port/clock.js';
+import { pause } from '../../../lib/core/port/clock.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { LockDefaults } from '../../../lib/core/port/lock-options.js';
 import type { RenewOutcome } from '../../../lib/core/port/lock-store.js';
@@ -117,7 +117,7 @@ describe('The watchdog', () => {
         lengths.push(request.leaseMs);
         const patienceMs = request.leaseMs / 3;
         const outcome = await renew(request);
-        await delay(fleet.clock, Math.min(answerMs, patienceMs));
+        await pause(fleet.clock, Math.min(answerMs, patienceMs));
         return patienceMs >= answerMs ? outcome : { kind: 'unknown', cause: new LockStoreError('no answer in time') };
       };
       locks.events.subscribe((event) => event.type === 'renewFailed' && doubted.push(event.key));

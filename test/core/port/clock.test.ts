@@ -15,8 +15,8 @@ const clock = join(dirname(builtPackage()), 'core', 'port', 'clock.js');
 /** A store that takes a while to find out that it cannot serve, and an application that says how its boot ended. */
 const PROGRAM = `
   import { LockService } from '${builtPackage()}';
-  import { delay, systemClock } from '${clock}';
-  const store = { capabilities: {}, onWake() {}, open: () => delay(systemClock, 50).then(() => Promise.reject(new Error('no store'))) };
+  import { pause, systemClock } from '${clock}';
+  const store = { capabilities: {}, onWake() {}, open: () => pause(systemClock, 50).then(() => Promise.reject(new Error('no store'))) };
   void new LockService({ store, process: 'p' }).open().catch((error) => console.log(error.message));
 `;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { delay } from '../../../lib/core/port/clock.js';
+import { pause } from '../../../lib/core/port/clock.js';
 import { LockStoreError, LockTimeoutError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import type { LockOptions } from '../../../lib/core/port/lock-options.js';
@@ -256,12 +256,12 @@ describe('The callers of a process that take turns on permits', () => {
     // The second permit brings fences for many turns, because nobody else waits.
     const callers = many(12, () => here.withLock('k', { permits: 2 }, async ({ fence }) => {
       granted.push({ fence, isOther: false });
-      await delay(fleet.clock, 3);
+      await pause(fleet.clock, 3);
     }));
     await fleet.clock.advance(4);
     const other = there.withLock('k', { permits: 2 }, async ({ fence }) => {
       granted.push({ fence, isOther: true });
-      await delay(fleet.clock, 100);
+      await pause(fleet.clock, 100);
     });
     await fleet.clock.advance(11);
     // The first permit may not be handed on any more, and the second one may.

@@ -1,6 +1,6 @@
 /** Redlock nodes that lose their memory: what they forgot is not given away, and fences go on rising. */
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { delay, systemClock, type Clock } from '../../../lib/core/port/clock.js';
+import { pause, systemClock, type Clock } from '../../../lib/core/port/clock.js';
 import type { AcquireOutcome, Grant, LockStore } from '../../../lib/core/port/lock-store.js';
 import type { RedlockStore, RedlockStoreOptions } from '../../../lib/stores/redlock/redlock-store.js';
 import { eventually } from '../../support/eventually.js';
@@ -47,7 +47,7 @@ async function getsIn(store: LockStore, key: string, leaseMs: number, withinMs: 
     const outcome = await ask(store, key, leaseMs).catch((error: Error) => error);
     if (!(outcome instanceof Error) && outcome.kind === 'granted') return outcome.grant;
     if (systemClock.now() > limit) throw new Error(`not granted within ${withinMs} ms: ${JSON.stringify(outcome)}`);
-    await delay(systemClock, 30);
+    await pause(systemClock, 30);
   }
 }
 
@@ -137,7 +137,7 @@ describe('Fences of a Redlock', () => {
       expect(JSON.stringify(error)).toMatch(/the others have told it the last fences.*the others have told it the last fences/);
     };
     await eventually(notYet);
-    await delay(systemClock, 1_500);
+    await pause(systemClock, 1_500);
     await notYet();
     await c.resume();
     await untilUsable(store, 5_000);

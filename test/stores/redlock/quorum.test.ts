@@ -1,6 +1,6 @@
 /** A vote is decided exactly when no vote that is still out can change it: tried on every course of every vote. */
 import { describe, expect, it } from '@jest/globals';
-import { delay } from '../../../lib/core/port/clock.js';
+import { pause } from '../../../lib/core/port/clock.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { HolderState, LockState } from '../../../lib/core/port/lock-state.js';
 import type { Done, RenewOutcome } from '../../../lib/core/port/lock-store.js';
@@ -169,7 +169,7 @@ function setUp(says: readonly Says[], silent: readonly number[] = []) {
     isUsable: true,
     isListening: !silent.includes(n),
     store: { view: { timeoutMs: 2_000 }, inspect: async (key: string): Promise<LockState> => {
-      await delay(clock, what === 'mute' ? GIVES_UP_AFTER_MS : 1);
+      await pause(clock, what === 'mute' ? GIVES_UP_AFTER_MS : 1);
       if (what === 'fails' || what === 'mute') throw new LockStoreError('out of order', { nodes: [{ node: 'abcde'[n]!, reason: what === 'mute' ? 'no answer' : 'out of order' }] });
       const holders = what.holders.map((told) => ({ fence: 1, owner: undefined, label: undefined, remainingMs: 1_000, ...told }));
       return { key, mode: holders.length === 0 ? null : (what.mode ?? 'write'), holders, waiters: [] };
@@ -305,7 +305,7 @@ async function renewal(words: readonly Answer[], isTrusted = true, isTakenBack =
   const givenBack: number[] = [];
   const nodes = words.map((_, at) => ({ name: 'abcde'[at], isUsable: true })) as unknown as RedlockNode[];
   const answer = async (word: Answer, at: number): Promise<RenewOutcome> => {
-    await delay(clock, word.endsWith(', late') ? LEASE_MS / 2 : 1);
+    await pause(clock, word.endsWith(', late') ? LEASE_MS / 2 : 1);
     if (word === 'fails') return { kind: 'unknown', cause: new LockStoreError('out of order', { nodes: [{ node: 'abcde'[at]!, reason: 'LOADING' }] }) };
     return word.startsWith('has it') ? { kind: 'renewed', trustedUntil: clock.now() + LEASE_MS, contended: false } : { kind: 'lost' };
   };

@@ -1,6 +1,6 @@
 /** The connections to a Cluster, on virtual time, where a test speaks for the nodes: when they count as ended. */
 import { describe, expect, it } from '@jest/globals';
-import { delay } from '../../../lib/core/port/clock.js';
+import { pause } from '../../../lib/core/port/clock.js';
 import { Bundles, ScriptRequest } from '../../../lib/stores/wire/bundles.js';
 import type { ClusterEntry } from '../../../lib/stores/wire/cluster-connection.js';
 import { connectingBy, routeByNodes, type Connection } from '../../../lib/stores/wire/connections.js';
@@ -137,7 +137,7 @@ describe('The connection to a Cluster', () => {
     await connection.start();
     Object.assign(node, { saysSlots: false, moves: true });
     expect(await get('k')).toBe('OK');
-    await delay(clock, 1_000);
+    await pause(clock, 1_000);
     expect(connection.isOpen).toBe(true);
     expect(told).toContain('ERR it is not known who has the slots');
     expect(told).not.toContain('end');
@@ -158,7 +158,7 @@ describe('The connection to a Cluster', () => {
     expect(connection.isOpen).toBe(false);
     expect(told.filter((news) => news !== 'change').slice(0, 3)).toEqual(['open', 'Socket closed unexpectedly', 'end']);
     node.saysSlots = true;
-    await delay(clock, 1_000);
+    await pause(clock, 1_000);
     expect([told.at(-1), connection.isOpen]).toEqual(['open', true]);
   }));
 
@@ -166,7 +166,7 @@ describe('The connection to a Cluster', () => {
     await connection.start();
     node.silence = new Promise(() => {});
     get('k').catch(() => {});
-    await delay(clock, 1_600);
+    await pause(clock, 1_600);
     expect(told).toContain('no answer within 1500 ms');
   }));
 
@@ -178,7 +178,7 @@ describe('The connection to a Cluster', () => {
     const { setTimer } = clock;
     clock.setTimer = (callback, ms) => setTimer.call(clock, () => (callback(), answer()), ms);
     const sent = get('k');
-    await delay(clock, 1_600);
+    await pause(clock, 1_600);
     expect(await sent).toBe('OK');
     expect(told.filter((news) => news !== 'change')).toEqual(['open']);
   }));
@@ -188,7 +188,7 @@ describe('The connection to a Cluster', () => {
     node.isGone = true;
     told.length = 0;
     node.breaks();
-    await delay(clock, 5_000);
+    await pause(clock, 5_000);
     expect(told.filter((news) => news === 'end').length).toBeGreaterThan(10);
     expect(told.filter((news) => news === 'change').length).toBeLessThan(5);
   }));
@@ -222,7 +222,7 @@ describe('The connection to a Cluster', () => {
         expect(await get('k')).toBe(7001);
         cluster.isCutOff = true;
         // The core asks again like this.
-        const served = (): Promise<unknown> => get('k').catch(() => delay(clock, 100).then(served));
+        const served = (): Promise<unknown> => get('k').catch(() => pause(clock, 100).then(served));
         expect(await served()).toBe(7003);
         expect(await get('a')).toBe(7002);
       })().finally(() => connections.close()),
