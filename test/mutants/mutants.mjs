@@ -33,7 +33,7 @@ const list = [
   ['a release that its server may not know', wire('server-connection'), '    this.ran.clear();\n', '', 'the first call on a new connection that exits behind its result keeps the lock', 'test/stores/redis/unawaited-releases'],
   ['an acquire overtakes a release', wire('bundles'), 'if (each.mustPrecede(request)) return this.addAfterAll', 'if (each.mustPrecede(request) && (false as boolean)) return this.addAfterAll', 'a process is refused the lock that it gave back', 'test/stores/redis/unawaited-releases'],
   ['releases on their way without a bound', core('hold/work'), 'core.unansweredReleases >= MAX_UNANSWERED_RELEASES', '(false as boolean)', 'the memory of a loop grows without end', 'test/core/hold/await-release'],
-  ['a shutdown drops what is on its way', core('hold/shutdown-gate'), '(this.holds > 0 ? this.whenAllEnded.push(resolve) : resolve())', 'resolve()', 'nobody learns what became of a release', 'test/core/hold/await-release'],
+  ['a shutdown drops what is on its way', core('hold/shutdown-gate'), ', this.holdsEnded(commandTimeoutMs)]', ']', 'nobody learns what became of a release', 'test/core/hold/await-release'],
   // Trust
   ['trust from receipt', redis('server-view'), 'trustedUntil: trustOf(leftMs, sentAt)', 'trustedUntil: trustOf(leftMs, sentAt + 400)', 'S1: trust is not counted from before the request', 'single:clocks'],
   ['renewed trust from receipt', redis('renewals'), 'trustedUntil: trustOf(leftMs, sentAt)', 'trustedUntil: trustOf(leftMs, sentAt + 400)', 'S1: the same for renewals', 'single:processes'],

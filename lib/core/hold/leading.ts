@@ -201,7 +201,7 @@ class Candidacy implements Leadership {
   private failed(hold: Hold, cause: unknown, ranMs: number): number {
     const restMs = this.isLeaving ? 0 : this.restAfterFailure(ranMs);
     this.core.announcer.termFailed(hold, cause, restMs);
-    this.tell('error', 'failed', failureText(this.role, cause, this.isLeaving ? undefined : restMs));
+    this.tell('error', 'failed', failureText(this.role, cause, restMs));
     return restMs;
   }
 
@@ -264,9 +264,9 @@ export class Election {
 
 // The lines of the log about terms, in the words of the one who has to do something about them.
 
-/** An error with where it came from: nobody awaits a term, so nobody else could say it. */
-function failureText(role: string, cause: unknown, restMs: number | undefined): string {
-  const next = restMs === undefined ? 'This process does not stand for election any more.' : `This process stands for election again in ${Math.round(restMs)} ms.`;
+/** An error with where it came from: nobody awaits a term, so nobody else could say it. `restMs`: 0 when it stands no more. */
+function failureText(role: string, cause: unknown, restMs: number): string {
+  const next = restMs === 0 ? 'This process does not stand for election any more.' : `This process stands for election again in ${Math.round(restMs)} ms.`;
   return `Role '${role}': the function of the leader failed, so the term is over. ${next} ${textOf(cause)}`;
 }
 

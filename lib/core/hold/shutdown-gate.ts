@@ -49,23 +49,22 @@ export class ShutdownGate {
     this.core.queues.rejectWaiting((key, insideHold) => this.refusal(key, insideHold));
   }
 
-  /** Resolves when all holds have ended or the grace is over; undefined when there are none. */
-  holdsEnded(): Promise<void> | undefined {
-    const graceMs = this.graceEndsAt! - this.core.clock.now();
-    return this.holds > 0 ? this.core.schedule.within<void>(graceMs, undefined, (done) => this.whenAllEnded.push(done)) : undefined;
+  /** Resolves when all holds have ended, or after so long: by default when the grace is over. Undefined when there are none. */
+  holdsEnded(withinMs = this.graceEndsAt! - this.core.clock.now()): Promise<void> | undefined {
+    return this.holds > 0 ? this.core.schedule.within<void>(withinMs, undefined, (done) => this.whenAllEnded.push(done)) : undefined;
   }
 
   /** Resolves when all holds have ended or the grace is over. Releases that are on their way then get commandTimeoutMs more to be answered. */
   async finish(): Promise<void> {
+    const { queues: { background }, schedule, defaults: { commandTimeoutMs } } = this.core;
     const ended = this.holdsEnded();
     if (ended) await ended;
-    this.core.schedule.cancel(this.graceOver);
+    schedule.cancel(this.graceOver);
     this.endTheRest();
-    const allEnded = new Promise<void>((resolve) => (this.holds > 0 ? this.whenAllEnded.push(resolve) : resolve()));
-    const answered = Promise.all([this.core.queues.background.settled(), allEnded]);
-    await this.core.schedule.within<void>(this.core.defaults.commandTimeoutMs, undefined, (done) => void answered.then(() => done()));
-    this.core.queues.background.close();
-    this.core.schedule.close();
+    const answered = Promise.all([background.settled(), this.holdsEnded(commandTimeoutMs)]);
+    await schedule.within<void>(commandTimeoutMs, undefined, (done) => void answered.then(() => done()));
+    background.close();
+    schedule.close();
   }
 
   private endTheRest(): void {
