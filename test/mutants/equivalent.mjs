@@ -29,9 +29,6 @@ const list = [
   ['lib/core/queue/queues.ts', 'for (let i = 0; i < key.length; i++) hash', 'The same keys have the same hash still: behind its end a key has no number, and its first letter is only one of several.'],
   ['lib/core/queue/queues.ts', 'return hash ^ (hash >>> 15);', 'Keys are spread by this only a little better.'],
   ['lib/core/lease/watchdog.ts', 'const SORTED_TOGETHER = 8_000;', 'More are sorted in one turn of the event loop, which takes longer, and the same leases are looked at.'],
-  ['lib/core/lease/watchdog.ts', 'rollbacks = 0;', 'The count is only compared with an earlier one, so that any number will do.'],
-  ['lib/core/lease/watchdog.ts', 'this.rollbacks += 1;', 'The count is only compared with an earlier one, so that any other number will do.', '1', '2'],
-  ['lib/core/lease/watchdog.ts', 'this.rollbacks += 1;', 'The count is only compared with an earlier one, so that any other number will do.', undefined, 'this.rollbacks -= 1'],
   ['lib/core/lease/watchdog.ts', 'firstAt > now + first.lengthMs * MAX_EARLY_PART', 'A lease that is due at that very instant may be renewed now or then.', undefined, 'firstAt >= now + first.lengthMs * MAX_EARLY_PART'],
   // lib/core/queue
   ['lib/core/queue/call.ts', 'if (others.length === 0) return;', 'It saves a loop over nothing.', undefined, 'false'],
@@ -50,7 +47,6 @@ const list = [
   ['lib/core/queue/store-request.ts', 'notAfter = 0;', 'send() sets it before anybody reads it.'],
   ['lib/core/queue/store-request.ts', 'askedAt = 0;', 'send() sets it before anybody reads it.'],
   ['lib/core/queue/store-request.ts', 'private askingSince = 0;', 'ask() sets it before anybody reads it.'],
-  ['lib/core/queue/store-request.ts', 'private rollbacks = 0;', 'send() sets it before anybody reads it.'],
   ['lib/core/queue/store-request.ts', 'private mustAskAgain = false;', 'ask() sets it before anybody reads it.'],
   ['lib/core/queue/store-request.ts', "if (this.state !== 'open' || this.isLengthening) return;", 'send() looks at the state as well.', undefined, 'this.isLengthening'],
   ['lib/core/queue/store-request.ts', "if (this.state !== 'open') return;", 'A queue cancels and finds only requests that are open.', undefined, 'false'],

@@ -38,8 +38,8 @@ const SORTED_TOGETHER = 8_000;
 export class Watchdog {
   readonly schedule: Schedule;
   readonly sleep: MachineSleep;
-  /** How often the data of the store were rolled back to an earlier state. An answer sent before that looks valid and is not, so the count is compared. */
-  rollbacks = 0;
+  /** When it was heard last that the data of the store were rolled back to an earlier state. An answer from before that looks valid and is not. */
+  private rolledBackAt = -Infinity;
   /** The renewals that are not answered yet. */
   private readonly renewals = new Set<Promise<unknown>>();
   /** Which locks can share a command; undefined where all can, so that each lease is renewed at its own time. */
@@ -68,11 +68,10 @@ export class Watchdog {
 
   /**
    * Whether an answer says nothing certain of the present: the machine has slept since `sentAt`, so that trust would be counted too
-   * long, or the data that it tells of may not be there any more. Then the request has to be made again. `rollbacks`: their
-   * number when the request was sent.
+   * long, or the data that it tells of may not be there any more. Then the request has to be made again.
    */
-  isOutdated(sentAt: number, rollbacks: number, now: number): boolean {
-    return this.sleep.look(now) > sentAt || rollbacks !== this.rollbacks;
+  isOutdated(sentAt: number, now: number): boolean {
+    return this.sleep.look(now) > sentAt || this.rolledBackAt > sentAt;
   }
 
   /**
@@ -80,14 +79,13 @@ export class Watchdog {
    * fixed length keeps its end: the store is only asked whether it still has it.
    */
   async renewNow(lease: StoreLease, leaseMs?: number): Promise<RenewOutcome> {
-    const { rollbacks } = this;
     const sentAt = this.clock.now();
     const request = lease.renewal(sentAt, leaseMs);
     const outcome = await this.store.renew(request);
     const isInDoubt = lease.endRenewal();
     this.answered(lease, outcome, request.leaseMs, sentAt);
     // The store may have forgotten it after the renewal and before the answer to it came.
-    const isRolledBack = rollbacks !== this.rollbacks;
+    const isRolledBack = this.rolledBackAt > sentAt;
     if (isRolledBack || (isInDoubt && this.mayBeForgotten(lease))) this.review(lease, this.clock.now(), isRolledBack);
     return outcome;
   }
@@ -129,7 +127,7 @@ export class Watchdog {
 
   /** Renews what the store may have forgotten. Resolves when each of these renewals was answered. */
   private async reviewAll(doubt: Doubt): Promise<void> {
-    if (doubt === 'rolled back') this.rollbacks += 1;
+    if (doubt === 'rolled back') this.rolledBackAt = this.clock.now();
     await this.eachLease((lease, now) => (doubt !== 'some' || this.mayBeForgotten(lease)) && this.review(lease, now, doubt === 'rolled back'));
     await Promise.all(this.renewals);
   }

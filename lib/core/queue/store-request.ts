@@ -67,8 +67,6 @@ export class StoreRequest implements AcquireRequest {
   /** Whether an answer is awaited, or the request is in the line of {@link Traffic} to be sent. */
   private asking = false;
   private askingSince = 0;
-  /** The number of the store's rollbacks (see Watchdog) when the request was sent last. */
-  private rollbacks = 0;
   /** The latest `notAfter` of the tries that got no answer. */
   private unansweredUntil = -Infinity;
   /**
@@ -181,12 +179,11 @@ export class StoreRequest implements AcquireRequest {
 
   /** Sends the request to the store, unless no call wants the lock any more. */
   send(now = this.queues.clock.now()): void {
-    const { store, watchdog, commandTimeoutMs } = this.queues;
+    const { store, commandTimeoutMs } = this.queues;
     if (this.state !== 'open') return;
     this.traffic.inFlight += 1;
     this.askedAt = now;
     this.lateUntil = this.notAfter = now + commandTimeoutMs;
-    this.rollbacks = watchdog.rollbacks;
     store.acquire(this, this.onReply)?.then(this.onReply, (error: unknown) => this.onReply(asStoreError(error, this.key)));
   }
 
@@ -252,7 +249,7 @@ export class StoreRequest implements AcquireRequest {
   private judge(grant: Grant, countedFrom: number): void {
     const { clock, watchdog } = this.queues;
     const now = clock.now();
-    if (watchdog.isOutdated(countedFrom, this.rollbacks, now)) return this.ask();
+    if (watchdog.isOutdated(countedFrom, now)) return this.ask();
     const leftMs = grant.trustedUntil - now;
     if (leftMs <= 0) return this.failed(slownessError(this.key, this.leaseMs));
     // A grant to a waiter is short at first, and the watchdog does not renew a lease of fixed length.
@@ -272,12 +269,11 @@ export class StoreRequest implements AcquireRequest {
     if (this.isLengthening) return;
     this.isLengthening = true;
     const { queues: { store, clock, watchdog }, key, id, leaseMs, graceMs, minReplicas } = this;
-    const { rollbacks } = watchdog;
     const sentAt = clock.now();
     const renewed = await store.renew({ key, id, leaseMs, graceMs, minReplicas });
     const now = clock.now();
     this.isLengthening = false;
-    if (renewed.kind !== 'renewed' || now >= renewed.trustedUntil || watchdog.isOutdated(sentAt, rollbacks, now)) return this.ask();
+    if (renewed.kind !== 'renewed' || now >= renewed.trustedUntil || watchdog.isOutdated(sentAt, now)) return this.ask();
     if (this.state !== 'open') return;
     this.end('answered');
     this.keeper.requestGranted(this, { ...grant, trustedUntil: renewed.trustedUntil, memory: renewed.memory ?? grant.memory }, now);
