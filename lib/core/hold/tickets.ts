@@ -3,7 +3,7 @@
  * has the lock, or that nobody has it; without an answer it is asked again under the same ticket, while the lease can still be there.
  * A call that brings a ticket asks the store for each of its locks as other calls do (queue/store-request.ts).
  */
-import { requestPauses } from '../lease/backoff.js';
+import { Backoff } from '../lease/backoff.js';
 import type { StoreLease } from '../lease/store-lease.js';
 import { pause, keptAlive } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
@@ -107,7 +107,7 @@ export class Tickets {
 
   private async untilAnswered(handOff: HandOff, key: string): Promise<HandedOff | LockStoreError> {
     const { clock, defaults } = this.core;
-    const backoff = requestPauses();
+    const backoff = new Backoff();
     for (let wasBroughtBack = false; ; ) {
       const notAfter = clock.now() + defaults.commandTimeoutMs;
       try {

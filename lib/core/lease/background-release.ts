@@ -13,9 +13,6 @@ import { Backoff } from './backoff.js';
 import type { Schedule } from './schedule.js';
 import type { LeaseUser, StoreLease } from './store-lease.js';
 
-const FIRST_RETRY_MS = 50;
-/** The longest pause between two tries. It is short, because others may wait for the lock. */
-const LONGEST_RETRY_MS = 250;
 /**
  * When more releases than this are open, the pauses grow with their number: in an outage every call that gives up leaves one, which is
  * repeated for as long as its lease would last.
@@ -124,7 +121,7 @@ export class BackgroundRelease {
   }
 
   private async repeat({ key, id, abandoned, lateUntil = -Infinity }: DoubtfulRelease, until: number): Promise<void> {
-    const backoff = new Backoff(FIRST_RETRY_MS, LONGEST_RETRY_MS);
+    const backoff = new Backoff();
     while (!this.closed) {
       const retryMs = backoff.nextMs() * Math.max(1, this.pending.size / PAUSES_GROW_ABOVE);
       const sentAt = this.clock.now();

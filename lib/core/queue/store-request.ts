@@ -12,7 +12,7 @@
  * has ended is asked for again under the same id, or given back if the call does not wait. One that comes when its request was cancelled is
  * released. So is one that a message tells of to a process that no longer has a request of that id (a `stray` wake, queues.ts).
  */
-import { type Backoff, requestPauses } from '../lease/backoff.js';
+import { Backoff } from '../lease/backoff.js';
 import { Alarm } from '../lease/schedule.js';
 import { LockStoreError } from '../port/errors.js';
 import {
@@ -241,7 +241,7 @@ export class StoreRequest implements AcquireRequest {
       this.giveBack();
       return this.keeper.requestRefused(this, { kind: 'failed', error });
     }
-    this.backoff ??= requestPauses();
+    this.backoff ??= new Backoff();
     this.delayBy(this.backoff.nextMs());
   }
 
