@@ -204,11 +204,11 @@ export class StoreLease implements Appointment, HeldLease {
   }
 
   /**
-   * When to look again at a lease whose trust reaches to `renewUntil` already: a caller that may hold the lock for longer can be put on
-   * it meanwhile. Undefined for one that must be renewed now: each is renewed at least once, so that the store knows that its holder lives,
-   * and after that only if a renewal could still move its end.
+   * Until when the lease needs no renewal, because its trust reaches to `renewUntil` already. It is looked at again then, because a caller
+   * that may hold the lock for longer can be put on it meanwhile. Undefined when it must be renewed now: each lease is renewed at least once,
+   * so that the store knows that its holder lives, and after that only if a renewal could still move its end.
    */
-  looksAgain(now: number): number | undefined {
+  restsUntil(now: number): number | undefined {
     if (this.isRenewing || !this.renews || this.heardAt <= this.grantedAt) return undefined;
     if (this.renewUntil - this.trustedUntil > TRAVEL_MS) return undefined;
     return this.nextLook(now + Math.max(TRAVEL_MS, (this.trustedUntil - now) / 3));

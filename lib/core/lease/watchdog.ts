@@ -115,7 +115,7 @@ export class Watchdog {
     // Whoever was just told of the loss of another lease may have released this one.
     if (lease.state !== 'held') return;
     if (now >= lease.trustedUntil) return lease.endTrust();
-    const lookAt = lease.looksAgain(now);
+    const lookAt = lease.restsUntil(now);
     this.schedule.set(lease, lookAt ?? lease.trustedUntil);
     if (lookAt === undefined && lease.startRenewal()) this.renew(lease);
   }

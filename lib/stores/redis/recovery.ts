@@ -171,8 +171,10 @@ export class Recovery implements StoreRecovery {
       unit.inDoubt = undefined;
       heard.clear();
       const progress = await this.claimAndBringBack(unit.groups, inDoubt);
+      // What came meanwhile is looked at without a pause.
       const isNews = unit.inDoubt !== undefined || [...heard].some(([group, memory]) => memories.of(group) !== memory);
       if (!isNews && progress === 'through') break;
+      // A server that has answered has been asked for all leases: from now on only those count that its present memory does not know.
       if (progress !== 'unanswered') unit.inDoubt ??= 'some';
       else if (unit.inDoubt !== 'all') unit.inDoubt = inDoubt;
       if (isNews) continue;
@@ -195,10 +197,12 @@ export class Recovery implements StoreRecovery {
       return isAnswered;
     };
     if (!(await claim())) return 'unanswered';
+    // The groups stay closed only as long as they are claimed, so the claim is repeated until the leases are back.
     const reviewed = this.review(doubt);
     while (this.isOpen && (await pause(clock, CLAIMS_AGAIN_AFTER_MS, (end) => void reviewed.then(end)))) await claim();
     const { outdated } = this.groups();
     if (groups.some((group) => outdated.has(group))) return 'partly';
+    // All are back, so the claim is withdrawn: this one says that nothing is held.
     if (this.recoversForMs > 0 && held.size > 0 && this.isOpen) await this.ask(groups).catch(() => undefined);
     return 'through';
   }
