@@ -167,27 +167,149 @@ export class StoreLease implements Appointment, HeldLease {
     return this.options.minHoldMs > 0 ? this.grantedAt + this.options.minHoldMs : -Infinity;
   }
 
-  /** True while a renewal has been started and not been answered yet. */
-  get isRenewing(): boolean {
-    return this.renewing !== 'no';
-  }
-
   isTrusted(now: number): boolean {
     return this.state === 'held' && now < this.trustedUntil;
   }
 
-  due(now: number): void {
-    this.watchdog.due(this, now);
+  /**
+   * Whether a caller with these options may be put on the lease now; if not, the store must be asked. `handOn` is the module
+   * option, and `arrival` the number of the caller in its line if it waits. The first caller is the one for which it was granted.
+   */
+  admits(wanted: ResolvedOptions, now: number, handOn: number, arrival = Infinity): boolean {
+    if (!this.isTrusted(now) || (wanted !== this.options && !mayShareLease(wanted, this.options))) return false;
+    if (this.turns === 0) return true;
+    if (!this.lastsFor(wanted, now)) return false;
+    // Readers join at any time; while a writer waits anywhere, only those that had waited when this phase of reading began.
+    if (this.options.mode === 'read') return !this.contended || arrival <= this.lastOfPhase;
+    // The lease of a permit has a single fence.
+    if (this.users > 0 || handOn === 1 || !this.hasFences) return false;
+    return !this.contended || (this.turns < handOn && now - this.grantedAt < HAND_ON_WINDOW_MS);
   }
+
+  /** Whether a further caller with options like those of the others could work under it: enough trust is left, and it belongs to no single hold. */
+  lastsFor(wanted: ResolvedOptions, now: number): boolean {
+    if (this.isSpent || !this.options.renew || wanted.minHoldMs > 0) return false;
+    const leftMs = this.trustedUntil - now;
+    // The lease must end within the caller's maxHoldMs, so that a caller that hangs does not keep the lock for longer.
+    if (leftMs > wanted.maxHoldMs || leftMs < Math.min(this.options.leaseMs / 4, MIN_TRUST_TO_HAND_ON_MS)) return false;
+    return now - this.heardAt < NEWS_STALE_AFTER_MS;
+  }
+
+  /** Whether fences are left that were reserved for it. */
+  get hasFences(): boolean {
+    return this.nextFence < this.grant.fence + this.grant.fences;
+  }
+
+  /** How many fences it had if all of them were used, else 0. */
+  get usedUpFences(): number {
+    return this.hasFences ? 0 : this.grant.fences;
+  }
+
+  /** Puts a caller on the lease. */
+  admit({ maxHoldMs, minHoldMs }: ResolvedOptions, now: number): void {
+    const until = now + maxHoldMs;
+    this.renewUntil = this.users === 0 ? until : Math.max(this.renewUntil, until);
+    this.users += 1;
+    this.turns += 1;
+    this.admittedAt = now;
+    if (minHoldMs > 0) this.isSpent = true;
+    this.fence = this.nextFence;
+    // All callers who asked to read have the same fence, because only one was reserved for them.
+    if (this.options.mode === 'write') this.nextFence += 1;
+  }
+
+  /** Keeps one of several locks that a caller wants: until {@link begin} the lease is renewed, whatever the options say. */
+  gather(now: number): void {
+    if ((this.options.renew && this.renewUntil === Infinity) || this.state !== 'held') return;
+    this.renews = true;
+    this.renewUntil = Infinity;
+    this.watchdog.watch(this, now);
+  }
+
+  /** The caller has all of its locks: maxHoldMs counts from now. The caller renews a lease of fixed length once, so that it begins now. */
+  begin({ maxHoldMs }: ResolvedOptions, now: number): void {
+    this.renews = this.options.renew;
+    this.admittedAt = now;
+    if (this.users === 1) this.renewUntil = now + maxHoldMs;
+  }
+
+  /** Takes a user off the lease, so that it is not told of a later loss. `abandoned`: its work never began. */
+  leave(user: LeaseUser, now: number, abandoned = false): void {
+    this.users -= 1;
+    this.renews = this.options.renew;
+    this.askedAt = now;
+    // Under a hold that was adopted work has begun, in the process that handed it off.
+    this.abandoned = abandoned && this.ticketId === undefined;
+    if (now >= this.trustedUntil) this.endTrust();
+    // For most leases it is the only one.
+    if (this.listeners.length === 1 && this.listeners[0] === user) this.listeners = NOBODY;
+    else this.offLoss(user);
+    this.keeper.userLeft(this, user);
+  }
+
+  /** Takes a caller off the lease because its hold goes to a ticket. Whether others of this process stay on the lease. */
+  handOff(user: LossListener): boolean {
+    this.users -= 1;
+    this.offLoss(user);
+    if (this.users === 0) {
+      this.letGo();
+      this.keeper.leaseChanged(this);
+    } else this.loseIfOverdue();
+    return this.users > 0;
+  }
+
+  /**
+   * Whether it was taken with minHoldMs for work that never began. Its release must say so, which a request that replaces it
+   * cannot: the next caller would wait for a minHoldMs that nobody owes.
+   */
+  get waivesMinHold(): boolean {
+    return this.abandoned && this.isSpent;
+  }
+
+  /** It reads from now on: readers elsewhere may begin before the store's answer is here. It admits no further caller, because its mode is that of one hold. */
+  downgrade(): void {
+    this.mode = 'read';
+    this.isSpent = true;
+    this.keeper.leaseChanged(this);
+  }
+
+  // What messages say of it.
 
   /** Notes that another process began to wait for the lock. */
   heardOfWaiter(): void {
     this.contended = this.hasNewWaiter = true;
   }
 
+  /** Notes that an operator took the lock away, as a message says. The store is asked whether it is true. */
+  heardOfForce(): void {
+    this.isForced = true;
+  }
+
+  // Its renewal. The watchdog calls these.
+
+  due(now: number): void {
+    this.watchdog.due(this, now);
+  }
+
+  /** True while a renewal has been started and not been answered yet. */
+  get isRenewing(): boolean {
+    return this.renewing !== 'no';
+  }
+
   /** When the watchdog has to look at it, if the next renewal is planned for `at`: at the end of trust at the latest. */
   nextLook(at: number): number {
     return at < this.trustedUntil && (this.renews || this.isUnanswered) ? at : this.trustedUntil;
+  }
+
+  /**
+   * Until when the lease needs no renewal, because its trust reaches to `renewUntil` already. It is looked at again then, because a caller
+   * that may hold the lock for longer can be put on it meanwhile. Undefined when it must be renewed now: each lease is renewed at least once,
+   * so that the store knows that its holder lives, and after that only if a renewal could still move its end.
+   */
+  restsUntil(now: number): number | undefined {
+    if (this.isRenewing || !this.renews || this.heardAt <= this.grantedAt) return undefined;
+    if (this.renewUntil - this.trustedUntil > TRAVEL_MS) return undefined;
+    return this.nextLook(now + Math.max(TRAVEL_MS, (this.trustedUntil - now) / 3));
   }
 
   /** Starts a renewal. False when one is under way already, or the lease is not renewed at all. */
@@ -204,30 +326,6 @@ export class StoreLease implements Appointment, HeldLease {
   }
 
   /**
-   * Until when the lease needs no renewal, because its trust reaches to `renewUntil` already. It is looked at again then, because a caller
-   * that may hold the lock for longer can be put on it meanwhile. Undefined when it must be renewed now: each lease is renewed at least once,
-   * so that the store knows that its holder lives, and after that only if a renewal could still move its end.
-   */
-  restsUntil(now: number): number | undefined {
-    if (this.isRenewing || !this.renews || this.heardAt <= this.grantedAt) return undefined;
-    if (this.renewUntil - this.trustedUntil > TRAVEL_MS) return undefined;
-    return this.nextLook(now + Math.max(TRAVEL_MS, (this.trustedUntil - now) / 3));
-  }
-
-  /** Notes that the store did not answer a renewal, which may bring the lease back until this local instant. */
-  unanswered(until = -Infinity): void {
-    this.isUnanswered = true;
-    this.lateUntil = Math.max(this.lateUntil, until);
-  }
-
-  /** Notes that the store has answered the renewal. Returns whether the answer is in doubt. */
-  endRenewal(): boolean {
-    const isInDoubt = this.renewing === 'in doubt';
-    this.renewing = 'no';
-    return isInDoubt;
-  }
-
-  /**
    * The request that renews it to end `leaseMs` from now, but not after `renewUntil`. A lease that is not renewed keeps its end. A holder
    * may ask for more than its leaseMs, and the store then keeps the lease for longer.
    */
@@ -237,6 +335,13 @@ export class StoreLease implements Appointment, HeldLease {
     this.storeLengthMs = Math.max(this.storeLengthMs, request.leaseMs + graceMs);
     this.hasNewWaiter = false;
     return request;
+  }
+
+  /** Notes that the store has answered the renewal. Returns whether the answer is in doubt. */
+  endRenewal(): boolean {
+    const isInDoubt = this.renewing === 'in doubt';
+    this.renewing = 'no';
+    return isInDoubt;
   }
 
   /**
@@ -251,15 +356,18 @@ export class StoreLease implements Appointment, HeldLease {
     this.heardAt = now;
   }
 
+  /** Notes that the store did not answer a renewal, which may bring the lease back until this local instant. */
+  unanswered(until = -Infinity): void {
+    this.isUnanswered = true;
+    this.lateUntil = Math.max(this.lateUntil, until);
+  }
+
   /** Shortens the trust by the time that the machine slept: the lease in the store went on meanwhile. */
   slept(forMs: number): void {
     this.trustedUntil -= forMs;
   }
 
-  /** Notes that an operator took the lock away, as a message says. The store is asked whether it is true. */
-  heardOfForce(): void {
-    this.isForced = true;
-  }
+  // Its end.
 
   /** Ends it because the process gives the lock back: it is over from here on, whatever the store answers to the release. */
   letGo(): void {
@@ -290,6 +398,12 @@ export class StoreLease implements Appointment, HeldLease {
     else this.lose('expired', this.renews ? 'it could not be renewed in time' : 'its fixed lease ended');
   }
 
+  /** Loses the lease when every caller on it has held it for longer than its maxHoldMs. */
+  loseIfOverdue(): void {
+    const overdue = this.listeners.filter((one) => one.isOverdueOn?.(this));
+    if (overdue.length > 0 && overdue.length === this.users) this.lose('max-hold', 'it was held longer than maxHoldMs');
+  }
+
   /** Calls `listener` when the lease is lost; at once when it is lost already. */
   onLoss(listener: LossListener): void {
     if (this.loss) listener.leaseLost(this.loss, this);
@@ -298,114 +412,6 @@ export class StoreLease implements Appointment, HeldLease {
 
   offLoss(listener: LossListener): void {
     this.listeners = this.listeners.filter((one) => one !== listener);
-  }
-
-  /**
-   * Whether it was taken with minHoldMs for work that never began. Its release must say so, which a request that replaces it
-   * cannot: the next caller would wait for a minHoldMs that nobody owes.
-   */
-  get waivesMinHold(): boolean {
-    return this.abandoned && this.isSpent;
-  }
-
-  /** How many fences it had if all of them were used, else 0. */
-  get usedUpFences(): number {
-    return this.hasFences ? 0 : this.grant.fences;
-  }
-
-  /**
-   * Whether a caller with these options may be put on the lease now; if not, the store must be asked. `handOn` is the module
-   * option, and `arrival` the number of the caller in its line if it waits. The first caller is the one for which it was granted.
-   */
-  admits(wanted: ResolvedOptions, now: number, handOn: number, arrival = Infinity): boolean {
-    if (!this.isTrusted(now) || (wanted !== this.options && !mayShareLease(wanted, this.options))) return false;
-    if (this.turns === 0) return true;
-    if (!this.lastsFor(wanted, now)) return false;
-    // Readers join at any time; while a writer waits anywhere, only those that had waited when this phase of reading began.
-    if (this.options.mode === 'read') return !this.contended || arrival <= this.lastOfPhase;
-    // The lease of a permit has a single fence.
-    if (this.users > 0 || handOn === 1 || !this.hasFences) return false;
-    return !this.contended || (this.turns < handOn && now - this.grantedAt < HAND_ON_WINDOW_MS);
-  }
-
-  /** Whether a further caller with options like those of the others could work under it: enough trust is left, and it belongs to no single hold. */
-  lastsFor(wanted: ResolvedOptions, now: number): boolean {
-    if (this.isSpent || !this.options.renew || wanted.minHoldMs > 0) return false;
-    const leftMs = this.trustedUntil - now;
-    // The lease must end within the caller's maxHoldMs, so that a caller that hangs does not keep the lock for longer.
-    if (leftMs > wanted.maxHoldMs || leftMs < Math.min(this.options.leaseMs / 4, MIN_TRUST_TO_HAND_ON_MS)) return false;
-    return now - this.heardAt < NEWS_STALE_AFTER_MS;
-  }
-
-  /** Puts a caller on the lease. */
-  admit({ maxHoldMs, minHoldMs }: ResolvedOptions, now: number): void {
-    const until = now + maxHoldMs;
-    this.renewUntil = this.users === 0 ? until : Math.max(this.renewUntil, until);
-    this.users += 1;
-    this.turns += 1;
-    this.admittedAt = now;
-    if (minHoldMs > 0) this.isSpent = true;
-    this.fence = this.nextFence;
-    // All callers who asked to read have the same fence, because only one was reserved for them.
-    if (this.options.mode === 'write') this.nextFence += 1;
-  }
-
-  /** Takes a user off the lease, so that it is not told of a later loss. `abandoned`: its work never began. */
-  leave(user: LeaseUser, now: number, abandoned = false): void {
-    this.users -= 1;
-    this.renews = this.options.renew;
-    this.askedAt = now;
-    // Under a hold that was adopted work has begun, in the process that handed it off.
-    this.abandoned = abandoned && this.ticketId === undefined;
-    if (now >= this.trustedUntil) this.endTrust();
-    // For most leases it is the only one.
-    if (this.listeners.length === 1 && this.listeners[0] === user) this.listeners = NOBODY;
-    else this.offLoss(user);
-    this.keeper.userLeft(this, user);
-  }
-
-  /** Takes a caller off the lease because its hold goes to a ticket. Whether others of this process stay on the lease. */
-  handOff(user: LossListener): boolean {
-    this.users -= 1;
-    this.offLoss(user);
-    if (this.users === 0) {
-      this.letGo();
-      this.keeper.leaseChanged(this);
-    } else this.loseIfOverdue();
-    return this.users > 0;
-  }
-
-  /** Loses the lease when every caller on it has held it for longer than its maxHoldMs. */
-  loseIfOverdue(): void {
-    const overdue = this.listeners.filter((one) => one.isOverdueOn?.(this));
-    if (overdue.length > 0 && overdue.length === this.users) this.lose('max-hold', 'it was held longer than maxHoldMs');
-  }
-
-  /** Keeps one of several locks that a caller wants: until {@link begin} the lease is renewed, whatever the options say. */
-  gather(now: number): void {
-    if ((this.options.renew && this.renewUntil === Infinity) || this.state !== 'held') return;
-    this.renews = true;
-    this.renewUntil = Infinity;
-    this.watchdog.watch(this, now);
-  }
-
-  /** The caller has all of its locks: maxHoldMs counts from now. The caller renews a lease of fixed length once, so that it begins now. */
-  begin({ maxHoldMs }: ResolvedOptions, now: number): void {
-    this.renews = this.options.renew;
-    this.admittedAt = now;
-    if (this.users === 1) this.renewUntil = now + maxHoldMs;
-  }
-
-  /** It reads from now on: readers elsewhere may begin before the store's answer is here. It admits no further caller, because its mode is that of one hold. */
-  downgrade(): void {
-    this.mode = 'read';
-    this.isSpent = true;
-    this.keeper.leaseChanged(this);
-  }
-
-  /** Whether fences are left that were reserved for it. */
-  get hasFences(): boolean {
-    return this.nextFence < this.grant.fence + this.grant.fences;
   }
 }
 
