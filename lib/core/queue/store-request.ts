@@ -202,11 +202,11 @@ export class StoreRequest implements AcquireRequest {
       // Its release may have reached the store before it did, so it is released once more.
       if (isUnknown || outcome.kind === 'granted' || outcome.kind === 'waiting') this.giveBack();
     } else if (isUnknown) this.failed(outcome);
-    else this.heard(outcome);
+    else this.answered(outcome);
     if (this.mustAskAgain) this.ask();
   };
 
-  private heard(outcome: AcquireOutcome): void {
+  private answered(outcome: AcquireOutcome): void {
     this.lastError = undefined;
     this.backoff = undefined;
     if (this.replaced) {
