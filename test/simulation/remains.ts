@@ -28,7 +28,6 @@ type InsideStore =
   | InsideNode
   | {
       readonly ballots: Counted;
-      readonly waiters: Counted;
       readonly schedule: Counted;
       readonly nodes: readonly { readonly store: InsideNode }[];
     };
@@ -88,7 +87,6 @@ function inStore(store: InsideStore): Record<string, number> {
   if ('view' in store) return { places: store.requests.places.size, requests: store.view.runner.underway.length };
   return {
     ballots: store.ballots.size,
-    'waiters of a Redlock': store.waiters.size,
     withdrawals: store.schedule.size,
     requests: store.nodes.reduce((sum, { store: { view: { runner } } }) => sum + runner.underway.length, 0),
   };

@@ -36,6 +36,8 @@ export class Ballot {
   contended = false;
   /** The ballot on each node, in the order of the nodes. */
   readonly standings: readonly Standing[];
+  /** The nodes that have called its request since it was cast: each keeps the free lock for that, because it has waited longest there. */
+  readonly called = new Set<RedlockNode>();
   /** What comes of it, once it was cast: a request that is made twice is one ballot. */
   outcome: Promise<AcquireOutcome> | undefined;
   /** Once it is over: what its releases say. */
@@ -55,6 +57,11 @@ export class Ballot {
 
   get key(): string {
     return this.request.key;
+  }
+
+  /** Whether its request waits, or will if it is refused. */
+  get waits(): boolean {
+    return this.since !== undefined && this.state !== 'held';
   }
 
   /** How many nodes said that a forced release took the lock away there. */
@@ -106,8 +113,9 @@ export class Ballot {
     return agree<RedlockNode, 'released' | 'lost'>('a release', this.key, this.redlock.nodes, (_, done, at) => this.standings[at]!.leave(done));
   }
 
-  /** Ends the ballot and takes it back from all nodes on which it may stand. `mark`: the mark that its request has there then. */
+  /** Ends the ballot, if it has not ended, and takes it back from all nodes on which it may stand. `mark`: the mark that its request has there then. */
   takeBack(mark?: string): void {
+    if (this.state === 'over') return;
     this.end({ mark });
     for (const standing of this.standings) standing.takeBack();
   }
@@ -170,9 +178,9 @@ export class Ballot {
 
   /** `leftMs`: in how many ms the present lease ends, as far as the nodes know; Infinity when it is the turn of another request. */
   busy(leftMs: number): AcquireOutcome {
-    const { state, since, redlock: { clock } } = this;
-    // Otherwise two requests that split the votes would be called by less than a quorum each, for ever.
-    if (state === 'open') this.takeBack(this.mark());
+    const { since, redlock: { clock } } = this;
+    // Two requests that split the votes would else be called by less than a quorum each, for ever.
+    this.takeBack(this.mark());
     return { kind: 'busy', retryInMs: retryPause(since === undefined ? 0 : clock.now() - since, leftMs) };
   }
 }
@@ -214,20 +222,15 @@ class Standing {
     });
   }
 
-  /** Releases the ballot, where the node may have it, and leaves its mark. */
+  /** Releases the ballot, where the node may have it, and leaves its mark on every node. */
   leave(done: Done<'released' | 'lost'>): void {
-    const { ballot, ballot: { key, redlock }, node } = this;
-    const leaving = ballot.leaving!;
-    if (!this.mayHave) {
-      if (leaving.mark !== undefined) redlock.mark(node, key, ballot.request.id, leaving.mark);
-      return done('lost');
-    }
+    const { ballot: { leaving }, node, mayHave } = this;
+    if (!mayHave && (leaving!.mark === undefined || !node.isUsable)) return done('lost');
     this.mayHave = false;
-    const replied = (reply: Reply<'released' | 'lost'>): void => {
-      if (reply instanceof LockStoreError || this.lateUntil !== undefined) this.withdraw();
+    void node.store.release(leaving!, (reply) => {
+      if (mayHave && (reply instanceof LockStoreError || this.lateUntil !== undefined)) this.withdraw();
       done(reply);
-    };
-    void node.store.release(leaving, replied);
+    });
   }
 
   /** Takes the ballot back if it stands on the node. While its vote is out nothing is sent, because most of the last votes are refusals too. */
@@ -307,7 +310,7 @@ class Standing {
   /** Once a quorum of others has granted the lock, the mark that its request may have on the node is that of a wait that has ended. */
   removeMark(): void {
     const { ballot: { redlock, key, request, since }, node } = this;
-    if (since !== undefined) redlock.mark(node, key, request.id);
+    if (since !== undefined) redlock.unmark(node, key, request.id);
   }
 }
 

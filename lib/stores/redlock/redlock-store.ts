@@ -26,15 +26,6 @@ export interface RedlockStoreOptions extends Omit<RedisStoreOptions, 'connection
   readonly nodes: readonly Connect[];
 }
 
-/** A request that waits. */
-interface Waiter {
-  readonly key: string;
-  /** The local instant at which it asked first. */
-  readonly since: number;
-  /** The nodes that have called it since it asked last: each keeps the free lock for it, because it has waited longest there. */
-  readonly called: Set<RedlockNode>;
-}
-
 /** When a quorum is connected, the boot waits this long, in ms, for the other nodes before the application starts without them. */
 const STRAGGLERS_MS = 500;
 
@@ -51,10 +42,11 @@ export class RedlockStore implements LockStore {
   startedAt: number | undefined;
   /** The releases that are to be sent to a node again. */
   readonly schedule: Schedule;
-  /** By holder id: one for each request that is out and each lease that is held, until it is released or a renewal says that it is lost. */
+  /**
+   * By holder id: the last one of each request that is out or waits, until that is refused for good or released; and that of each lease,
+   * until it is released or a renewal says that it is lost.
+   */
   private readonly ballots = new Map<string, Ballot>();
-  /** By holder id: the requests that wait until they are granted, refused for good or released. */
-  private readonly waiters = new Map<string, Waiter>();
   private attempts = 0;
   isClosed = false;
   private listener: (wake: Wake) => void = () => {};
@@ -91,10 +83,10 @@ export class RedlockStore implements LockStore {
     if (this.isClosed) throw refusal(key, 'it was asked for after the store was closed.');
     if (minReplicas > 0) throw refusal(key, 'minReplicas cannot be counted on a Redlock, whose nodes are independent masters. Leave it out.');
     const present = this.ballots.get(id);
-    const known = present && (present.state === 'open' ? present.outcome : await this.grantedBefore(present));
+    if (present?.state === 'open') return present.outcome!;
+    const known = present?.state === 'held' ? await this.grantedBefore(present) : undefined;
     if (known !== undefined) return known;
-    const { since } = this.waiters.get(id) ?? { since: this.clock.now() };
-    if (queue) this.waiters.set(id, { key, since, called: new Set() });
+    const since = this.ballots.get(id)?.since ?? this.clock.now();
     const ballot = new Ballot(this, request, `${id}/${(++this.attempts).toString(36)}`, queue ? since : undefined);
     const before = replaces === undefined ? undefined : this.ballots.get(replaces);
     // Others have waited longer, so that the nodes would refuse a vote. The release says that this request waits as well, and they call it.
@@ -102,14 +94,14 @@ export class RedlockStore implements LockStore {
     // Each node runs requests in order: the replaced lease is released before the vote. A release that fails is repeated in the background.
     const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces, mark: standsBehind ? ballot.mark() : undefined }).catch(() => undefined);
     this.ballots.set(id, ballot);
-    let outcome: AcquireOutcome;
+    let outcome: AcquireOutcome | undefined;
     try {
       outcome = standsBehind ? ballot.busy(Infinity) : await ballot.cast();
     } finally {
-      if (ballot.state !== 'held') this.drop(ballot);
+      // A request that is refused, or fails, goes on waiting until it is released.
+      if (ballot.waits && (outcome === undefined || outcome.kind === 'busy')) ballot.takeBack();
+      else if (ballot.state !== 'held') this.drop(ballot);
     }
-    // A request that is refused, or fails, goes on waiting until it is released.
-    if (outcome.kind !== 'busy') this.waiters.delete(id);
     return replaced === undefined ? outcome : { ...outcome, replacedLost: (await replaced) === 'lost' };
   }
 
@@ -123,11 +115,10 @@ export class RedlockStore implements LockStore {
 
   release(request: MarkingRelease): Promise<'released' | 'lost'> {
     const { key, id } = request;
-    if (this.waiters.delete(id)) for (const node of this.nodes) this.mark(node, key, id);
     const ballot = this.ballots.get(id);
-    if (ballot === undefined) return Promise.resolve('lost');
     this.ballots.delete(id);
-    return ballot.release(request);
+    if (ballot?.waits) for (const node of this.nodes) this.unmark(node, key, id);
+    return ballot === undefined || ballot.state === 'over' ? Promise.resolve('lost') : ballot.release(request);
   }
 
   whenSent(done: () => void): void {
@@ -165,7 +156,6 @@ export class RedlockStore implements LockStore {
   async close(): Promise<void> {
     this.isClosed = true;
     this.ballots.clear();
-    this.waiters.clear();
     await Promise.all(this.nodes.map((node) => node.close()));
     for (const alarm of this.schedule.all()) this.schedule.cancel(alarm);
     this.schedule.close();
@@ -201,12 +191,14 @@ export class RedlockStore implements LockStore {
   /** Messages of the nodes are hints: each becomes a wake when enough nodes have sent it. */
   follow({ kind, id: ballotId, key }: Wake, node: RedlockNode): void {
     if (kind === 'ask') {
-      if (this.waiters.get(ballotId)?.called.add(node).size === this.quorum) this.listener({ kind, key, id: ballotId });
+      // It is called by the id of its request.
+      const waiting = this.ballots.get(ballotId);
+      if (waiting?.waits && waiting.called.add(node).size === this.quorum) this.listener({ kind, key, id: ballotId });
       return;
     }
     const id = ballotId.slice(0, ballotId.lastIndexOf('/'));
     const ballot = this.ballots.get(id);
-    if (ballot?.id !== ballotId) return;
+    if (ballot?.id !== ballotId || ballot.state === 'over') return;
     if (kind === 'contended') {
       ballot.contended = true;
       return this.listener({ kind, key, id });
@@ -216,7 +208,7 @@ export class RedlockStore implements LockStore {
     if (kind !== 'lost') return;
     ballot.standings[this.nodes.indexOf(node)]!.isTaken = true;
     if (ballot.takenOn < this.quorum) return;
-    if (ballot.state === 'open') this.drop(ballot);
+    if (ballot.state === 'open') ballot.takeBack();
     this.listener({ kind, key, id });
   }
 
@@ -228,7 +220,7 @@ export class RedlockStore implements LockStore {
   /** A node can be asked again. When it completes a quorum, those who wait ask at once: the pause after a failure may outlast the connections. */
   nodeServes(): void {
     if (this.nodes.filter(({ isUsable }) => isUsable).length !== this.quorum) return;
-    for (const [id, { key }] of this.waiters) this.listener({ kind: 'ask', key, id });
+    for (const [id, { key, waits }] of this.ballots) if (waits) this.listener({ kind: 'ask', key, id });
   }
 
   /** What a request is answered whose id has the lock: its lease, renewed for what is left of it; undefined when no quorum knows that any more. */
@@ -248,18 +240,15 @@ export class RedlockStore implements LockStore {
     return agree(what, key, this.nodes, asking(key, ask), { namesNobody });
   }
 
-  /**
-   * Removes the mark of a request, so that the node keeps the lock for nobody who does not wait, or writes it. Sent once: marks also end
-   * by themselves.
-   */
-  mark({ isUsable, store }: RedlockNode, key: string, id: string, mark?: string): void {
-    if (isUsable) void store.release({ key, id, mark }, () => {});
+  /** Removes the mark of a request, so that the node keeps the lock for nobody who does not wait. Sent once: marks also end by themselves. */
+  unmark({ isUsable, store }: RedlockNode, key: string, id: string): void {
+    if (isUsable) void store.release({ key, id }, () => {});
   }
 
   private drop(ballot: Ballot): void {
     const { id } = ballot.request;
     if (this.ballots.get(id) === ballot) this.ballots.delete(id);
-    if (ballot.state !== 'over') ballot.takeBack();
+    ballot.takeBack();
   }
 }
 

@@ -1,5 +1,6 @@
 /** What is taken back on which node, on simulated masters: at a release, a loss, a second request, and when an answer never came. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
+import type { Ballot } from '../../../lib/stores/redlock/ballot.js';
 import type { RedlockStore } from '../../../lib/stores/redlock/redlock-store.js';
 import { acquire, release } from '../../../lib/stores/wire/lua.generated.js';
 import type { SimServer } from '../../simulation/sim-server.js';
@@ -18,9 +19,11 @@ beforeEach(async () => {
   [mine, theirs] = [await redlock.opened('p'), await redlock.opened('q')];
 });
 
+/** How many ballots are remembered, of requests that do not wait and of those that do. */
 const sizes = (store: RedlockStore): number[] => {
-  const { ballots, waiters } = store as unknown as { ballots: { size: number }; waiters: { size: number } };
-  return [ballots.size, waiters.size];
+  const all = [...(store as unknown as { ballots: Map<string, Ballot> }).ballots.values()];
+  const waiting = all.filter(({ waits }) => waits).length;
+  return [all.length - waiting, waiting];
 };
 /** Takes the lock away on the first two masters alone. */
 const takenAwayOnTwo = async (): Promise<void> => {
