@@ -7,7 +7,7 @@ import type { ListOptions, LockState } from '../core/port/lock-state.js';
 import type { RedisStore } from '../stores/redis/redis-store.js';
 import { FenceFloors } from '../stores/redis/server-view.js';
 import { ANSWERS_WITHIN_MS, listByQuorum, viewOf } from '../stores/redlock/quorum-view.js';
-import { agree, asking, quorumOf } from '../stores/redlock/quorum.js';
+import { agree, asking, quorumOf, type QuorumNode } from '../stores/redlock/quorum.js';
 import { storeOfNode } from '../stores/redlock/redlock-node.js';
 import type { RedlockStoreOptions } from '../stores/redlock/redlock-store.js';
 import type { Connect } from '../stores/wire/connections.js';
@@ -35,7 +35,7 @@ export class RedlockLook {
 
   /** Takes the lock away; true when a quorum of nodes did so. Rejects with LockStoreError when that is not known. It waits for all nodes, which are closed then. */
   async forceRelease(key: string, fence?: number): Promise<boolean> {
-    const ask = async ({ store }: NodeToAsk): Promise<'taken' | 'none'> => ((await store.forceRelease(key, fence)) ? 'taken' : 'none');
+    const ask = async ({ store }: QuorumNode): Promise<'taken' | 'none'> => ((await store.forceRelease(key, fence)) ? 'taken' : 'none');
     return (await agree('a forced release', key, this.nodes, asking(key, ask), { namesNobody: fence === undefined, waitsForAll: true })) === 'taken';
   }
 
@@ -59,7 +59,7 @@ export class RedlockLook {
 }
 
 /** A question makes a node connect, although the question itself fails: so all of them may be asked at any time. */
-export class NodeToAsk {
+export class NodeToAsk implements QuorumNode {
   readonly isUsable = true;
   readonly store: RedisStore;
 

@@ -78,14 +78,13 @@ export class Ballot {
     const timeoutMs = Math.min(commandTimeoutMs, LONGEST_VOTE_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
     const notAfter = Math.min(request.notAfter, now + Math.max(leaseMs, commandTimeoutMs));
     const asked = { ...request, id, queue: false, replaces: undefined, askedAt: now, notAfter, vote: { proposal, mark: this.mark(), timeoutMs } };
-    // A silent node is not asked while the others are a quorum, so that nobody waits for it.
-    const isSpared = (node: RedlockNode): boolean => node.isSilent && nodes.filter(({ isListening }) => isListening).length >= quorum;
-    this.outcome = poll<Standing, AcquireOutcome, AcquireOutcome>(
-      standings,
-      (standing, done) => {
-        const { node } = standing;
-        if (node.isUsable && !isSpared(node)) standing.ask(asked, done);
-        else done(node.refusal(key, node.isUsable ? 'silent' : undefined));
+    this.outcome = poll<AcquireOutcome, AcquireOutcome>(
+      nodes,
+      (node, done, at) => {
+        // A silent node is not asked while the others are a quorum, so that nobody waits for it.
+        const isAsked = node.isListening || (node.isUsable && nodes.filter(({ isListening }) => isListening).length < quorum);
+        if (isAsked) standings[at]!.ask(asked, done);
+        else done(node.refusal(key));
       },
       (replies) => {
         const result = verdict(replies.map(wordOf));
@@ -110,7 +109,7 @@ export class Ballot {
   /** Ends the ballot and releases it on the nodes, also in the background on those that do not answer. */
   release(how: Partial<MarkingRelease>): Promise<'released' | 'lost'> {
     this.end(how);
-    return agree<RedlockNode, 'released' | 'lost'>('a release', this.key, this.redlock.nodes, (_, done, at) => this.standings[at]!.leave(done));
+    return agree<'released' | 'lost'>('a release', this.key, this.redlock.nodes, (_, done, at) => this.standings[at]!.leave(done));
   }
 
   /** Ends the ballot, if it has not ended, and takes it back from all nodes on which it may stand. `mark`: the mark that its request has there then. */
@@ -355,7 +354,7 @@ export async function renewByQuorum(ballot: Ballot, leaseMs: number): Promise<Re
   const restore = (reply: Reply<RenewOutcome> | undefined, at: number): void => {
     if (isKept && isOf(reply, 'lost') && !standings[at]!.isTaken) void standings[at]!.give(leaseMs);
   };
-  const replies = await poll<RedlockNode, RenewOutcome, Replies<RenewOutcome>>(
+  const replies = await poll<RenewOutcome, Replies<RenewOutcome>>(
     nodes,
     asking(key, (_, at) => standings[at]!.renew(leaseMs)),
     (all, count) => (count === nodes.length || all.filter((reply) => isOf(reply, 'renewed')).length >= quorum ? all : undefined),

@@ -4,19 +4,15 @@
  */
 import { LockStoreError } from '../../core/port/errors.js';
 import type { HolderState, ListOptions, LockState } from '../../core/port/lock-state.js';
-import { answersOf, asking, noQuorum, poll, quorumOf, type Replies } from './quorum.js';
-import type { RedlockNode } from './redlock-node.js';
-
-type Nodes = readonly Pick<RedlockNode, 'name' | 'store' | 'isUsable' | 'isListening' | 'refusal'>[];
-type One = Nodes[number];
+import { answersOf, asking, noQuorum, poll, quorumOf, type QuorumNode, type Replies } from './quorum.js';
 
 /** For how long the answer of a node is waited for, in ms. */
 export const ANSWERS_WITHIN_MS = 500;
 
 /** Rejects with LockStoreError when fewer than a quorum of nodes answered. */
-export async function viewOf(key: string, nodes: Nodes): Promise<LockState> {
+export async function viewOf(key: string, nodes: readonly QuorumNode[]): Promise<LockState> {
   const quorum = quorumOf(nodes.length);
-  const replies = await poll<One, LockState, Replies<LockState>>(
+  const replies = await poll<LockState, Replies<LockState>>(
     nodes,
     asking(key, ({ store }) => store.inspect(key, Math.min(store.view.timeoutMs, ANSWERS_WITHIN_MS))),
     (all, count) => (count === nodes.length || (answersOf(all).length >= quorum && nodes.every((node, at) => all[at] !== undefined || !node.isListening)) ? all : undefined),
@@ -32,7 +28,7 @@ export async function viewOf(key: string, nodes: Nodes): Promise<LockState> {
 }
 
 /** Scans so many nodes that every quorum contains one of them. The names of the locks that were told are kept until the end of the list. */
-export async function* listByQuorum(options: ListOptions | undefined, all: Nodes): AsyncGenerator<LockState, void, undefined> {
+export async function* listByQuorum(options: ListOptions | undefined, all: readonly QuorumNode[]): AsyncGenerator<LockState, void, undefined> {
   const nodes = [...all].sort((one, other) => Number(other.isListening) - Number(one.isListening)).slice(0, all.length - quorumOf(all.length) + 1);
   const found = new Set<string>();
   for (const node of nodes) {

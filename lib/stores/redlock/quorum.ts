@@ -8,6 +8,7 @@
  */
 import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
 import type { Done, Reply } from '../../core/port/lock-store.js';
+import type { RedisStore } from '../redis/redis-store.js';
 import { LOOK_FIRST } from '../wire/store-failure.js';
 
 export function quorumOf(nodes: number): number {
@@ -44,32 +45,37 @@ export function quorumEnd(ends: readonly number[], quorum: number): number {
 /** In the order of the nodes; undefined where the node may still reply. */
 export type Replies<A> = readonly (Reply<A> | undefined)[];
 
-interface Node {
+export interface QuorumNode {
   readonly name: string;
+  readonly store: RedisStore;
   /** Whether it may be asked. */
   readonly isUsable: boolean;
-  /** Why it must not be asked. */
+  /** Whether it may be asked, and has answered what it was asked. */
+  readonly isListening: boolean;
+  /** Why it was not asked. */
   refusal(key: string | undefined): LockStoreError;
 }
+
+type Ask<A> = (node: QuorumNode, done: Done<A>, at: number) => void;
 
 /** Why a node does not answer, without what stands in the message beside it. */
 export function reasonOf(error: LockStoreError): string {
   return error.nodes[0]?.reason ?? error.message;
 }
 
-/** Makes of a question with a promise, which must reject with LockStoreError only, one that calls back. A node that must not be asked is not. */
-export function asking<N extends Node, A>(key: string | undefined, question: (node: N, at: number) => Promise<A>): (node: N, done: Done<A>, at: number) => void {
+/** Asks a node that may be asked for a promise, which must reject with LockStoreError only. */
+export function asking<A>(key: string | undefined, question: (node: QuorumNode, at: number) => Promise<A>): Ask<A> {
   return (node, done, at) => (node.isUsable ? void question(node, at).then(done, done) : done(node.refusal(key)));
 }
 
 /**
  * `decide` is called when a quorum has replied, and after each further reply, with all so far and their count. It returns undefined while
- * missing ones can change the result, but not after the last. When it throws, the poll rejects with the error. `late` is called with each
- * reply that comes after the decision.
+ * missing ones can change the result, but not after the last. When it throws, the poll rejects with the error. `late` hears what comes after the
+ * decision, which is added to the replies as well.
  */
-export function poll<N, A, R>(
-  nodes: readonly N[],
-  ask: (node: N, done: Done<A>, at: number) => void,
+export function poll<A, R>(
+  nodes: readonly QuorumNode[],
+  ask: Ask<A>,
   decide: (replies: Replies<A>, count: number) => R | Promise<R> | undefined,
   late?: (reply: Reply<A>, at: number) => void,
 ): Promise<R> {
@@ -78,9 +84,9 @@ export function poll<N, A, R>(
     let count = 0;
     let isOpen = true;
     const replied = (reply: Reply<A>, at: number): void => {
-      if (!isOpen) return late?.(reply, at);
-      if (replies[at] === undefined) count += 1;
       replies[at] = reply;
+      if (!isOpen) return late?.(reply, at);
+      count += 1;
       if (count < quorumOf(nodes.length)) return;
       try {
         const result = decide(replies, count);
@@ -96,14 +102,14 @@ export function poll<N, A, R>(
 }
 
 /** A poll whose answers are words. Returns the word of a quorum; rejects with LockStoreError when no word has one. `namesNobody`: see {@link noQuorum}. */
-export function agree<N extends Pick<Node, 'name'>, A extends string>(
+export function agree<A extends string>(
   what: string,
   key: string | undefined,
-  nodes: readonly N[],
-  ask: (node: N, done: Done<A>, at: number) => void,
+  nodes: readonly QuorumNode[],
+  ask: Ask<A>,
   { namesNobody = false, waitsForAll = false } = {},
 ): Promise<A> {
-  return poll<N, A, A>(nodes, ask, (replies, count) => {
+  return poll<A, A>(nodes, ask, (replies, count) => {
     if (waitsForAll && count < nodes.length) return undefined;
     const word = verdict<A>(replies.map((reply) => (reply instanceof LockStoreError ? null : reply)));
     if (word === 'split') throw noQuorum(what, key, nodes, replies, namesNobody);
@@ -133,13 +139,7 @@ function textOf(told: Told): string {
  * The error for a question on which no quorum agreed: it names every node with its reason. `namesNobody`: it takes the lock from whoever
  * has it, so that nobody should simply ask for it again.
  */
-export function noQuorum<N extends Pick<Node, 'name'>>(
-  what: string,
-  key: string | undefined,
-  all: readonly N[],
-  replies: readonly Told[],
-  namesNobody = false,
-): LockStoreError {
+export function noQuorum(what: string, key: string | undefined, all: readonly QuorumNode[], replies: readonly Told[], namesNobody = false): LockStoreError {
   const nodes = all.map(({ name }, at): NodeFailure => ({ node: name, reason: textOf(replies[at]) }));
   const failures = replies.filter((reply) => reply instanceof LockStoreError);
   // Another try can help unless so many nodes need an operator that the others are no quorum.

@@ -30,9 +30,7 @@ import { NO_SERVER, SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { lasted } from '../wire/store-failure.js';
 import type { RedlockStore, RedlockStoreOptions } from './redlock-store.js';
 
-/** All processes see the end of a quarantine at the same time; within this many ms each acts at a random instant. */
-const SPREAD_MS = 100;
-/** The pause before a node is looked at again that cannot vote yet, in ms. */
+/** The pause before a node is looked at again that cannot vote yet, in ms: the longest where it is random. */
 const LOOKS_AGAIN_AFTER_MS = 500;
 /** A node that is closed is looked at least this often, in ms, because an operator may open it early. */
 const LOOKED_AT_EVERY_MS = 2_000;
@@ -85,8 +83,8 @@ export class RedlockNode {
   background!: BackgroundRelease;
   /** The node that was first to meet this node's server, when both addresses lead to one server. */
   twin: RedlockNode | undefined;
-  /** Whether it was missing at boot, or stopped serving, and has not served since. */
-  isAway = false;
+  /** Whether it has not served yet, or not since it stopped. */
+  isAway = true;
   private isOpen = false;
   /** How the memories of the server begin that answers on this connection, once it has said so. */
   private server: string | undefined;
@@ -124,19 +122,18 @@ export class RedlockNode {
     return this.store.view.connections.commands.isOpen;
   }
 
-  /** Whether the node has answered nothing for a while, though it was asked. */
-  get isSilent(): boolean {
-    const { owesSince } = this.store.view.connections.masters()[0]!;
-    return owesSince !== undefined && this.redlock.clock.now() - owesSince >= SILENT_AFTER_MS;
-  }
-
+  /** Whether it may be asked, and owes no answer for long. */
   get isListening(): boolean {
-    return this.isUsable && !this.isSilent;
+    if (!this.isUsable) return false;
+    const { owesSince = Infinity } = this.store.view.connections.masters()[0]!;
+    return this.redlock.clock.now() - owesSince < SILENT_AFTER_MS;
   }
 
-  /** Why it must not be asked. */
-  refusal(key: string | undefined, reason = this.twin !== undefined && this.isConnected ? `the same server as ${this.twin.name}` : 'not connected'): LockStoreError {
+  /** Why it was not asked. */
+  refusal(key: string | undefined): LockStoreError {
     if (this.refusedWith !== undefined) return this.refusedWith;
+    const absence = this.twin !== undefined && this.isConnected ? `the same server as ${this.twin.name}` : 'not connected';
+    const reason = this.isUsable ? 'silent' : absence;
     const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
     return new LockStoreError(`${subject}: ${this.name} is ${reason}.`, { key, nodes: [{ node: this.name, reason }] });
   }
@@ -175,6 +172,7 @@ export class RedlockNode {
         if (found instanceof LockStoreError) throw found;
         if (found !== undefined) await this.meet(found);
         if (!this.isOpen && redlock.startedAt !== undefined && !redlock.isClosed) this.tellBack(redlock.clock.now() - redlock.startedAt);
+        if (!this.isOpen) this.isAway = false;
         this.isOpen = true;
         told('open');
         pauseMs = found === undefined ? Infinity : await this.readmit(found);
@@ -231,10 +229,10 @@ export class RedlockNode {
       this.votesFrom = Infinity;
       this.tellForgot(leftMs);
     }
-    if (leftMs > 0) return Math.min(leftMs, LOOKED_AT_EVERY_MS) + SPREAD_MS * Math.random();
-    const fences = await this.fencesOfOthers();
-    if (fences === undefined) return LOOKS_AGAIN_AFTER_MS * (0.5 + Math.random());
-    return (await admit(store, since, maxLeaseMs, fences)) ? 0 : LOOKS_AGAIN_AFTER_MS;
+    const fences = leftMs > 0 ? undefined : await this.fencesOfOthers();
+    if (fences !== undefined && (await admit(store, since, maxLeaseMs, fences))) return 0;
+    // All processes see the end of a quarantine at the same time, and each acts at a random instant.
+    return Math.min(leftMs, LOOKED_AT_EVERY_MS) + LOOKS_AGAIN_AFTER_MS * Math.random();
   }
 
   /** How long a lease can be that the node forgot: as long as the longest of all processes, of which the other nodes tell. */
@@ -249,11 +247,10 @@ export class RedlockNode {
   private async fencesOfOthers(): Promise<readonly number[] | undefined> {
     const { nodes, floors, quorum } = this.redlock;
     const others = nodes.filter((other) => other !== this && other.isUsable);
-    const surveys = await Promise.all(others.map((node) => survey(node.store).then((found) => ({ ...found, node }), () => undefined)));
+    const surveys = await Promise.all(others.map(({ store }) => survey(store).catch(() => undefined)));
     const answers = surveys.filter((found) => found !== undefined);
-    const out = answers.filter(({ closed }) => closed).map(({ node }) => node);
-    const whole = answers.length - out.length;
-    const forgetful = nodes.filter((node) => node === this || out.includes(node) || node.votesFrom > this.outFrom).length;
+    const whole = answers.filter(({ closed }) => !closed).length;
+    const forgetful = nodes.filter(({ votesFrom }) => votesFrom > this.outFrom).length;
     if (whole < quorum && nodes.length - forgetful >= quorum) return undefined;
     if (whole < quorum) {
       const message =

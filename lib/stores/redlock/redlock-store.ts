@@ -8,9 +8,9 @@
  * attempt (ballot.ts).
  */
 import { Schedule } from '../../core/lease/schedule.js';
-import type { Clock, Timer } from '../../core/port/clock.js';
+import { pause, type Clock } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
-import type { AcquireOutcome, AcquireRequest, HolderRef, LockStore, RenewOutcome, RenewRequest, Reply, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, Done, HolderRef, LockStore, RenewOutcome, RenewRequest, Reply, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import type { RedisStoreOptions } from '../redis/redis-store.js';
 import type { MarkingRelease } from '../redis/requests.js';
@@ -18,7 +18,7 @@ import { FenceFloors } from '../redis/server-view.js';
 import type { Connect } from '../wire/connections.js';
 import { Ballot, renewByQuorum } from './ballot.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
-import { agree, answersOf, asking, noQuorum, quorumOf, reasonOf } from './quorum.js';
+import { agree, answersOf, asking, noQuorum, poll, quorumOf, reasonOf, type QuorumNode, type Replies } from './quorum.js';
 import { RedlockNode } from './redlock-node.js';
 
 export interface RedlockStoreOptions extends Omit<RedisStoreOptions, 'connection' | 'recoveryMs' | 'minReplicas' | 'redlock'> {
@@ -145,7 +145,7 @@ export class RedlockStore implements LockStore {
   }
 
   async forceRelease(key: string, fence?: number): Promise<boolean> {
-    const ask = async (node: RedlockNode): Promise<'taken' | 'none'> => ((await node.store.forceRelease(key, fence)) ? 'taken' : 'none');
+    const ask = async ({ store }: QuorumNode): Promise<'taken' | 'none'> => ((await store.forceRelease(key, fence)) ? 'taken' : 'none');
     return (await this.agree('a forced release', key, ask, fence === undefined)) === 'taken';
   }
 
@@ -164,22 +164,14 @@ export class RedlockStore implements LockStore {
   /** Opens the nodes together. The application starts as soon as a quorum is there; nodes that are down join later. */
   private async boot(): Promise<void> {
     const { nodes, clock, quorum, options: { report } } = this;
-    const replies = nodes.map((): Reply<'open'> | undefined => undefined);
-    let stragglers: Timer | undefined;
-    await new Promise<void>((resolve) => {
-      const told = (reply: Reply<'open'>, at: number): void => {
-        replies[at] ??= reply;
-        if (!replies.includes(undefined)) resolve();
-        else if (answersOf(replies).length >= quorum) stragglers ??= clock.setTimer(resolve, STRAGGLERS_MS);
-      };
-      nodes.forEach((node, at) => void node.serve((reply) => told(reply, at)));
-    });
-    if (stragglers !== undefined) clock.clearTimer(stragglers);
+    const opened = nodes.map((node) => new Promise<Reply<'open'>>((told) => void node.serve(told)));
+    const isDecided = (all: Replies<'open'>, count: number): boolean => count === nodes.length || answersOf(all).length >= quorum;
+    const replies = await poll(nodes, (_, done: Done<'open'>, at) => void opened[at]!.then(done), (all, count) => (isDecided(all, count) ? all : undefined));
+    await pause(clock, STRAGGLERS_MS, (end) => void Promise.all(opened).then(end));
     for (const reply of replies) if (reply instanceof LockStoreError && !reply.retryable) throw reply;
-    const missing = nodes.flatMap((node, at): string[] => {
-      const reply = replies[at];
-      node.isAway = reply !== 'open';
-      return node.isAway ? [`${node.name}: ${reply instanceof LockStoreError ? reasonOf(reply) : 'not connected yet'}`] : [];
+    const missing = nodes.flatMap(({ name }, at): string[] => {
+      const reply = replies[at] ?? 'not connected yet';
+      return reply === 'open' ? [] : [`${name}: ${reply instanceof LockStoreError ? reasonOf(reply) : reply}`];
     });
     if (nodes.length - missing.length < quorum) throw noQuorum('the start', undefined, nodes, replies);
     this.startedAt = clock.now();
@@ -236,7 +228,7 @@ export class RedlockStore implements LockStore {
     return undefined;
   }
 
-  private agree<A extends string>(what: string, key: string | undefined, ask: (node: RedlockNode) => Promise<A>, namesNobody = false): Promise<A> {
+  private agree<A extends string>(what: string, key: string | undefined, ask: (node: QuorumNode) => Promise<A>, namesNobody = false): Promise<A> {
     return agree(what, key, this.nodes, asking(key, ask), { namesNobody });
   }
 

@@ -6,8 +6,7 @@ import type { HolderState, LockState } from '../../../lib/core/port/lock-state.j
 import type { Done, RenewOutcome } from '../../../lib/core/port/lock-store.js';
 import { type Ballot, renewByQuorum, retryPause } from '../../../lib/stores/redlock/ballot.js';
 import { listByQuorum, viewOf } from '../../../lib/stores/redlock/quorum-view.js';
-import { agree, type Counted, quorumEnd, quorumOf, verdict } from '../../../lib/stores/redlock/quorum.js';
-import type { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';
+import { agree, type Counted, quorumEnd, type QuorumNode, quorumOf, verdict } from '../../../lib/stores/redlock/quorum.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
 const WORDS = ['yes', 'no', null] as const;
@@ -79,7 +78,7 @@ describe('quorumEnd', () => {
   });
 });
 
-const NODES = ['a', 'b', 'c', 'd', 'e'].map((name) => ({ name }));
+const NODES = ['a', 'b', 'c', 'd', 'e'].map((name) => ({ name }) as QuorumNode);
 
 function ask(nodes = NODES, how: Parameters<typeof agree>[4] = {}) {
   const callbacks = new Map<string, Done<string>>();
@@ -174,7 +173,7 @@ function setUp(says: readonly Says[], silent: readonly number[] = []) {
       const holders = what.holders.map((told) => ({ fence: 1, owner: undefined, label: undefined, remainingMs: 1_000, ...told }));
       return { key, mode: holders.length === 0 ? null : (what.mode ?? 'write'), holders, waiters: [] };
     } },
-  })) as unknown as RedlockNode[];
+  })) as unknown as QuorumNode[];
   return { clock, nodes, view: () => clock.runUntil(viewOf('k', nodes)) };
 }
 
@@ -269,7 +268,7 @@ describe('A list of locks', () => {
         for (const key of keys) yield await inspect(key);
       };
       return { name: 'abcde'[n]!, isUsable: true, isListening: !out.includes(n) && !silent.includes(n), store: { list, inspect, view: { timeoutMs: 2_000 } } };
-    }) as unknown as RedlockNode[];
+    }) as unknown as QuorumNode[];
     const keys: string[] = [];
     const list = async (): Promise<void> => {
       for await (const state of listByQuorum({}, nodes)) keys.push(state.key);
@@ -303,7 +302,7 @@ type Answer = 'has it' | 'lost it' | 'had it taken' | 'fails' | 'has it, late' |
 async function renewal(words: readonly Answer[], isTrusted = true, isTakenBack = false, takenOn = 0): Promise<{ kind: RenewOutcome['kind']; givenBack: number[] }> {
   const clock = new FakeClock();
   const givenBack: number[] = [];
-  const nodes = words.map((_, at) => ({ name: 'abcde'[at], isUsable: true })) as unknown as RedlockNode[];
+  const nodes = words.map((_, at) => ({ name: 'abcde'[at], isUsable: true })) as unknown as QuorumNode[];
   const answer = async (word: Answer, at: number): Promise<RenewOutcome> => {
     await pause(clock, word.endsWith(', late') ? LEASE_MS / 2 : 1);
     if (word === 'fails') return { kind: 'unknown', cause: new LockStoreError('out of order', { nodes: [{ node: 'abcde'[at]!, reason: 'LOADING' }] }) };
