@@ -28,10 +28,10 @@ export class Ballot {
   state: 'open' | 'held' | 'over' = 'open';
   /** The local instant until which a quorum is known to have the ballot. */
   trustedUntil = -Infinity;
-  mode: LockMode;
+  mode!: LockMode;
   /** The first fence of the grant; 0 until a quorum has voted. */
   fence = 0;
-  fences: number;
+  fences = 0;
   /** Whether others wait for the lock. */
   contended = false;
   /** The ballot on each node, in the order of the nodes. */
@@ -41,7 +41,7 @@ export class Ballot {
   /** What comes of it, once it was cast: a request that is made twice is one ballot. */
   outcome: Promise<AcquireOutcome> | undefined;
   /** Once it is over: what its releases say. */
-  leaving: Leaving | undefined;
+  leaving: (MarkingRelease & { readonly askedAt: number }) | undefined;
 
   constructor(
     readonly redlock: RedlockStore,
@@ -51,12 +51,7 @@ export class Ballot {
     /** The local instant from which the request waits; undefined when it does not wait. */
     readonly since: number | undefined,
   ) {
-    [this.mode, this.fences] = [request.mode, request.fences];
     this.standings = redlock.nodes.map((node) => new Standing(this, node));
-  }
-
-  get key(): string {
-    return this.request.key;
   }
 
   /** Whether its request waits, or will if it is refused. */
@@ -71,8 +66,8 @@ export class Ballot {
 
   /** Asks all nodes. Rejects with LockStoreError when no quorum answered. A ballot that is not granted has to be taken back. */
   cast(): Promise<AcquireOutcome> {
-    const { redlock: { nodes, quorum, clock, options: { commandTimeoutMs }, floors }, id, key, standings, request } = this;
-    const { leaseMs } = request;
+    const { redlock: { nodes, quorum, clock, options: { commandTimeoutMs }, floors }, id, standings, request } = this;
+    const { key, leaseMs } = request;
     const now = clock.now();
     const proposal = Math.max(floors.of(nodes[0]!.store.view.keys.groupOf(key)) + 1, Math.floor(clock.wallNow()) * 1_000);
     const timeoutMs = Math.min(commandTimeoutMs, LONGEST_VOTE_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
@@ -109,7 +104,7 @@ export class Ballot {
   /** Ends the ballot and releases it on the nodes, also in the background on those that do not answer. */
   release(how: Partial<MarkingRelease>): Promise<'released' | 'lost'> {
     this.end(how);
-    return agree<'released' | 'lost'>('a release', this.key, this.redlock.nodes, (_, done, at) => this.standings[at]!.leave(done));
+    return agree<'released' | 'lost'>('a release', this.request.key, this.redlock.nodes, (_, done, at) => this.standings[at]!.leave(done));
   }
 
   /** Ends the ballot, if it has not ended, and takes it back from all nodes on which it may stand. `mark`: the mark that its request has there then. */
@@ -121,7 +116,7 @@ export class Ballot {
 
   /** A ballot under which nobody has worked owes no minHoldMs. */
   private end({ mark, abandoned = false, askedAt = this.redlock.clock.now() }: Partial<MarkingRelease>): void {
-    const { key, id, trustedUntil, state } = this;
+    const { id, trustedUntil, state, request: { key } } = this;
     this.leaving = { key, id, askedAt, trustedUntil, abandoned: abandoned || state !== 'held', mark };
     this.state = 'over';
   }
@@ -135,10 +130,10 @@ export class Ballot {
     if (this.state === 'over') return this.busy(0);
     if (result !== 'granted' && typeof result !== 'number') return this.refused(replies, result);
     const counted = this.standings.filter((_, at) => wordOf(replies[at]) === result);
-    if (result !== 'granted') {
-      this.mode = counted[0]!.vote!.mode;
-      this.fences = 1;
-    }
+    const { mode, fences } = counted[0]!.vote!;
+    this.mode = mode;
+    // A share of a hold has the fence of that.
+    this.fences = Math.max(1, fences);
     this.fence = Math.max(...counted.map(({ vote }) => vote!.fence));
     // The limit of what nodes are told of it until a quorum is known to have it.
     this.trustedUntil = Math.max(...counted.map(({ vote }) => vote!.trustedUntil));
@@ -156,7 +151,7 @@ export class Ballot {
     const trustedUntil = quorumEnd(agreed.map(({ end }) => end!), quorum);
     if (clock.now() >= trustedUntil) {
       const words = this.standings.map((standing) => (agreed.includes(standing) ? 'agreed' : standing.vote && 'lost the vote'));
-      throw noQuorum(`its agreement on a fence within its ${this.request.leaseMs} ms`, this.key, nodes, words);
+      throw noQuorum(`its agreement on a fence within its ${this.request.leaseMs} ms`, this.request.key, nodes, words);
     }
     this.state = 'held';
     this.trustedUntil = trustedUntil;
@@ -171,21 +166,18 @@ export class Ballot {
     const against = answersOf(replies).filter((vote) => vote.kind !== 'recovering' && wordOf(vote) !== 'granted');
     // Without answers from a quorum nobody knows whether the lock is busy.
     const failed = replies.filter((reply) => reply instanceof LockStoreError).length;
-    if (failed > nodes.length - quorum || against.length === 0) throw noQuorum('a grant', this.key, nodes, replies);
+    if (failed > nodes.length - quorum || against.length === 0) throw noQuorum('a grant', this.request.key, nodes, replies);
     return this.busy(Math.max(0, ...against.map((vote) => (vote.kind === 'busy' && vote.retryInMs >= 0 ? vote.retryInMs : Infinity))));
   }
 
   /** `leftMs`: in how many ms the present lease ends, as far as the nodes know; Infinity when it is the turn of another request. */
   busy(leftMs: number): AcquireOutcome {
     const { since, redlock: { clock } } = this;
-    // Two requests that split the votes would else be called by less than a quorum each, for ever.
+    // Otherwise two requests that split the votes would be called by less than a quorum each, for ever.
     this.takeBack(this.mark());
     return { kind: 'busy', retryInMs: retryPause(since === undefined ? 0 : clock.now() - since, leftMs) };
   }
 }
-
-/** A release, and the mark that it leaves for the request that goes on waiting. */
-type Leaving = MarkingRelease & { readonly askedAt: number };
 
 /** A ballot on one node: what is known of it there. */
 class Standing {
@@ -267,7 +259,7 @@ class Standing {
    * now. It does not get its minHoldMs then: the others, a quorum, keep the time.
    */
   private async renewal(leaseMs: number, memory: string | undefined): Promise<RenewOutcome> {
-    const { node, ballot, ballot: { key, id, mode, trustedUntil, request, request: { graceMs } } } = this;
+    const { node, ballot, ballot: { id, mode, trustedUntil, request, request: { key, graceMs } } } = this;
     const held: HeldLease = {
       get state() {
         return ballot.state === 'over' ? 'lost' : 'held';
@@ -308,8 +300,8 @@ class Standing {
 
   /** Once a quorum of others has granted the lock, the mark that its request may have on the node is that of a wait that has ended. */
   removeMark(): void {
-    const { ballot: { redlock, key, request, since }, node } = this;
-    if (since !== undefined) redlock.unmark(node, key, request.id);
+    const { since, request: { key, id } } = this.ballot;
+    if (since !== undefined) this.node.unmark(key, id);
   }
 }
 
@@ -349,7 +341,7 @@ function wordOf(vote: Reply<AcquireOutcome> | undefined): Counted<Word> {
  * Never rejects.
  */
 export async function renewByQuorum(ballot: Ballot, leaseMs: number): Promise<RenewOutcome> {
-  const { key, standings, redlock: { nodes, quorum, clock } } = ballot;
+  const { standings, request: { key }, redlock: { nodes, quorum, clock } } = ballot;
   let isKept = false;
   const restore = (reply: Reply<RenewOutcome> | undefined, at: number): void => {
     if (isKept && isOf(reply, 'lost') && !standings[at]!.isTaken) void standings[at]!.give(leaseMs);

@@ -9,7 +9,7 @@
 import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
 import type { Done, Reply } from '../../core/port/lock-store.js';
 import type { RedisStore } from '../redis/redis-store.js';
-import { LOOK_FIRST } from '../wire/store-failure.js';
+import { LOOK_FIRST, subjectOf } from '../wire/store-failure.js';
 
 export function quorumOf(nodes: number): number {
   return Math.floor(nodes / 2) + 1;
@@ -70,8 +70,8 @@ export function asking<A>(key: string | undefined, question: (node: QuorumNode, 
 
 /**
  * `decide` is called when a quorum has replied, and after each further reply, with all so far and their count. It returns undefined while
- * missing ones can change the result, but not after the last. When it throws, the poll rejects with the error. `late` hears what comes after the
- * decision, which is added to the replies as well.
+ * missing ones can change the result, but not after the last. When it throws, the poll rejects with the error. `late` is called with each
+ * reply that comes after the decision, which is added to the others as well.
  */
 export function poll<A, R>(
   nodes: readonly QuorumNode[],
@@ -144,10 +144,9 @@ export function noQuorum(what: string, key: string | undefined, all: readonly Qu
   const failures = replies.filter((reply) => reply instanceof LockStoreError);
   // Another try can help unless so many nodes need an operator that the others are no quorum.
   const isForOperator = failures.filter(({ retryable }) => !retryable).length * 2 >= all.length;
-  const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
   const details = nodes.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
   const afterwards = isForOperator ? 'Another try will not help before an operator has fixed these nodes.' : 'It is safe to try again.';
   const next = namesNobody ? LOOK_FIRST : afterwards;
-  const message = `${subject}: no quorum of ${all.length} nodes for ${what} (${details}). ${next}`;
+  const message = `${subjectOf(key)}: no quorum of ${all.length} nodes for ${what} (${details}). ${next}`;
   return new LockStoreError(message, { key, nodes, retryable: !isForOperator && !namesNobody, cause: failures[0] });
 }

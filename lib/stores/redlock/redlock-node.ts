@@ -27,7 +27,7 @@ import { notAllowed } from '../redis/boot-probe.js';
 import type { Connect } from '../wire/connections.js';
 import { admitCall, readAdmit, type RecallReply } from '../wire/lua.generated.js';
 import { NO_SERVER, SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
-import { lasted } from '../wire/store-failure.js';
+import { lasted, subjectOf } from '../wire/store-failure.js';
 import type { RedlockStore, RedlockStoreOptions } from './redlock-store.js';
 
 /** The pause before a node is looked at again that cannot vote yet, in ms: the longest where it is random. */
@@ -114,28 +114,27 @@ export class RedlockNode {
 
   /** Whether it may be asked. */
   get isUsable(): boolean {
-    return this.server !== undefined && this.isConnected && this.refusedWith === undefined;
-  }
-
-  /** Whether there is a connection on which the server has answered. */
-  private get isConnected(): boolean {
-    return this.store.view.connections.commands.isOpen;
+    return this.server !== undefined && this.store.view.connections.commands.isOpen && this.refusedWith === undefined;
   }
 
   /** Whether it may be asked, and owes no answer for long. */
   get isListening(): boolean {
     if (!this.isUsable) return false;
-    const { owesSince = Infinity } = this.store.view.connections.masters()[0]!;
-    return this.redlock.clock.now() - owesSince < SILENT_AFTER_MS;
+    const { owesSince } = this.store.view.connections.masters()[0]!;
+    return owesSince === undefined || this.redlock.clock.now() - owesSince < SILENT_AFTER_MS;
   }
 
   /** Why it was not asked. */
   refusal(key: string | undefined): LockStoreError {
     if (this.refusedWith !== undefined) return this.refusedWith;
-    const absence = this.twin !== undefined && this.isConnected ? `the same server as ${this.twin.name}` : 'not connected';
+    const absence = this.twin !== undefined && this.store.view.connections.commands.isOpen ? `the same server as ${this.twin.name}` : 'not connected';
     const reason = this.isUsable ? 'silent' : absence;
-    const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
-    return new LockStoreError(`${subject}: ${this.name} is ${reason}.`, { key, nodes: [{ node: this.name, reason }] });
+    return new LockStoreError(`${subjectOf(key)}: ${this.name} is ${reason}.`, { key, nodes: [{ node: this.name, reason }] });
+  }
+
+  /** Removes the mark of a request, so that the node keeps the lock for nobody who does not wait. Sent once: marks also end by themselves. */
+  unmark(key: string, id: string): void {
+    if (this.isUsable) void this.store.release({ key, id }, () => {});
   }
 
   async close(): Promise<void> {
@@ -190,7 +189,7 @@ export class RedlockNode {
 
   /** Learns who the server is, and claims it for this node. */
   private async meet({ server, since }: Survey): Promise<void> {
-    const { store: { view: { memories, format } }, redlock, redlock: { nodes, options: { prefix } } } = this;
+    const { store: { view: { memories, format } }, redlock, redlock: { options: { prefix } } } = this;
     const { connection } = memories;
     if (server === NO_SERVER) throw notAllowed(this.name, prefix, '+info', new Error('it does not say who it is, so a restart of it could not be noticed'));
     const memory = `${server}${since}`;
@@ -199,11 +198,13 @@ export class RedlockNode {
     // Then what the server says on the present connection comes next.
     if (connection !== memories.connection) return;
     this.memory = memory;
-    const twin = nodes.find((other) => other !== this && other.isUsable && other.server === server);
+    const twin = redlock.nodes.find((other) => other !== this && other.isUsable && other.server === server);
     if (twin !== undefined && twin !== this.twin) {
-      const error = sameServer(twin, this);
-      if (!this.isOpen && redlock.startedAt === undefined) throw error;
-      this.tell('error', `twin ${this.name}`, error.message);
+      const next = `${this.name} has no vote until it leads to a server of its own, for two votes of one server are no quorum. Check where this address leads.`;
+      const message = `Locks: the Redlock nodes ${twin.name} and ${this.name} are one server. ${next}`;
+      const nodes = [{ node: this.name, reason: `the same server as ${twin.name}` }];
+      if (!this.isOpen && redlock.startedAt === undefined) throw new LockStoreError(message, { nodes, retryable: false });
+      this.tell('error', `twin ${this.name}`, message);
     }
     this.twin = twin;
     this.server = twin === undefined ? server : undefined;
@@ -212,7 +213,7 @@ export class RedlockNode {
 
   /** Lets the node vote again when it may. Returns in how many ms it should be looked at again; Infinity when it votes. */
   private async readmit({ closed, since, now }: Survey): Promise<number> {
-    const { store, redlock: { clock } } = this;
+    const { store, redlock: { clock, nodes } } = this;
     if (this.server === undefined) return LOOKS_AGAIN_AFTER_MS;
     if (!closed) {
       if (this.outSince === undefined) return Infinity;
@@ -221,7 +222,9 @@ export class RedlockNode {
       this.tell('info', `votes ${this.name}`, `Locks: ${this.name} votes again.`);
       return Infinity;
     }
-    const maxLeaseMs = await this.longestLease();
+    // A lease that the node forgot may be as long as the longest of all processes, of which the other nodes tell.
+    await Promise.allSettled(nodes.filter(({ isUsable }) => isUsable).map(({ store: { view } }) => view.format.claim()));
+    const maxLeaseMs = Math.max(...nodes.map(({ store: { view } }) => view.format.longestMs));
     const leftMs = Math.max(0, since + maxLeaseMs + 1 - now);
     if (this.outSince !== this.memory) {
       this.outSince = this.memory;
@@ -233,14 +236,6 @@ export class RedlockNode {
     if (fences !== undefined && (await admit(store, since, maxLeaseMs, fences))) return 0;
     // All processes see the end of a quarantine at the same time, and each acts at a random instant.
     return Math.min(leftMs, LOOKED_AT_EVERY_MS) + LOOKS_AGAIN_AFTER_MS * Math.random();
-  }
-
-  /** How long a lease can be that the node forgot: as long as the longest of all processes, of which the other nodes tell. */
-  private async longestLease(): Promise<number> {
-    const { nodes } = this.redlock;
-    const usable = nodes.filter(({ isUsable }) => isUsable);
-    await Promise.allSettled(usable.map(({ store }) => store.view.format.claim()));
-    return Math.max(...nodes.map(({ store }) => store.view.format.longestMs));
   }
 
   /** For each slot group the fence that all new fences must exceed; undefined while too few nodes that may remember it answer. */
@@ -301,10 +296,4 @@ export class RedlockNode {
   private tell(level: ReportLevel, kind: string, message: string): void {
     this.redlock.options.report({ kind, level, message });
   }
-}
-
-function sameServer(one: RedlockNode, other: RedlockNode): LockStoreError {
-  const next = `${other.name} has no vote until it leads to a server of its own, for two votes of one server are no quorum. Check where this address leads.`;
-  const message = `Locks: the Redlock nodes ${one.name} and ${other.name} are one server. ${next}`;
-  return new LockStoreError(message, { nodes: [{ node: other.name, reason: `the same server as ${one.name}` }], retryable: false });
 }

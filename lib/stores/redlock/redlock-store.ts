@@ -117,7 +117,7 @@ export class RedlockStore implements LockStore {
     const { key, id } = request;
     const ballot = this.ballots.get(id);
     this.ballots.delete(id);
-    if (ballot?.waits) for (const node of this.nodes) this.unmark(node, key, id);
+    if (ballot?.waits) for (const node of this.nodes) node.unmark(key, id);
     return ballot === undefined || ballot.state === 'over' ? Promise.resolve('lost') : ballot.release(request);
   }
 
@@ -212,7 +212,7 @@ export class RedlockStore implements LockStore {
   /** A node can be asked again. When it completes a quorum, those who wait ask at once: the pause after a failure may outlast the connections. */
   nodeServes(): void {
     if (this.nodes.filter(({ isUsable }) => isUsable).length !== this.quorum) return;
-    for (const [id, { key, waits }] of this.ballots) if (waits) this.listener({ kind: 'ask', key, id });
+    for (const [id, { waits, request: { key } }] of this.ballots) if (waits) this.listener({ kind: 'ask', key, id });
   }
 
   /** What a request is answered whose id has the lock: its lease, renewed for what is left of it; undefined when no quorum knows that any more. */
@@ -232,11 +232,6 @@ export class RedlockStore implements LockStore {
     return agree(what, key, this.nodes, asking(key, ask), { namesNobody });
   }
 
-  /** Removes the mark of a request, so that the node keeps the lock for nobody who does not wait. Sent once: marks also end by themselves. */
-  unmark({ isUsable, store }: RedlockNode, key: string, id: string): void {
-    if (isUsable) void store.release({ key, id }, () => {});
-  }
-
   private drop(ballot: Ballot): void {
     const { id } = ballot.request;
     if (this.ballots.get(id) === ballot) this.ballots.delete(id);
@@ -252,7 +247,7 @@ function refusal(key: string, why: string): LockStoreError {
 function redlockSummary(prefix: string, nodes: readonly RedlockNode[]): StoreSummary {
   const names = nodes.map(({ name }) => name).join(', ');
   const place = `a Redlock of ${nodes.length} nodes (${names}; ${quorumOf(nodes.length)} decide)`;
-  const off = nodes.flatMap(({ name, store: { summary } }) => summary?.off.map((missing) => `${missing} on ${name}`) ?? []);
-  const untold = nodes.filter(({ store: { summary } }) => summary?.unknown !== undefined).map(({ name }) => name);
-  return { place, prefix, off, unknown: untold.length === 0 ? undefined : `eviction on ${untold.join(', ')}, because the user may not run INFO` };
+  const summaries = nodes.flatMap(({ name, store: { summary } }) => (summary === undefined ? [] : [{ name, ...summary }]));
+  const off = summaries.flatMap(({ name, off: missing }) => missing.map((what) => `${what} on ${name}`));
+  return { place, prefix, off, unknown: summaries.find(({ unknown }) => unknown !== undefined)?.unknown };
 }

@@ -55,9 +55,13 @@ export function storeFailure(error: unknown, attempt: Attempt, complaint?: Error
   const isSafe = isClosed ? 'The outcome is not known; this process serves no locks any more, so try again in another one.' : 'The outcome is not known; it is safe to try again.';
   const afterwards = namesNobody ? LOOK_FIRST : isSafe;
   const next = isForOperator ? (damageOf(reason, attempt) ?? 'Trying again does not help until an operator has corrected the server.') : afterwards;
-  const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
-  const message = `${subject}: ${what} failed on ${node}: ${reason}. ${next}`;
+  const message = `${subjectOf(key)}: ${what} failed on ${node}: ${reason}. ${next}`;
   return new LockStoreError(message, { key, cause: causeOf(error), nodes: [{ node, reason }], retryable: !isForOperator && !namesNobody && !isClosed });
+}
+
+/** What an error is about, as its message begins. */
+export function subjectOf(key: string | undefined): string {
+  return key === undefined ? 'Locks' : `Lock '${key}'`;
 }
 
 /** The reason of an error. When there was no connection, the last error of the connection says why. */

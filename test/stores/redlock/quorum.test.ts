@@ -318,7 +318,7 @@ async function renewal(words: readonly Answer[], isTrusted = true, isTakenBack =
     give: () => (givenBack.push(at), answer('fails', at)),
   }));
   const ballot = {
-    key: 'k', state: 'held', request: { leaseMs: LEASE_MS }, trustedUntil: isTrusted ? Infinity : -Infinity, standings,
+    state: 'held', request: { key: 'k', leaseMs: LEASE_MS }, trustedUntil: isTrusted ? Infinity : -Infinity, standings,
     get takenOn() {
       return takenOn + standings.filter(({ isTaken }) => isTaken).length;
     },
