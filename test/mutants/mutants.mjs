@@ -245,6 +245,7 @@ const list = [
   ['fences ahead of the clock', core('queue/key-queue'), 'return Math.min(LARGEST_BLOCK, Math.max(Math.min(size, SMALL_BLOCK), handOn, 4 * this.usedUpFences));', 'return LARGEST_BLOCK;', 'S2: unused fences run ahead of the clock they come from', 'test/core/queue/handing-on'],
   ['hands on for ever', core('lease/store-lease'), 'return !this.contended || (this.turns < handOn && now - this.grantedAt < HAND_ON_WINDOW_MS);', 'return true;', 'P1: others starve', 'test/core/queue/handing-on'],
   ['hands on a spent lease', core('lease/store-lease'), 'if (this.isSpent || ', 'if (', 'S1: a writer on a lease that was downgraded', 'test/core/queue/handing-on'],
+  ['downgrades beside holds of its owner', core('hold/hold'), 'lease.options.owner === undefined && ', '', 'S7: comes back as a reader, and the writers of its owner do not', 'test/core/hold/nested-calls'],
   ['says that it writes while the store lets readers in', core('hold/hold'), 'lease.downgrade();', '', 'S1: a writer beside the readers of its downgrade', 'test/core/hold/nested-calls'],
   ['readers join a contended lease', core('lease/store-lease'), "if (this.options.mode === 'read') return !this.contended || arrival <= this.lastOfPhase;", "if (this.options.mode === 'read') return true;", 'L1: writers starve', 'test/core/queue/readers'],
   ['a phase parts readers', core('lease/store-lease'), ' || arrival <= this.lastOfPhase;', ';', 'L1: of the readers that waited together one enters, the others behind the next writer', 'single:calm'],

@@ -221,7 +221,8 @@ export class Hold implements Lease, LeaseUser {
 
   /**
    * Lets no further call in, leaves each lock once the nested calls in it have ended, and calls `done` with the outcome. When only calls
-   * that read go on under a write lease, it becomes a read lease, so that readers of other processes need not wait.
+   * that read go on under a write lease, it becomes a read lease, so that readers of other processes need not wait; but not that of an
+   * owner, whose other holds may write.
    */
   end(now: number, done: ReleaseEnded): void {
     if (this.outcome) return done(this.outcome);
@@ -240,7 +241,7 @@ export class Hold implements Lease, LeaseUser {
       if (!nested || nested.isEmpty) this.leave(lease, now);
       else {
         nested.close(() => this.leave(lease, this.core.clock.now()));
-        if (nested.writers === 0 && lease.mode === 'write' && !this.reentered?.has(lease)) void this.downgrade(lease);
+        if (nested.writers === 0 && lease.mode === 'write' && lease.options.owner === undefined && !this.reentered?.has(lease)) void this.downgrade(lease);
       }
     }
   }

@@ -338,6 +338,19 @@ describe('A lock whose hold has ended while calls go on inside it', () => {
     await fleet.clock.runUntil(inside);
   });
 
+  it('stays taken for writing when it has an owner, whose other holds write, and come back as writing after a loss of memory (S7)', async () => {
+    const { fleet, locks, wire } = alone();
+    const { promise, open } = gate();
+    let inside!: Promise<void>;
+    await locks.withLock('k', { owner: 'o' }, async () => {
+      inside = locks.withLock('k', { owner: 'o', mode: 'read' }, () => promise);
+      await fleet.clock.settle();
+    });
+    expect(wire.sent.downgrade).toBe(0);
+    open();
+    await fleet.clock.runUntil(inside);
+  });
+
   it('is still bound to the maxHoldMs of its hold', async () => {
     const { fleet, locks } = alone();
     const goesOn = gate();
