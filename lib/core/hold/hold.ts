@@ -133,7 +133,7 @@ export class Hold implements Lease, LeaseUser {
     return this.reentered !== undefined && this.reentered.size > 0;
   }
 
-  /** How many holds there are of its locks: itself, and those inside it, each once, whatever number of its locks it re-entered. */
+  /** How many holds there are of its locks: itself and those inside it. One inside counts once, however many of the locks it re-entered. */
   get holdCount(): number {
     return this.withInner().size;
   }
@@ -214,7 +214,7 @@ export class Hold implements Lease, LeaseUser {
     return { key, keys, mode, fences: Object.fromEntries(this.fences), holdCount, heldMs: Math.round(heldMs), remainingMs: Math.round(remainingMs) };
   }
 
-  /** What `console.log` and Nest's logger write of it, which else would be the store and all behind it. */
+  /** What `console.log` and Nest's logger print of it. Without this they would print the store and all behind it. */
   [INSPECTED](): LeaseFacts {
     return this.toJSON();
   }

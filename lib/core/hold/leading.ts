@@ -264,7 +264,7 @@ export class Election {
 
 // The lines of the log about terms, in the words of the one who has to do something about them.
 
-/** An error with where it came from: nobody awaits a term, so nobody else could say it. `restMs`: 0 when it stands no more. */
+/** An error with the place where it was thrown, which nobody else could name, because nobody awaits a term. `restMs`: 0 when it stands no more. */
 function failureText(role: string, cause: unknown, restMs: number): string {
   const next = restMs === 0 ? 'This process does not stand for election any more.' : `This process stands for election again in ${Math.round(restMs)} ms.`;
   return `Role '${role}': the function of the leader failed, so the term is over. ${next} ${textOf(cause)}`;

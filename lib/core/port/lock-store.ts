@@ -68,7 +68,7 @@ export interface HolderRef {
 export interface ReleaseRequest extends HolderRef {
   /** A local instant (clock.now()) not later than the sending of this request; by default now. */
   readonly askedAt?: number | undefined;
-  /** The local instant until which its holder could trust it. What is given back before that had not ended, so the store need not look. */
+  /** The local instant until which its holder could trust it. A lease that is given back before that has not ended, so the store need not look. */
   readonly trustedUntil?: number | undefined;
   /** Whether no work was done under this grant, if it was granted: the lock then does not stay taken for minHoldMs. */
   readonly abandoned?: boolean | undefined;

@@ -46,7 +46,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   private served = 0;
   /** When to look whether a call behind a writer of this process asks the store by now; made when one first waits so. */
   private askLater: Alarm | undefined;
-  /** Of permits that came from other processes: since when, and how often they still go to a call of this process before those that wait elsewhere. */
+  /** Permits that came from other processes stay here for a while: since when, and how often they still go to a call here before those that wait elsewhere. */
   private permitTurns = NO_TURNS;
   /** How many fences its last lease had if all of them were used, else 0. */
   private usedUpFences = 0;
@@ -173,7 +173,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     return Math.min(LARGEST_BLOCK, Math.max(Math.min(size, SMALL_BLOCK), handOn, 4 * this.usedUpFences));
   }
 
-  /** Of a lock with permits: whether a place is left in which neither a request nor a lease stands. */
+  /** Whether a place is left, in a lock with permits, in which neither a request nor a lease stands. */
   private get hasRoom(): boolean {
     return this.requests.length + this.leases.length < this.permits!;
   }
@@ -270,7 +270,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     });
   }
 
-  /** The lease to which calls are admitted. Of permits it is one that no call has had: there are some when they were granted while the queue rested. */
+  /** The lease to which calls are admitted. With permits it is one that no call has had yet: there may be some that were granted while the queue rested. */
   private get openLease(): StoreLease | undefined {
     return this.permits === undefined ? this.leases[0] : this.leases.find(({ users }) => users === 0);
   }
@@ -321,8 +321,8 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     // The request that was made for it, else the oldest, which may serve it as well.
     const request = this.requests.find(({ asker }) => asker === call) ?? this.requests[0];
     call.reject(reason === undefined ? waitedInVain(request, call) : reason);
-    // A request keeps its place in the store's queue for the next call, unless that one would ask for something else; then nothing is sent. One
-    // that no call needs any more is dropped, that which has waited for the shortest time: its id is released in the background.
+    // A request keeps its place in the store's queue for the next call if that asks for the same; then nothing is sent. When no call needs a
+    // request any more, the one that has waited for the shortest time is dropped: its id is released in the background.
     const { first } = this;
     if (request?.asker === call && !(first && askTheSame(first.options, call.options))) this.drop(request);
     if (this.requests.length > this.size) this.drop(this.requests.at(-1)!);

@@ -145,8 +145,8 @@ export class StoreRequest implements AcquireRequest {
   }
 
   /**
-   * Follows a wake: the lock was granted, or the request should ask again. A grant counts only for a request that was delayed. Another one is
-   * still on its way to the store, so the message is of before.
+   * Follows a wake: the lock was granted, or the request should ask again. A grant counts only for a request that was delayed. Any other one is
+   * still on its way to the store, so the message cannot be about it.
    */
   wake(grant?: Grant): void {
     if (this.state !== 'open') return;

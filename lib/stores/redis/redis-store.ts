@@ -213,7 +213,7 @@ export class RedisStore implements LockStore {
     commands.events.on('change', (isConcerned) => {
       trust.clock.reset();
       memories.reset();
-      // Of a Cluster one node has changed, and the others serve on.
+      // In a Cluster a single node has changed, and the others serve on.
       if (commands.isOpen) recovery.doubt((group) => isConcerned(keys.fence(group)));
     });
     commands.events.on('end', () => outage.failed(messageOf(connections.lastError ?? 'the connection was closed')));

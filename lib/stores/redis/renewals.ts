@@ -34,7 +34,7 @@ type LeaseRequest = RenewRequest & { readonly held: HeldLease };
 
 export class Renewals {
   private readonly plain = new Batches<RenewRequest>(MAX_RENEWED_TOGETHER, MAX_COMMANDS_OUT, (batch) => this.send(batch));
-  /** A connection that waits for replicas can do nothing else meanwhile, so one command at a time waits for them, with all that came since the one before. */
+  /** A connection that waits for replicas can do nothing else meanwhile, so one command at a time waits for them, with all that came in the meantime. */
   private readonly acknowledged = new Batches<RenewRequest>(MAX_RENEWED_TOGETHER, 1, (batch) => this.sendAcknowledged(batch));
   private readonly broughtBack = new Batches<LeaseRequest>(MAX_BROUGHT_BACK_TOGETHER, MAX_BRING_BACKS_OUT, (batch) => this.bringBack(batch));
 

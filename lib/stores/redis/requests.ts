@@ -169,8 +169,8 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   }
 
   /**
-   * Judges the message of its grant. It becomes a lease when the message is enough to trust it, and else its waiter asks. One that came before
-   * the answer is kept for the answer.
+   * Judges the message of its grant. The grant becomes a lease when the message is enough to trust it; otherwise the waiter asks. A message
+   * that came before the answer is kept for the answer.
    */
   messageCame(push: PushedGrant): void {
     if (!this.isWaiting) {

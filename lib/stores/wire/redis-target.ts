@@ -173,7 +173,7 @@ function wordsOf(error: unknown): string {
   return error instanceof SyntaxError ? ': SyntaxError' : `: ${messageOf(error)}`;
 }
 
-/** Without what else the function gave, and without a name that it left open, which may stand in the options; undefined for what is no login. */
+/** The login alone, of all that the function gave; a name that it left open may stand in the options. Undefined for a value that is no login. */
 function loginIn(given: unknown): Login | undefined {
   const { username, password } = (given ?? {}) as { username?: unknown; password?: unknown };
   if (typeof password !== 'string' || password === '') return undefined;

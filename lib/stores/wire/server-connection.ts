@@ -108,7 +108,7 @@ function sentAndRead(clock: Clock): Promise<void> {
 
 const UNCONNECTED: Sender = { call: () => Promise.reject(new Error(NOT_CONNECTED)) };
 
-/** What is told of a connection. */
+/** The events of a connection. */
 interface ConnectionEvents {
   open: [];
   /** It has ended, or a further try failed when it was not open before. It is not open then. */
@@ -119,7 +119,7 @@ interface ConnectionEvents {
   change: [isConcerned: (redisKey: string) => boolean];
 }
 
-/** What the connection to one server and that to a Cluster have in common. */
+/** A connection that is made anew whenever it ends: what that to one server and that to a Cluster have in common. */
 export abstract class Connecting {
   /** Whether commands can be sent: a client is connected, and the server has answered on the connection. Only the connection writes it. */
   isOpen = false;
@@ -147,7 +147,10 @@ export class ServerConnection extends Connecting {
   sender = UNCONNECTED;
   /** The source of the server that the present connection leads to. */
   source: Source | undefined;
-  /** Since when it owes an answer and nothing has come from it, also when that answer is not awaited any more; else undefined. Only the script runner writes it. */
+  /**
+   * Since when it owes an answer and has sent nothing, also when nobody awaits that answer any more; undefined while it owes none. Only the
+   * script runner writes it.
+   */
   owesSince: number | undefined;
   /** How many of its answers are awaited. Only the script runner writes it. */
   out = 0;
@@ -167,7 +170,7 @@ export class ServerConnection extends Connecting {
   constructor(
     private readonly locate: Locate,
     private readonly needs: Needs,
-    /** What is heard on it, if it is one for messages: it is open when it has subscribed. */
+    /** What it subscribes to, if it is one for messages: it is open when it has subscribed. */
     private readonly listening?: Listening,
     /** How long the server may take for each step of connecting, in ms. */
     private readonly stepMs = listening ? SUBSCRIBES_WITHIN_MS : CONNECTS_WITHIN_MS,
@@ -192,7 +195,7 @@ export class ServerConnection extends Connecting {
     return this.isOpen ? this.source! : this.locate();
   }
 
-  /** What is sent until {@link uncork} is one write: a write costs more than what is in it. */
+  /** All commands that are sent until {@link uncork} are one write: a write costs more than what is in it. */
   cork(): void {
     this.live?.client?.cork?.();
   }
@@ -356,7 +359,7 @@ export interface Target {
   readonly asking?: boolean;
 }
 
-/** What is heard on a connection for messages. */
+/** What a connection for messages subscribes to, and who is called with them. */
 export interface Listening {
   readonly channels: readonly string[];
   hear(message: string): void;
