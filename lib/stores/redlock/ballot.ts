@@ -10,13 +10,12 @@ import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Done, type Gr
 import type { LockMode } from '../../core/port/lock-options.js';
 import type { MarkingRelease, Vote } from '../redis/requests.js';
 import { trustOf } from '../wire/server-clock.js';
-import { agree, answersOf, asking, noQuorum, poll, quorumEnd, verdict, type Counted, type Replies } from './quorum.js';
+import { agree, ANSWERS_WITHIN_MS, answersOf, asking, noQuorum, poll, quorumEnd, verdict, type Counted, type Replies } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 import type { RedlockStore } from './redlock-store.js';
 
 /** In ms: a garbage collection in this process, or a busy moment of a server, must not look like a dead node. */
 const SHORTEST_TIMEOUT_MS = 50;
-const LONGEST_VOTE_MS = 500;
 /** The longest pauses before a refused request asks again, in ms: at first, and when it has waited for long. A message that should end a pause may be lost. */
 const PAUSE_MS = 200;
 const PAUSE_OF_LONG_WAITS_MS = 800;
@@ -70,7 +69,7 @@ export class Ballot {
     const { key, leaseMs } = request;
     const now = clock.now();
     const proposal = Math.max(floors.of(nodes[0]!.store.view.keys.groupOf(key)) + 1, Math.floor(clock.wallNow()) * 1_000);
-    const timeoutMs = Math.min(commandTimeoutMs, LONGEST_VOTE_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
+    const timeoutMs = Math.min(commandTimeoutMs, ANSWERS_WITHIN_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
     const notAfter = Math.min(request.notAfter, now + Math.max(leaseMs, commandTimeoutMs));
     const asked = { ...request, id, queue: false, replaces: undefined, askedAt: now, notAfter, vote: { proposal, mark: this.mark(), timeoutMs } };
     this.outcome = poll<AcquireOutcome, AcquireOutcome>(
@@ -167,10 +166,10 @@ export class Ballot {
     // Without answers from a quorum nobody knows whether the lock is busy.
     const failed = replies.filter((reply) => reply instanceof LockStoreError).length;
     if (failed > nodes.length - quorum || against.length === 0) throw noQuorum('a grant', this.request.key, nodes, replies);
-    return this.busy(Math.max(0, ...against.map((vote) => (vote.kind === 'busy' && vote.retryInMs >= 0 ? vote.retryInMs : Infinity))));
+    return this.busy(Math.max(0, ...against.map((vote) => (vote.kind === 'busy' ? vote.retryInMs : Infinity))));
   }
 
-  /** `leftMs`: in how many ms the present lease ends, as far as the nodes know; Infinity when it is the turn of another request. */
+  /** `leftMs`: in how many ms the present lease, or the turn of another request, ends as far as the nodes know. */
   busy(leftMs: number): AcquireOutcome {
     const { since, redlock: { clock } } = this;
     // Otherwise two requests that split the votes would be called by less than a quorum each, for ever.
@@ -261,10 +260,7 @@ class Standing {
   private async renewal(leaseMs: number, memory: string | undefined): Promise<RenewOutcome> {
     const { node, ballot, ballot: { id, mode, trustedUntil, request, request: { key, graceMs } } } = this;
     const held: HeldLease = {
-      get state() {
-        return ballot.state === 'over' ? 'lost' : 'held';
-      },
-      mode, grant: ballot.grant(), options: request, trustedUntil, memory, minHoldUntil: -Infinity,
+      state: ballot.state === 'over' ? 'lost' : 'held', mode, grant: ballot.grant(), options: request, trustedUntil, memory, minHoldUntil: -Infinity,
     };
     this.mayHave ||= memory !== undefined;
     const outcome = await node.store.renew({ key, id, leaseMs, graceMs, minReplicas: 0, held: memory === undefined ? undefined : held });

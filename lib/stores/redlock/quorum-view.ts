@@ -4,10 +4,7 @@
  */
 import { LockStoreError } from '../../core/port/errors.js';
 import type { HolderState, ListOptions, LockState } from '../../core/port/lock-state.js';
-import { answersOf, asking, noQuorum, poll, quorumOf, type QuorumNode, type Replies } from './quorum.js';
-
-/** For how long the answer of a node is waited for, in ms. */
-export const ANSWERS_WITHIN_MS = 500;
+import { ANSWERS_WITHIN_MS, answersOf, asking, noQuorum, poll, quorumOf, type QuorumNode, type Replies } from './quorum.js';
 
 /** Rejects with LockStoreError when fewer than a quorum of nodes answered. */
 export async function viewOf(key: string, nodes: readonly QuorumNode[]): Promise<LockState> {

@@ -11,6 +11,12 @@ import type { Done, Reply } from '../../core/port/lock-store.js';
 import type { RedisStore } from '../redis/redis-store.js';
 import { LOOK_FIRST, subjectOf } from '../wire/store-failure.js';
 
+/**
+ * For how long a node that does not answer is waited for, in ms, before the others decide without it: longer than most garbage collections of
+ * this process, and busy moments of a server.
+ */
+export const ANSWERS_WITHIN_MS = 500;
+
 export function quorumOf(nodes: number): number {
   return Math.floor(nodes / 2) + 1;
 }
@@ -125,13 +131,11 @@ export function answersOf<A>(replies: Replies<A>): A[] {
 /** What a node said, as far as an error tells it; undefined where it said nothing. */
 type Told = string | { readonly kind: string; readonly cause?: LockStoreError } | LockStoreError | undefined;
 
-const FORGETFUL = 'restarted or flushed, and stays out until what it may have forgotten has ended and the others have told it the last fences';
-
 function textOf(told: Told): string {
   if (told === undefined) return 'had not answered when the others had decided';
   if (typeof told === 'string') return told;
   if (told instanceof LockStoreError) return reasonOf(told);
-  if (told.kind === 'recovering') return FORGETFUL;
+  if (told.kind === 'recovering') return 'restarted or flushed, and stays out until what it may have forgotten has ended and the others have told it the last fences';
   return told.cause === undefined ? told.kind : reasonOf(told.cause);
 }
 

@@ -28,14 +28,13 @@ import type { Connect } from '../wire/connections.js';
 import { admitCall, readAdmit, type RecallReply } from '../wire/lua.generated.js';
 import { NO_SERVER, SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { lasted, subjectOf } from '../wire/store-failure.js';
+import { ANSWERS_WITHIN_MS } from './quorum.js';
 import type { RedlockStore, RedlockStoreOptions } from './redlock-store.js';
 
 /** The pause before a node is looked at again that cannot vote yet, in ms: the longest where it is random. */
 const LOOKS_AGAIN_AFTER_MS = 500;
 /** A node that is closed is looked at least this often, in ms, because an operator may open it early. */
 const LOOKED_AT_EVERY_MS = 2_000;
-/** A node that owes answers for longer than this is silent, in ms: longer than most garbage collections of this process, and busy moments of a server. */
-const SILENT_AFTER_MS = 500;
 
 /** What a node remembers. */
 export type Survey = ReturnType<typeof surveyOf>;
@@ -121,7 +120,7 @@ export class RedlockNode {
   get isListening(): boolean {
     if (!this.isUsable) return false;
     const { owesSince } = this.store.view.connections.masters()[0]!;
-    return owesSince === undefined || this.redlock.clock.now() - owesSince < SILENT_AFTER_MS;
+    return owesSince === undefined || this.redlock.clock.now() - owesSince < ANSWERS_WITHIN_MS;
   }
 
   /** Why it was not asked. */

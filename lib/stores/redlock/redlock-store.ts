@@ -18,16 +18,13 @@ import { FenceFloors } from '../redis/server-view.js';
 import type { Connect } from '../wire/connections.js';
 import { Ballot, renewByQuorum } from './ballot.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
-import { agree, answersOf, asking, noQuorum, poll, quorumOf, reasonOf, type QuorumNode, type Replies } from './quorum.js';
+import { agree, ANSWERS_WITHIN_MS, answersOf, asking, noQuorum, poll, quorumOf, reasonOf, type QuorumNode, type Replies } from './quorum.js';
 import { RedlockNode } from './redlock-node.js';
 
 export interface RedlockStoreOptions extends Omit<RedisStoreOptions, 'connection' | 'recoveryMs' | 'minReplicas' | 'redlock'> {
   /** An odd number of masters, at least three, without replication between them. */
   readonly nodes: readonly Connect[];
 }
-
-/** When a quorum is connected, the boot waits this long, in ms, for the other nodes before the application starts without them. */
-const STRAGGLERS_MS = 500;
 
 export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities = { queue: false, replicas: false, permits: false };
@@ -167,7 +164,7 @@ export class RedlockStore implements LockStore {
     const opened = nodes.map((node) => new Promise<Reply<'open'>>((told) => void node.serve(told)));
     const isDecided = (all: Replies<'open'>, count: number): boolean => count === nodes.length || answersOf(all).length >= quorum;
     const replies = await poll(nodes, (_, done: Done<'open'>, at) => void opened[at]!.then(done), (all, count) => (isDecided(all, count) ? all : undefined));
-    await pause(clock, STRAGGLERS_MS, (end) => void Promise.all(opened).then(end));
+    await pause(clock, ANSWERS_WITHIN_MS, (end) => void Promise.all(opened).then(end));
     for (const reply of replies) if (reply instanceof LockStoreError && !reply.retryable) throw reply;
     const missing = nodes.flatMap(({ name }, at): string[] => {
       const reply = replies[at] ?? 'not connected yet';
@@ -196,12 +193,10 @@ export class RedlockStore implements LockStore {
       return this.listener({ kind, key, id });
     }
     // A forced release took the lock away on this node. When a quorum of nodes has said so, the process looks whether they still have the
-    // lease: messages may be forged. A request whose votes are still being counted is ended, because nobody would look at its grant.
+    // lease: messages may be forged.
     if (kind !== 'lost') return;
     ballot.standings[this.nodes.indexOf(node)]!.isTaken = true;
-    if (ballot.takenOn < this.quorum) return;
-    if (ballot.state === 'open') ballot.takeBack();
-    this.listener({ kind, key, id });
+    if (ballot.takenOn >= this.quorum) this.listener({ kind, key, id });
   }
 
   /** How many nodes serve. */

@@ -660,7 +660,7 @@ end`,
     addMark(line, mark)
     lock.marked = true
   end
-  if line.turn and not mark and line.turn.id == '~>' .. request.id then line.turn = nil end
+  if line.turn and line.turn.id == '~>' .. request.id then line.turn = nil end
   if #lock.holders == 0 then keepTurn(lock, line) end
   writeLine(line)
 end`,
@@ -676,7 +676,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '00a2e958976eafb608d5aac4497d45dc259ce8e5',
+  sha1: 'a4094890bd67363361ce0fa4cc7a25b00c87dc39',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 
@@ -804,7 +804,6 @@ local answerTo = grantOrPlace
 local takes = string.sub(args[1], 5, 5)
 if takes == 'f' then`, shared.openLine, shared.dropMark, shared.addMark, shared.goesFirst, shared.markWaiting, shared.keepTurn, shared.writeLine, shared.markOf, `local function refuse(lock, line, mark)
   if mark then addMark(line, mark) end
-  local leftMs = #lock.holders > 0 and endsOf(lock) - now + 1 or -1
   if #lock.holders == 0 then
     keepTurn(lock, line)
   elseif mark and not lock.marked then
@@ -813,7 +812,7 @@ if takes == 'f' then`, shared.openLine, shared.dropMark, shared.addMark, shared.
   end
   pcall(closeLock, lock)
   writeLine(line)
-  return { 3, now, leftMs, '-' }
+  return { 3, now, endsOf(lock) - now + 1, '-' }
 end
 local function vote(request)
   local id, mode, owner, proposal = request.id, request.mode, request.owner, request.floor
@@ -828,9 +827,11 @@ local function vote(request)
     if refusal and refusal > 0 then return { refusal, now } end
     local line, mark, waiter = openLine(lock), markOf(request), string.match(id, '^(.*)/') or id
     dropMark(line, waiter)
-    local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
-    if not kin and not (fits and goesFirst(line, waiter, mode, mark and mark.since or now)) then return refuse(lock, line, mark) end
-    if not kin then lock.mode = mode end
+    if not kin then
+      local fits = #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
+      if not (fits and goesFirst(line, waiter, mode, mark and mark.since or now)) then return refuse(lock, line, mark) end
+      lock.mode = mode
+    end
     own = enter(lock, request, math.max(request.leaseMs, request.minHoldMs), kin and kin.fence)
     markWaiting(lock, line)
     closeLock(lock)
@@ -934,7 +935,7 @@ export type AcquireReply =
   | { readonly kind: 'granted'; readonly now: number; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean; readonly memory: string | undefined }
   /** leftMs is the time until the present hold ends, or -1 when others come first; holds says who holds it, and for how long (stand-in.lua). */
   | { readonly kind: 'waiting'; readonly now: number; readonly leftMs: number; readonly holds: string }
-  /** leftMs is the time until the present hold ends, or -1 when it is somebody else's turn. */
+  /** leftMs is the time until the present hold ends, or the turn for which a node keeps the lock. */
   | { readonly kind: 'busy'; readonly now: number; readonly leftMs: number; readonly holds: string }
   /** The owner reads. */
   | { readonly kind: 'upgrade'; readonly now: number }
@@ -1554,7 +1555,7 @@ export function readRecall(reply: unknown): RecallReply {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '6f0bc8f27b9e0b16696f7b0ec870fcdd305523c6',
+  sha1: '36505fe30b6f9cad34e9474dafaedfa5242714b3',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil

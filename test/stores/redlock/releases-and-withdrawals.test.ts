@@ -224,16 +224,20 @@ describe('A request that is open', () => {
     expect(sizes(mine.store)).toEqual([0, 0]);
   });
 
-  it('is ended by a forced release, and what it was granted is taken back', async () => {
+  it('that a forced release overtakes is granted, is told so, and is lost with its first renewal', async () => {
     mine.ways[2]!.faults.shortestMs = mine.ways[2]!.faults.longestMs = 150;
     mine.ways[1]!.faults.shortestMs = mine.ways[1]!.faults.longestMs = 100;
+    const kinds: string[] = [];
+    mine.store.onWake(({ kind }) => kinds.push(kind));
     const outcome = mine.store.acquire(requests.request('p.1', { leaseMs: 30_000 }));
     // Both votes are given, and one answer is still on its way.
     await redlock.pass(110);
     expect(requests.standing()).toEqual(['redis1', 'redis2']);
     for (const way of mine.ways) way.faults.shortestMs = way.faults.longestMs = 1;
     await takenAwayOnTwo();
-    expect((await redlock.runUntil(outcome)).kind).toBe('busy');
+    expect((await redlock.runUntil(outcome)).kind).toBe('granted');
+    expect(kinds).toContain('lost');
+    expect((await requests.renew(mine, 'p.1', 30_000)).kind).toBe('lost');
     await redlock.pass(300);
     expect(requests.standing()).toEqual([]);
   });

@@ -28,7 +28,7 @@
 --- RETURNS 0 gone: now, memory text  the id from which it takes the hold is not there
 --- RETURNS 1 granted: now, fence, fences, mode mode, end, contended flag, memory text or nothing  fences is 0 for a vote that shares the fence of its owner's hold; the end is that of the lease, without its grace; contended when others wait; memory where the caller did not know it
 --- RETURNS 2 waiting: now, leftMs, holds text  until the present hold ends, or -1 when others come first; holds says who holds it, and for how long (stand-in.lua)
---- RETURNS 3 busy: now, leftMs, holds text  until the present hold ends, or -1 when it is somebody else's turn
+--- RETURNS 3 busy: now, leftMs, holds text  until the present hold ends, or the turn for which a node keeps the lock
 --- RETURNS 4 upgrade: now  the owner reads
 --- RETURNS 5 late: now  after notAfter
 --- RETURNS 6 full: now  the owner has as many holds of the lock as can be
@@ -207,7 +207,6 @@ if takes == 'f' then
 
 local function refuse(lock, line, mark)
   if mark then addMark(line, mark) end
-  local leftMs = #lock.holders > 0 and endsOf(lock) - now + 1 or -1
   if #lock.holders == 0 then
     keepTurn(lock, line)
   elseif mark and not lock.marked then
@@ -218,7 +217,7 @@ local function refuse(lock, line, mark)
   -- A full server may refuse marks: who was refused asks again without one.
   pcall(closeLock, lock)
   writeLine(line)
-  return { BUSY, now, leftMs, '-' }
+  return { BUSY, now, endsOf(lock) - now + 1, '-' }
 end
 
 local function vote(request)
@@ -235,9 +234,11 @@ local function vote(request)
     if refusal and refusal > 0 then return { refusal, now } end
     local line, mark, waiter = openLine(lock), markOf(request), string.match(id, '^(.*)/') or id
     dropMark(line, waiter)
-    local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
-    if not kin and not (fits and goesFirst(line, waiter, mode, mark and mark.since or now)) then return refuse(lock, line, mark) end
-    if not kin then lock.mode = mode end
+    if not kin then
+      local fits = #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
+      if not (fits and goesFirst(line, waiter, mode, mark and mark.since or now)) then return refuse(lock, line, mark) end
+      lock.mode = mode
+    end
     own = enter(lock, request, math.max(request.leaseMs, request.minHoldMs), kin and kin.fence)
     markWaiting(lock, line)
     closeLock(lock)

@@ -103,7 +103,7 @@ local function passOn(lock, request)
     addMark(line, mark)
     lock.marked = true
   end
-  if line.turn and not mark and line.turn.id == TURN .. request.id then line.turn = nil end
+  if line.turn and line.turn.id == TURN .. request.id then line.turn = nil end
   if #lock.holders == 0 then keepTurn(lock, line) end
   writeLine(line)
 end
