@@ -90,7 +90,7 @@ export class StoreRequest implements AcquireRequest {
   private alarm: Alarm | undefined;
 
   constructor(
-    private readonly queues: Queues,
+    readonly queues: Queues,
     /** The call whose options the request carries. */
     readonly asker: Call,
     readonly fences: number,
@@ -125,11 +125,6 @@ export class StoreRequest implements AcquireRequest {
       this.ticketId = this.replaces = asker.ticket.id;
     }
     this.lastError = this.backoff = this.alarm = undefined;
-  }
-
-  /** What is asked, as messages name it. */
-  get server(): string | undefined {
-    return this.queues.store.server;
   }
 
   /** Ends the request, because no call wants the lock any more: it leaves the queue, and a grant on its way is given back. */
@@ -353,7 +348,7 @@ export function waitedInVain(request: StoreRequest | undefined, call: Call): Err
   // 1 ms is allowed for, because timers can fire a fraction of a millisecond early.
   const silentMs = Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost)) - 1;
   // A lock that a ticket has is busy for nobody who brings it.
-  if (request && (request.silentForMs > silentMs || (ticket && !request.lastError))) return silenceError(key, waitMs, request.server, minReplicas);
+  if (request && (request.silentForMs > silentMs || (ticket && !request.lastError))) return silenceError(key, waitMs, request.queues.store.server, minReplicas);
   return refusedAtOnce(request, call);
 }
 
