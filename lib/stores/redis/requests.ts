@@ -96,18 +96,18 @@ export class Requests {
   }
 }
 
+/** Requests ask again at random up to this long after the end of a recovery, in ms, so that they do not all come at once. */
+const SPREAD_AFTER_RECOVERY_MS = 50;
+/** What acquire.lua adds to its code when the lock no longer knew the id to replace. */
+const REPLACED_LOST = 10;
+
 /**
  * In how many ms a request asks again, if the server said that it grants nothing new for so long. A group that is claimed opens as soon as
  * what was claimed is back, which is mostly long before the end that the server tells.
  */
 function againIn(leftMs: number): number {
-  return Math.min(leftMs, Math.max(250, leftMs / 8));
+  return Math.min(leftMs, Math.max(250, leftMs / 8)) + SPREAD_AFTER_RECOVERY_MS * Math.random();
 }
-
-/** Requests ask again at random up to this long after the end of a recovery, in ms, so that they do not all come at once. */
-const SPREAD_AFTER_RECOVERY_MS = 50;
-/** What acquire.lua adds to its code when the lock no longer knew the id to replace. */
-const REPLACED_LOST = 10;
 
 /**
  * One try to get a lock from one Redis, and the place that it has. It writes the request into a call of acquire.lua, which it may share with
@@ -249,7 +249,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
       case 'permits':
         return { kind: 'permits', permits: answer.permits || undefined };
       case 'recovering':
-        return { kind: 'recovering', retryInMs: againIn(answer.leftMs) + SPREAD_AFTER_RECOVERY_MS * Math.random(), cause: recoveringError(request.key, node, answer.leftMs) };
+        return { kind: 'recovering', retryInMs: againIn(answer.leftMs), cause: recoveringError(request.key, node, answer.leftMs) };
       case 'late':
         if (this.limit === 0 && clock.now() < request.notAfter) return undefined;
         throw lateError(request.key, node);

@@ -205,7 +205,8 @@ export class Outage {
   /** Whether the server answers but refuses writes. */
   private refusesWrites = false;
   private reason = '';
-  private told = false;
+  /** Whether the outage was reported. */
+  private isAway = false;
   private timer: Timer | undefined;
 
   constructor(
@@ -260,16 +261,16 @@ export class Outage {
     const now = this.clock.now();
     const answers = answeredAt > failedAt;
     if (answers && now - failedAt >= QUIET_MS) {
-      if (this.told) this.listener.back(answeredAt - since);
+      if (this.isAway) this.listener.back(answeredAt - since);
       this.since = undefined;
-      this.told = false;
+      this.isAway = false;
       return;
     }
-    if (!this.told && (answers ? failedAt : now) - since >= IN_DOUBT_MS) {
-      this.told = true;
+    if (!this.isAway && (answers ? failedAt : now) - since >= IN_DOUBT_MS) {
+      this.isAway = true;
       this.listener.away(this.reason);
     }
-    if (answers || !this.told) return this.lookIn(LOOKS_EVERY_MS);
+    if (answers || !this.isAway) return this.lookIn(LOOKS_EVERY_MS);
     // Only a write could show that the server is back, and the next request for a lock is one.
     if (this.refusesWrites) return;
     // When no caller uses the server, only this question shows that it is back.
