@@ -29,7 +29,7 @@ describe('bring-back.lua', () => {
     const call = bringBackCall(lock, { ...lease, id: 'p.1', notAfter: (await lua.now()) + 60_000, fence: 70, graceMs: 700 });
     const [, , leftMs] = (await lua.run(call)) as number[];
     expect(leftMs).toBe(5_000);
-    expect(await lua.client.get(lock.lockKey)).toMatch(/ Orders\.pay 700$/);
+    expect(await lua.client.get(lock.lockKey)).toMatch(/ Orders\.pay 700 0 0$/);
     const keptMs = await lua.client.pttl(lock.lockKey);
     expect(keptMs).toBeGreaterThan(Number(((await lock.inspect()) as unknown[])[5]));
   });

@@ -70,7 +70,7 @@ describe('An adoption', () => {
     expect(hold).toMatchObject({ mode: 'write', end: hold.now + 4_000, minHoldMs: 0, contended: false, owner: undefined });
     expect(hold.fence).toBeGreaterThan(floor);
     expect(await lock.lastFence()).toBe(hold.fence);
-    expect(await lua.client.get(lock.lockKey)).toMatch(new RegExp(` w\\.1 ${hold.fence} 1 0 - Payments\\.pay 700$`));
+    expect(await lua.client.get(lock.lockKey)).toMatch(new RegExp(` w\\.1 ${hold.fence} 1 0 - Payments\\.pay 700 0 0$`));
     expect((await adopt(lock, 'w.1')).kind).toBe('taken');
     expect(await lock.renew('w.1')).toEqual([expect.any(Number)]);
   });

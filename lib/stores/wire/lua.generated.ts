@@ -164,9 +164,8 @@ end`,
   lineOf: `local function lineOf(holder)
   local line = string.format('%013.0f' .. ' %s %.0f %d %.0f %s %s',
     holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-  if holder.longMs > 0 then return line .. string.format(' %.0f %.0f %.0f', holder.graceMs, holder.heardOf, holder.longMs) end
-  if holder.heardOf > 0 then return line .. string.format(' %.0f %.0f', holder.graceMs, holder.heardOf) end
-  return holder.graceMs > 0 and line .. ' ' .. string.format('%.0f', holder.graceMs) or line
+  if holder.graceMs + holder.heardOf + holder.longMs == 0 then return line end
+  return line .. string.format(' %.0f %.0f %.0f', holder.graceMs, holder.heardOf, holder.longMs)
 end`,
   formatLock: `local function formatLock(lock)
   local lines, odd = {}, #lock.holders > 1 or whole(lock.holders[1]).minEnd > 0
@@ -676,7 +675,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: 'a4094890bd67363361ce0fa4cc7a25b00c87dc39',
+  sha1: '1a1d8df64d47d8eeebb9614255d7846b76f3288e',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 
@@ -1091,7 +1090,7 @@ export function readAgree(reply: unknown): AgreeReply {
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '983f3747a624a0fc64ec5519edf063d6f1bb7815',
+  sha1: 'fb994405611da4b1a0e9c6e6dd9a334a3d1a4f72',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV / 3`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, recoveryMs, knownBy, ticketId = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
@@ -1254,7 +1253,7 @@ export function readBringBack(reply: unknown): BringBackReply {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: '76cd043d9d59c7c5b8b2c1556e1714664e52983c',
+  sha1: 'b74e5d0079503cb4b5372b94f86de69c043d0491',
   source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, id = id, floor = floor, recoveryMs = recoveryMs }
 local lock = openLock(request)
@@ -1347,7 +1346,7 @@ export function readFencedWrite(code: unknown): 'written' | 'stale' {
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: 'e8f0d3f349e86c42d60325abb4df5b635878e521',
+  sha1: '7ffa2bcb22b7dc6090f0109de1fa3aedeaa70c8b',
   source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])`, shared.time, shared.nowUs, shared.now, `if now > notAfter then return { 2, now } end`, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, fence = fence, notAfter = notAfter, floor = floor, recoveryMs = recoveryMs }
 local lock = openLock(request)
@@ -1355,12 +1354,11 @@ settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
   local last = whole(holder).fence + (lock.mode == 'p' and 0 or holder.fences - 1)
-  local standsIn = isStandIn(holder) and holder.id ~= '~recovery' and string.sub(holder.id, 2, 2) ~= '>'
-  if isStandIn(holder) and not standsIn or fence and (fence < holder.fence or fence > last) then
+  if holder.fence == 0 or fence and (fence < holder.fence or fence > last) then
     kept[#kept + 1] = holder
   else
     taken = 1
-    if standsIn and recoveryOf(lock) >= 0 then heardOf(lock, string.sub(holder.id, 2)) end
+    if isStandIn(holder) and recoveryOf(lock) >= 0 then heardOf(lock, string.sub(holder.id, 2)) end
     tellHolder(lock, holder, 'l')
   end
 end
@@ -1555,7 +1553,7 @@ export function readRecall(reply: unknown): RecallReply {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '36505fe30b6f9cad34e9474dafaedfa5242714b3',
+  sha1: '3bb3f5c181a2cfa84bebcc7fc5cc0807a5c3a2a7',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1663,7 +1661,7 @@ export function readRelease(code: unknown): 'released' | 'lost' {
 
 export const renew: LuaScript = {
   name: 'renew',
-  sha1: '98f229e1ee55fda7c0fca2c6f6249c4a856fd7ae',
+  sha1: 'c719c0bfc946a88865e3f2a26b6643d43fdad73f',
   source: [`local lockKeys = KEYS
 local args, count = ARGV, #ARGV / 2`, shared.time, shared.nowUs, shared.now, `local written = false
 local function write(lockKey, text, keepMs)

@@ -29,14 +29,13 @@ local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
   -- A process may hand a permit on under a fence that was reserved with another of its permits.
   local last = whole(holder).fence + (lock.mode == 'p' and 0 or holder.fences - 1)
-  local standsIn = isStandIn(holder) and holder.id ~= RECOVERY and string.sub(holder.id, 2, 2) ~= '>'
   -- What else keeps a lock that nobody holds has no fence: the time for leases to be brought back, and a turn on a node of a Redlock.
-  if isStandIn(holder) and not standsIn or fence and (fence < holder.fence or fence > last) then
+  if holder.fence == 0 or fence and (fence < holder.fence or fence > last) then
     kept[#kept + 1] = holder
   else
     taken = 1
     -- Those who were told of the holder tell of it again, and it is nobody's any more.
-    if standsIn and recoveryOf(lock) >= 0 then heardOf(lock, string.sub(holder.id, 2)) end
+    if isStandIn(holder) and recoveryOf(lock) >= 0 then heardOf(lock, string.sub(holder.id, 2)) end
     tellHolder(lock, holder, 'l')
   end
 end

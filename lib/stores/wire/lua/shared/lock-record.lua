@@ -10,7 +10,7 @@
 -- mode    w or r: how it is held; p by several, each with a permit: then the owner's place says how many permits there are
 -- queued  1 while somebody waits, else 0: only then the queue's key means anything; 2 on a node of a Redlock that has marks (marks.lua)
 -- odd     0 for one holder without minHoldMs, whose release may delete the key unread; 1 where one has to look closer
--- The last three are left out from the end on when they are 0. heardOf is the server time at which a process brought the hold of an
+-- The last three are left out when all of them are 0. heardOf is the server time at which a process brought the hold of an
 -- owner back, or said that it has it, to a server that forgot; longMs how long the lease or its minHoldMs is at most, if that is more than
 -- USUAL_LEASE_MS: an end further ahead was written before the server's clock was set back, and is brought to where it must have been
 -- at the latest. A further holder adds a line of the same fields. `end` is the last instant at which a holder still counts, its grace
@@ -78,9 +78,8 @@ end
 local function lineOf(holder)
   local line = string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
     holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-  if holder.longMs > 0 then return line .. string.format(' %.0f %.0f %.0f', holder.graceMs, holder.heardOf, holder.longMs) end
-  if holder.heardOf > 0 then return line .. string.format(' %.0f %.0f', holder.graceMs, holder.heardOf) end
-  return holder.graceMs > 0 and line .. ' ' .. string.format('%.0f', holder.graceMs) or line
+  if holder.graceMs + holder.heardOf + holder.longMs == 0 then return line end
+  return line .. string.format(' %.0f %.0f %.0f', holder.graceMs, holder.heardOf, holder.longMs)
 end
 
 local function formatLock(lock)
