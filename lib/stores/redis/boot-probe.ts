@@ -11,7 +11,7 @@ import type { Connections } from '../wire/connections.js';
 import { acquireCall, readAcquire, readRelease, releaseCall, type AcquireArgs } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
-import { causeOf, isReply, reasonOf, RECOVERING_REASON, storeFailure } from '../wire/store-failure.js';
+import { causeOf, isReply, reasonOf, RECOVERING_REASON } from '../wire/store-failure.js';
 import type { WakeListener } from '../wire/wake-channel.js';
 import type { Recovery } from './recovery.js';
 import type { RedisStoreOptions } from './redis-store.js';
@@ -74,7 +74,7 @@ async function check(store: Booting): Promise<StoreSummary> {
   await takeTrialLock(store, () => {});
   await store.recovery.learnAtBoot();
   await store.channel.open(store.messages).catch((error: unknown) => {
-    throw storeFailure(error, { what: 'subscribe', node: store.node });
+    throw store.runner.failureOf(error, { what: 'subscribe' });
   });
   return summaryOf(store);
 }

@@ -15,7 +15,7 @@ import { downgradeCall, forceReleaseCall, inspectCall, readDowngrade, readForceR
 import { KEYS_PER_SCAN } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO } from '../wire/server-clock.js';
-import { isOfOneLock, NOT_CONNECTED, type OutageListener, storeFailure } from '../wire/store-failure.js';
+import { isOfOneLock, NOT_CONNECTED, type OutageListener } from '../wire/store-failure.js';
 import type { WakeListener } from '../wire/wake-channel.js';
 import { Recovery } from './recovery.js';
 import { Renewals } from './renewals.js';
@@ -79,7 +79,7 @@ export class RedisStore implements LockStore {
   }
 
   async open(): Promise<void> {
-    const { options, recovery, requests, view, view: { connections, outage } } = this;
+    const { options, recovery, requests, view, view: { runner, outage } } = this;
     const deadline = options.clock.now() + options.bootTimeoutMs;
     try {
       this.summary = await probe({ ...options, ...view, recovery, messages: this.messages() });
@@ -91,7 +91,7 @@ export class RedisStore implements LockStore {
       outage.watch();
     } catch (error) {
       await this.close();
-      throw storeFailure(error, { what: 'opening', node: connections.node });
+      throw runner.failureOf(error, { what: 'opening' });
     }
   }
 
@@ -163,7 +163,7 @@ export class RedisStore implements LockStore {
     const { connections, runner, keys, report } = this.view;
     const pattern = keys.lockPattern(startsWith);
     const masters = connections.masters();
-    if (masters.length === 0) throw storeFailure(new Error(NOT_CONNECTED), { what: 'list', node: connections.node });
+    if (masters.length === 0) throw runner.failureOf(new Error(NOT_CONNECTED), { what: 'list' });
     for (const node of masters) {
       let cursor = '0';
       do {

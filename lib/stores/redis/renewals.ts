@@ -15,7 +15,7 @@ import { bringBackCallOf, readBringBack, readRenew, renewCall, type BringBackAns
 import type { Spot } from '../wire/redis-keys.js';
 import type { ScriptCall, ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO, trustOf } from '../wire/server-clock.js';
-import { isTryAgain, storeFailure } from '../wire/store-failure.js';
+import { isTryAgain } from '../wire/store-failure.js';
 import type { Recovery } from './recovery.js';
 import { BundledRelease, sharing } from './requests.js';
 import type { ServerView } from './server-view.js';
@@ -86,11 +86,12 @@ export class Renewals {
   /** What the server does not know is lost, however many replicas acknowledged it: then nothing was written. */
   private sendAcknowledged(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const { minReplicas } = requests[0]!;
-    return this.view.runner.runAcknowledged(this.callFor(requests), minReplicas, ([reply, acknowledged], sentAt) => {
+    const { runner } = this.view;
+    return runner.runAcknowledged(this.callFor(requests), minReplicas, ([reply, acknowledged], sentAt) => {
       const outcomes = this.outcomesOf(reply, requests, sentAt);
       if (acknowledged >= minReplicas) return outcomes;
       const error = new Error(`only ${acknowledged} of ${minReplicas} replicas acknowledged`);
-      const cause = storeFailure(error, { what: 'renew', key: onlyKeyOf(requests), node: this.view.node });
+      const cause = runner.failureOf(error, { what: 'renew', key: onlyKeyOf(requests) });
       return outcomes.map((outcome) => (outcome.kind === 'renewed' ? { kind: 'unknown', cause } : outcome));
     });
   }
@@ -108,12 +109,12 @@ export class Renewals {
 
   /** The outcome of each renewal. The reply lists only leases that did not just get what was asked for. */
   private outcomesOf(reply: ScriptReply, requests: readonly RenewRequest[], sentAt: number): RenewOutcome[] {
-    const { keys, node } = this.view;
+    const { keys } = this.view;
     const renewed = (leftMs: number, contended: boolean): RenewOutcome => ({ kind: 'renewed', trustedUntil: trustOf(leftMs, sentAt), contended });
     const outcomes = requests.map(({ leaseMs }) => renewed(Math.floor(leaseMs), false));
     for (const { position, left, contended } of readRenew(reply).leases) {
       const { key, graceMs = 0 } = requests[position - 1]!;
-      if (typeof left === 'string') outcomes[position - 1] = failedLock(left, 'renew', node, { key, redisKeys: [keys.lock(key)] });
+      if (typeof left === 'string') outcomes[position - 1] = this.failed(left, 'renew', { key, redisKeys: [keys.lock(key)] });
       else outcomes[position - 1] = left < 0 ? { kind: 'lost' } : renewed(Math.max(0, left - graceMs), contended);
     }
     return outcomes;
@@ -161,7 +162,7 @@ export class Renewals {
   }
 
   private outcomeOf({ key, id, held }: LeaseRequest, news: BringBackAnswer, sentAt: number, connection: number): RenewOutcome {
-    const { recovery, view, view: { keys, node, bundles } } = this;
+    const { recovery, view, view: { keys, bundles } } = this;
     switch (news.kind) {
       case 'held':
         // In a Cluster a request may be sent again, and reach the node behind the release of its lease. If this fails, the lease ends by itself.
@@ -172,8 +173,13 @@ export class Renewals {
       case 'lost':
         return { kind: 'lost' };
       default:
-        return failedLock(news.kind === 'refused' ? news.words : 'it came after the end of the lease', 'bring-back', node, keys.spotOf(key));
+        return this.failed(news.kind === 'refused' ? news.words : 'it came after the end of the lease', 'bring-back', keys.spotOf(key));
     }
+  }
+
+  /** The outcome for one lock of several in a command `what`, for which alone the server did nothing, and said why (`words`). */
+  private failed(words: string, what: string, { key, redisKeys }: Pick<Spot, 'key' | 'redisKeys'>): RenewOutcome {
+    return { kind: 'unknown', cause: this.view.runner.failureOf(new Error(words), { what, key, redisKeys }) };
   }
 }
 
@@ -192,11 +198,6 @@ function runsOf(requests: readonly RenewRequest[]): RenewArgs['runs'] {
 /** The key that a failure of all these requests is about, if it is about one lock. */
 function onlyKeyOf(requests: readonly RenewRequest[]): string | undefined {
   return requests.length === 1 ? requests[0]!.key : undefined;
-}
-
-/** The outcome for one lock of several in a command `what`, for which alone the server did nothing, and said why (`words`). */
-function failedLock(words: string, what: string, node: string, { key, redisKeys }: Pick<Spot, 'key' | 'redisKeys'>): RenewOutcome {
-  return { kind: 'unknown', cause: storeFailure(new Error(words), { what, key, node, redisKeys }) };
 }
 
 interface Waiting<T> {

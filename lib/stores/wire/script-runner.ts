@@ -47,11 +47,8 @@ export abstract class Command {
   abstract failed(reason: unknown, runner: ScriptRunner): void;
 }
 
-/** What a command is about. */
-type Subject = Omit<Attempt, 'node'>;
-
 /** A command whose answer is a promise. */
-type Sending = Subject & Pick<Command, 'send'> & Partial<Pick<Command, 'timeoutMs' | 'connection' | 'waitsForOpen'>>;
+type Sending = Attempt & Pick<Command, 'send'> & Partial<Pick<Command, 'timeoutMs' | 'connection' | 'waitsForOpen'>>;
 
 export interface ScriptCall extends BuiltCall {
   /** The key of the lock for messages, if the call is about a single one. */
@@ -134,8 +131,8 @@ export class ScriptRunner {
   }
 
   /** The LockStoreError for an error of one request, which may be one of several in a command. */
-  failureOf(error: unknown, { what, key, redisKeys, namesNobody }: Subject): LockStoreError {
-    return storeFailure(error, { what, key, node: this.connections.node, redisKeys, namesNobody }, this.connections.lastError);
+  failureOf(error: unknown, attempt: Attempt): LockStoreError {
+    return storeFailure(error, attempt, this.connections);
   }
 
   close(): void {

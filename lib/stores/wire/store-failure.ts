@@ -31,11 +31,10 @@ export const NOT_CONNECTED = 'not connected';
 /** The reason of a command that came after the end of its store, or was on its way then. */
 export const CLOSED = 'the store was closed';
 
-/** The command that failed, its lock, and the node. */
+/** The command that failed, and its lock. */
 export interface Attempt {
   readonly what: string;
   readonly key?: string | undefined;
-  readonly node: string;
   /** The Redis keys of the command, if they are those of one lock. */
   readonly redisKeys?: readonly string[] | undefined;
   /** Whether it takes the lock from whoever has it: made again, it could take it from somebody who was not meant. */
@@ -45,11 +44,17 @@ export interface Attempt {
 /** What to do after a failed attempt that names nobody. */
 export const LOOK_FIRST = 'The outcome is not known, and another holder may have the lock now: look with inspect(), and name the fence of the holder that is meant.';
 
-/** The LockStoreError for `error`. `complaint` is the last error of the connection. */
-export function storeFailure(error: unknown, attempt: Attempt, complaint?: Error): LockStoreError {
-  const { what, key, node, namesNobody = false } = attempt;
+/** Where a command was sent, and the last error of its connection. */
+interface Asked {
+  readonly node: string;
+  readonly lastError?: Error | undefined;
+}
+
+/** The LockStoreError for `error`. */
+export function storeFailure(error: unknown, attempt: Attempt, { node, lastError }: Asked): LockStoreError {
+  const { what, key, namesNobody = false } = attempt;
   if (error instanceof LockStoreError) return error;
-  const reason = reasonWith(error, complaint);
+  const reason = reasonWith(error, lastError);
   const isForOperator = FOR_THE_OPERATOR.test(reason);
   const isClosed = reasonOf(error) === CLOSED;
   const isSafe = isClosed ? 'The outcome is not known; this process serves no locks any more, so try again in another one.' : 'The outcome is not known; it is safe to try again.';

@@ -105,7 +105,7 @@ describe('A store that does not answer', () => {
   it.each([0, 300])('is told as one that began nothing, and not as an unknown outcome as well (waitMs: %d)', async (waitMs) => {
     const { fleet, locks, wire } = alone();
     wire.acquire = async ({ key }) => {
-      throw storeFailure(new Error('read ECONNRESET'), { what: 'acquire', key, node: '127.0.0.1:6379' });
+      throw storeFailure(new Error('read ECONNRESET'), { what: 'acquire', key }, { node: '127.0.0.1:6379' });
     };
     const error: LockStoreError = await fleet.clock.runUntil(locks.acquire('k', { waitMs }).then(() => undefined, (reason) => reason));
     expect(error.message).toMatch(/^Lock 'k' could not be acquired .*, because the store failed: 127\.0\.0\.1:6379: read ECONNRESET\. The work did not begin.* safe to try again\.$/);

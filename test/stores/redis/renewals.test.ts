@@ -18,7 +18,6 @@ async function sentFor(minReplicas: number, known: string | undefined): Promise<
   const sent: string[] = [];
   const server = {
     clock: new FakeClock(),
-    node: 'a:6379',
     maxLeaseMs: 60_000,
     recoveryMs: 1_000,
     timeoutMs: 2_000,
@@ -82,7 +81,8 @@ function stage({ answer = (_call: Call): readonly (readonly (number | string)[])
   const runAcknowledged = async (call: Call, replicas: number, decode: (reply: unknown, sentAt: number) => unknown): Promise<unknown> =>
     decode([await renewed(call, replicas), replicas], 1_000);
   const server = {
-    runner: { run, runAcknowledged }, keys: new RedisKeys('lock', (group) => (isCluster ? group : 0)), trust, clock, node: 'a:6379', maxLeaseMs: 60_000, recoveryMs, timeoutMs: 2_000,
+    runner: { run, runAcknowledged, failureOf: (error: Error) => new LockStoreError(error.message) },
+    keys: new RedisKeys('lock', (group) => (isCluster ? group : 0)), trust, clock, maxLeaseMs: 60_000, recoveryMs, timeoutMs: 2_000,
     memories: { knownOf: () => MEMORY, isOutdated: (_group: number, memory: string) => memory !== MEMORY, connection: 5 },
   };
   const recovery = { compare: (...given: unknown[]) => void compared.push(given) };

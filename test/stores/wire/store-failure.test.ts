@@ -17,7 +17,7 @@ async function refusedTwice(): Promise<Error> {
 
 describe('a connection that is not there', () => {
   it('is told once, when its last error says no more than that', () => {
-    const failure = storeFailure(new Error('not connected'), { what: 'acquire', key: 'k', node: 'redis.example:6379' }, new Error('Connection is closed.'));
+    const failure = storeFailure(new Error('not connected'), { what: 'acquire', key: 'k' }, { node: 'redis.example:6379', lastError: new Error('Connection is closed.') });
     expect(failure.nodes[0]!.reason).toBe('not connected');
   });
 });
@@ -28,14 +28,14 @@ describe('a connection that both addresses of a name refuse', () => {
   it('is told with the reasons of both', async () => {
     const error = await refusedTwice();
     expect(error.message).toBe('');
-    const failure = storeFailure(new Error('not connected'), { what: 'acquire', key: 'k', node: 'redis.example:6379' }, error);
+    const failure = storeFailure(new Error('not connected'), { what: 'acquire', key: 'k' }, { node: 'redis.example:6379', lastError: error });
     expect(failure.nodes[0]!.reason).toMatch(/^not connected \(connect ECONNREFUSED 127\.0\.0\.1:\d+; connect ECONNREFUSED 127\.0\.0\.2:\d+\)$/);
     expect(causeOf(error)).toMatchObject({ code: 'ECONNREFUSED', message: expect.stringMatching(both) });
   });
 
   it('is told by its code where nothing else is said', () => {
     const silent = Object.assign(new Error(''), { code: 'ECONNRESET' });
-    expect(storeFailure(silent, { what: 'acquire', key: 'k', node: 'n' }).nodes[0]!.reason).toBe('ECONNRESET');
+    expect(storeFailure(silent, { what: 'acquire', key: 'k' }, { node: 'n' }).nodes[0]!.reason).toBe('ECONNRESET');
   });
 });
 
