@@ -65,7 +65,7 @@ describe('The line with which a lock module starts', () => {
   it('says of a Sentinel how many replicas there are, and that no grant waits for one', async () => {
     await using group = await startSentinel();
     const redis = group.options;
-    const start = `Locks are kept by the master '${redis.name}' of Sentinel (1 replica), prefix 'lock'.`;
+    const start = `Locks are kept by one Redis (the master '${redis.name}' of Sentinel, 1 replica), prefix 'lock'.`;
     const [line] = await boot({ redis, recoveryMs: 1_000 });
     expect(line).toBe(`${start} Without: grants that wait for a replica (minReplicas is 0: an old master may go on granting in a partition); ${FORGETS}.`);
     expect(await boot({ redis, recoveryMs: 1_000, minReplicas: 1 })).toEqual([`${start} Without: ${FORGETS}.`]);

@@ -138,9 +138,8 @@ async function summaryOf({ runner, connections, keys: { prefix }, node, isCluste
   const masters = connections.masters();
   const infos = await Promise.all(masters.map((master) => runner.command<string>(['info', 'default'], master))).catch(() => undefined);
   const off = recoveryMs === 0 ? ['recovery (recoveryMs is 0: after a restart or a failover without the grant two may hold one lock)'] : [];
-  const isOfSentinel = node.includes('Sentinel');
-  const [what, details] = isCluster ? ['a Cluster', [`${masters.length} masters`]] : isOfSentinel ? [node, []] : ['one Redis', [node]];
-  const place = (): string => (details.length === 0 ? what : `${what} (${details.join(', ')})`);
+  const details = [isCluster ? `${masters.length} masters` : node];
+  const place = (): string => `${isCluster ? 'a Cluster' : 'one Redis'} (${details.join(', ')})`;
   if (infos === undefined) return { place: place(), prefix, off, unknown: 'replicas, eviction and persistence, because the user may not run INFO' };
   const replicas = infos.reduce((sum, info) => sum + (Number(fieldOf(info, 'connected_slaves')) || 0), 0);
   const evicting = infos.map((info) => fieldOf(info, 'maxmemory_policy')).find((policy) => policy !== undefined && policy !== 'noeviction');

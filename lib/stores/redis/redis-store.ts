@@ -48,7 +48,7 @@ export interface RedisStoreOptions {
 interface RedlockSurroundings {
   /** What this process has seen of the fences of all nodes. */
   readonly floors: FenceFloors;
-  readonly outages: Pick<OutageListener, 'away' | 'back'>;
+  readonly outages: OutageListener;
 }
 
 export class RedisStore implements LockStore {

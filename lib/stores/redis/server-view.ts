@@ -12,6 +12,8 @@ import { WakeChannel, type PushedGrant, type ServerGrant } from '../wire/wake-ch
 import { WireFormat } from '../wire/wire-format.js';
 import type { RedisStoreOptions } from './redis-store.js';
 
+/** The name of the channel for what concerns every process. No process can have it. */
+const ALL = '~';
 /** No shard: in a Cluster this clock sample comes from any master, and only bounds until when requests may act. */
 const OF_ANY_MASTER = -1;
 
@@ -23,7 +25,7 @@ export function serverView(options: RedisStoreOptions) {
   const { node, isCluster } = connections;
   // In a Cluster each slot group may have another master; else one server answers for all groups.
   const keys = new RedisKeys(prefix, (group) => (isCluster ? group : 0));
-  const outage = new Outage(clock, { ...(redlock?.outages ?? outageNews(node, report)), ask: () => void readClock() });
+  const outage = new Outage(clock, redlock?.outages ?? outageNews(node, report), () => void readClock());
   const runner = new ScriptRunner(connections, clock, timeoutMs, outage);
   const trust = new Trust(redlock?.floors);
   const format = new WireFormat(runner, keys, node, clock, maxLeaseMs, (longestMs) => {
@@ -39,7 +41,7 @@ export function serverView(options: RedisStoreOptions) {
   const view = {
     connections, node, isCluster, clock, process, report, format, timeoutMs, runner, outage, keys, trust, readClock,
     bundles: new Bundles(runner), memories: new Memories(), toldHolds: new ToldHolds(format),
-    channel: new WakeChannel((listening) => connections.subscribe(listening), [keys.channel(process), keys.channelOfAll], clock),
+    channel: new WakeChannel((listening) => connections.subscribe(listening), [keys.channel(process), keys.channel(ALL)], clock),
     /** How long the server grants nothing new after it forgot, in ms. */
     recoveryMs: recoveryMs === 'lease' ? maxLeaseMs : recoveryMs,
   };
@@ -87,10 +89,7 @@ export class Trust {
 
   /** The grant from an answer, made by the server with this memory (Memories). */
   answered(group: number, grant: ServerGrant, { sentAt, serverNow }: Exchange, memory: string | undefined): Grant {
-    const { fence, fences, mode, end, contended } = grant;
-    this.floors.saw(group, fence + fences - 1);
-    const leftMs = end - serverNow;
-    return { fence, fences, mode, trustedUntil: trustOf(leftMs, sentAt), contended, memory };
+    return this.granted(group, grant, trustOf(grant.end - serverNow, sentAt), memory);
   }
 
   /**
@@ -102,8 +101,10 @@ export class Trust {
     const serverNow = this.clock.lowerBound(shard, receivedAt, receivedAt);
     if (push.fence > 1_000 * (serverNow + FURTHEST_AHEAD_MS)) return undefined;
     const trustedUntil = this.clock.trustedUntil(shard, push.end, push.lengthMs, receivedAt);
-    if (trustedUntil === undefined) return undefined;
-    const { fence, fences, mode, contended } = push;
+    return trustedUntil === undefined ? undefined : this.granted(group, push, trustedUntil, memory);
+  }
+
+  private granted(group: number, { fence, fences, mode, contended }: ServerGrant, trustedUntil: number, memory: string | undefined): Grant {
     this.floors.saw(group, fence + fences - 1);
     return { fence, fences, mode, trustedUntil, contended, memory };
   }

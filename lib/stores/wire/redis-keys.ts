@@ -61,7 +61,6 @@ const MAX_REMEMBERED = 256;
 export class RedisKeys {
   private readonly heads: readonly string[];
   readonly format: string;
-  readonly channelPrefix: string;
   private remembered = new Map<string, Spot>();
 
   /** `shardOf`: the shard of the locks of a slot group. @throws LockUsageError when the prefix is not valid */
@@ -72,7 +71,6 @@ export class RedisKeys {
     checkPrefix(prefix);
     this.heads = Array.from({ length: SLOT_GROUPS }, (_, group) => `{${prefix}:${group}}:`);
     this.format = `{${prefix}}:format`;
-    this.channelPrefix = `{${prefix}}:c:`;
   }
 
   /** The slot group of a key: FNV-1a of its UTF-8, folded to a byte. */
@@ -111,13 +109,8 @@ export class RedisKeys {
     return `${this.heads[group]}f`;
   }
 
-  /** The channel for what concerns every process. No process can have the name that stands in it. */
-  get channelOfAll(): string {
-    return `${this.channelPrefix}~`;
-  }
-
   channel(process: string): string {
-    return this.channelPrefix + process;
+    return `{${this.prefix}}:c:${process}`;
   }
 
   /**

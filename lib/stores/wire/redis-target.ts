@@ -11,9 +11,9 @@ import type { NamesOf } from '../../core/port/options.js';
 const OF_BOTH = [
   'autoPipeliningIgnoredCommands', 'enableAutoPipelining', 'enableOfflineQueue', 'enableReadyCheck', 'himportFieldsets', 'keyPrefix', 'lazyConnect',
   'natMap', 'scripts', 'showFriendlyErrorStack',
-] as const satisfies readonly (keyof RedisOptions & keyof ClusterOptions)[];
+] as const;
 /** All of one connection. */
-const OF_REDIS = [
+export const redisNames = namesOf([
   ...OF_BOTH,
   'autoResendUnfulfilledCommands', 'autoResubscribe', 'blockingTimeout', 'blockingTimeoutGrace', 'clientInfoTag', 'commandQueue', 'commandTimeout',
   'connectTimeout', 'connectionName', 'Connector', 'db', 'disableClientInfo', 'disconnectTimeout', 'enableTLSForSentinelMode', 'failoverDetector',
@@ -21,16 +21,14 @@ const OF_REDIS = [
   'port', 'preferredSlaves', 'protocol', 'readOnly', 'reconnectOnError', 'replyMapping', 'retryStrategy', 'role', 'sentinelCommandTimeout',
   'sentinelMaxConnections', 'sentinelPassword', 'sentinelReconnectStrategy', 'sentinelRetryStrategy', 'sentinelTLS', 'sentinelUsername', 'sentinels',
   'socketTimeout', 'stringNumbers', 'tls', 'updateSentinels', 'username',
-] as const satisfies readonly (keyof RedisOptions)[];
+]) satisfies NamesOf<RedisOptions>;
 /** All of a Cluster. */
-const OF_CLUSTER = [
+export const clusterNames = namesOf([
   ...OF_BOTH,
   'clusterNodeRetryStrategy', 'clusterRetryStrategy', 'dnsLookup', 'maxRedirections', 'redisOptions', 'resolveSrv', 'retryDelayOnClusterDown',
   'retryDelayOnFailover', 'retryDelayOnMoved', 'retryDelayOnTryAgain', 'scaleReads', 'shardedSubscribers', 'slotsRefreshInterval',
   'slotsRefreshTimeout', 'useSRVRecords',
-] as const satisfies readonly (keyof ClusterOptions)[];
-export const redisNames = namesOf(OF_REDIS) satisfies NamesOf<RedisOptions>;
-export const clusterNames = namesOf(OF_CLUSTER) satisfies NamesOf<ClusterOptions>;
+]) satisfies NamesOf<ClusterOptions>;
 
 function namesOf<Name extends string>(names: readonly Name[]): Readonly<Record<Name, true>> {
   return Object.fromEntries(names.map((name) => [name, true])) as Record<Name, true>;
@@ -58,7 +56,7 @@ export interface ServerOptions extends NodeOptions {
 }
 
 /** The same for the nodes of a Cluster, and all other options of ioredis. Of those node-redis is only given what says how to connect. */
-type NodeOptions = NamedOptions & Readonly<Partial<Record<(typeof OF_REDIS)[number], unknown>>>;
+type NodeOptions = NamedOptions & Readonly<Partial<Record<keyof typeof redisNames, unknown>>>;
 
 interface NamedOptions {
   readonly host?: string | undefined;
@@ -88,7 +86,7 @@ export interface ClusterTarget {
 
 type ClusterNode = string | number | { readonly host?: string | undefined; readonly port?: number | undefined };
 
-type ClusterSettings = { readonly redisOptions?: NodeOptions | undefined } & Readonly<Partial<Record<(typeof OF_CLUSTER)[number], unknown>>>;
+type ClusterSettings = { readonly redisOptions?: NodeOptions | undefined } & Readonly<Partial<Record<keyof typeof clusterNames, unknown>>>;
 
 /** A client of the application: of ioredis, or what createClient, createCluster and createSentinel of node-redis make. */
 export interface ExistingClient {

@@ -102,7 +102,7 @@ export function causeOf(error: unknown): Error | undefined {
   if (error instanceof LockStoreError) return error;
   const { name, stack, code, command } = error as Complaint;
   const copy = new Error(withoutArguments(messageOf(error)));
-  if (name !== undefined) Object.defineProperty(copy, 'name', { value: name, configurable: true, writable: true });
+  if (name !== undefined) copy.name = name;
   if (stack !== undefined) copy.stack = withoutArguments(stack);
   return Object.assign(copy, code === undefined ? {} : { code }, command?.name === undefined ? {} : { command: command.name });
 }
@@ -181,8 +181,6 @@ export interface OutageListener {
   away(reason: string): void;
   /** The server serves again; the outage took `afterMs`. */
   back(afterMs: number): void;
-  /** Sends the server any question. Its answer is reported to the outage like every other. */
-  ask(): void;
 }
 
 /** A failure that is over within this time, in ms, is not reported: a reconnection, or a fast failover. */
@@ -202,8 +200,8 @@ const ASKED_EVERY_MS = 1_000;
  *        └───────────────────────────────┴──(it answers, and nothing failed for QUIET_MS)
  */
 export class Outage {
-  /** When it began; undefined while all is well. Only the outage itself writes it. */
-  since: number | undefined;
+  /** When it began; undefined while all is well. */
+  private since: number | undefined;
   private watching = false;
   private failedAt = -Infinity;
   private answeredAt = -Infinity;
@@ -217,6 +215,8 @@ export class Outage {
   constructor(
     private readonly clock: Clock,
     private readonly listener: OutageListener,
+    /** Sends the server any question. Its answer is reported to the outage like every other. */
+    private readonly ask: () => void,
   ) {}
 
   /** Begins to watch. Failures before that reject the boot and are not reported here. */
@@ -279,13 +279,13 @@ export class Outage {
     // Only a write could show that the server is back, and the next request for a lock is one.
     if (this.refusesWrites) return;
     // When no caller uses the server, only this question shows that it is back.
-    this.listener.ask();
+    this.ask();
     this.lookIn(ASKED_EVERY_MS);
   }
 }
 
 /** Reports the beginning and the end of an outage. */
-export function outageNews(node: string, report: Report): Pick<OutageListener, 'away' | 'back'> {
+export function outageNews(node: string, report: Report): OutageListener {
   const meanwhile = 'Locks that are held stay held until their leases end, calls wait as long as their waitMs allows, and the server is retried continuously.';
   return {
     away: (reason) => report({ kind: 'store lost', level: 'warning', message: `Locks: ${node} does not serve: ${reason.replace(/\.$/, '')}. ${meanwhile}` }),

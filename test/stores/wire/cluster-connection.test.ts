@@ -108,7 +108,7 @@ interface Stage {
 /** Commands may take 2 s, so that a node is given up after a silence of 1.5 s. */
 function connectTo(cluster: ClusterEntry, clock: FakeClock) {
   const connections = connectingBy(routeByNodes(cluster))(2_000, clock);
-  const runner = new ScriptRunner(connections, clock, 2_000, new Outage(clock, { away: () => {}, back: () => {}, ask: () => {} }));
+  const runner = new ScriptRunner(connections, clock, 2_000, new Outage(clock, { away: () => {}, back: () => {} }, () => {}));
   return { connections, connection: connections.commands, runner, get: (key: string) => runner.command(['GET', key], key) };
 }
 

@@ -140,11 +140,8 @@ describe('An outage', () => {
   function outage() {
     const clock = new FakeClock();
     const lines: string[] = [];
-    const it = new Outage(clock, {
-      away: (reason) => void lines.push(`away: ${reason}`),
-      back: (afterMs) => void lines.push(`back after ${afterMs}`),
-      ask: () => void lines.push('asked'),
-    });
+    const listener = { away: (reason: string) => void lines.push(`away: ${reason}`), back: (afterMs: number) => void lines.push(`back after ${afterMs}`) };
+    const it = new Outage(clock, listener, () => void lines.push('asked'));
     it.watch();
     return { clock, lines, outage: it };
   }
