@@ -35,7 +35,7 @@ const list = [
   ['releases on their way without a bound', core('hold/work'), 'core.unansweredReleases >= MAX_UNANSWERED_RELEASES', '(false as boolean)', 'the memory of a loop grows without end', 'test/core/hold/await-release'],
   ['a shutdown drops what is on its way', core('hold/shutdown-gate'), ', this.holdsEnded(commandTimeoutMs)]', ']', 'nobody learns what became of a release', 'test/core/hold/await-release'],
   // Trust
-  ['trust from receipt', redis('server-view'), 'trustedUntil: trustOf(leftMs, sentAt)', 'trustedUntil: trustOf(leftMs, sentAt + 400)', 'S1: trust is not counted from before the request', 'single:clocks'],
+  ['trust from receipt', redis('server-view'), 'trustOf(grant.end - serverNow, sentAt)', 'trustOf(grant.end - serverNow, sentAt + 400)', 'S1: trust is not counted from before the request', 'single:clocks'],
   ['renewed trust from receipt', redis('renewals'), 'trustedUntil: trustOf(leftMs, sentAt)', 'trustedUntil: trustOf(leftMs, sentAt + 400)', 'S1: the same for renewals', 'single:processes'],
   ['pushed trust from arrival', wire('server-clock'), 'Math.min(trustOf(sinceSample, sample.sentAt), trustOf(lengthMs, receivedAt))', 'trustOf(lengthMs, receivedAt)', 'S1: a late message is trusted', 'single:processes'],
   ['no margin', wire('server-clock'), 'lengthMs * 0.01 + 5', '0', 'S1: clocks drift', 'test/stores/wire/server-clock'],

@@ -224,6 +224,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   private outcomeOf(answer: AcquireReply, exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
     const { request, spot, requests } = this;
     const { trust, clock, node, toldHolds, channel } = requests.view;
+    if ('holds' in answer) toldHolds.note(spot.key, answer.holds, exchange.receivedAt);
     switch (answer.kind) {
       case 'granted':
         if (this.hasPlace && this.early === undefined) channel.missed();
@@ -238,10 +239,8 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
       case 'gone':
         return answer;
       case 'waiting':
-        toldHolds.note(spot.key, answer.holds, exchange.receivedAt);
         return this.waits(answer.leftMs < 0 ? undefined : answer.leftMs);
       case 'busy':
-        toldHolds.note(spot.key, answer.holds, exchange.receivedAt);
         return { kind: 'busy', retryInMs: answer.leftMs };
       case 'upgrade':
       case 'full':

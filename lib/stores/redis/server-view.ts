@@ -32,12 +32,10 @@ export function serverView(options: RedisStoreOptions) {
     if (recoveryMs === 'lease') view.recoveryMs = longestMs;
   });
   /** The time of the server, or of any master of a Cluster. The next reply of a script brings it as well. */
-  const readClock = async (): Promise<void> => {
-    const read = runner.command<[string, string], void>(['time'], undefined, ([seconds, micros], sentAt, receivedAt) => {
+  const readClock = (): Promise<void> =>
+    runner.command<[string, string], void>(['time'], undefined, ([seconds, micros], sentAt, receivedAt) => {
       trust.clock.observe(OF_ANY_MASTER, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
-    });
-    await read.catch(() => undefined);
-  };
+    }).catch(() => {});
   const view = {
     connections, node, isCluster, clock, process, report, format, timeoutMs, runner, outage, keys, trust, readClock,
     bundles: new Bundles(runner), memories: new Memories(), toldHolds: new ToldHolds(format),

@@ -31,14 +31,6 @@ export abstract class ScriptRequest<A = never> extends Command {
     super(script.name, spot.lockKey, askedAt);
   }
 
-  get key(): string {
-    return this.spot.key;
-  }
-
-  get redisKeys(): readonly string[] {
-    return this.spot.redisKeys;
-  }
-
   send(to: Sender, byHash: boolean): Promise<unknown> {
     const { script: { sha1, source }, spot: { redisKeys } } = this;
     return to.call(byHash ? 'evalsha' : 'eval', byHash ? sha1 : source, redisKeys.length, ...redisKeys, this.text());
@@ -50,7 +42,7 @@ export abstract class ScriptRequest<A = never> extends Command {
   abstract override answered(reply: ScriptReply): void;
 
   failed(reason: unknown, runner: ScriptRunner): void {
-    this.tell(runner.failureOf(reason, this));
+    this.tell(runner.failureOf(reason, { what: this.what, ...this.spot }));
   }
 
   /** Passes the reply on. What comes after the first, as an answer that is too late, is passed to nobody. */
@@ -91,7 +83,7 @@ export class Bundles {
     for (const each of open) {
       // An earlier request for this lock is sent first.
       if (each.mustPrecede(request)) return this.addAfterAll(request);
-      if (each.script === request.script && each.shard === request.spot.shard) bundle = each;
+      if (each.first.script === request.script && each.first.spot.shard === request.spot.shard) bundle = each;
     }
     if (bundle) bundle.requests.push(request);
     else open.push((bundle = new Bundle(runner, request)));
@@ -140,17 +132,13 @@ export class Bundles {
 
 /** Requests that leave together. One that is alone then is a command of its own. */
 class Bundle extends Command {
-  readonly script: LuaScript;
-  readonly shard: number;
   readonly requests: ScriptRequest[];
 
   constructor(
     private readonly runner: ScriptRunner,
-    first: ScriptRequest,
+    readonly first: ScriptRequest,
   ) {
     super(first.what, first.redisKey, first.askedAt);
-    this.script = first.script;
-    this.shard = first.spot.shard;
     this.timeoutMs = first.timeoutMs;
     this.requests = [first];
   }
@@ -162,11 +150,11 @@ class Bundle extends Command {
   }
 
   flush(corked?: Set<ServerConnection>): void {
-    this.runner.perform(this.requests.length === 1 ? this.requests[0]! : this, corked);
+    this.runner.perform(this.requests.length === 1 ? this.first : this, corked);
   }
 
   send(to: Sender, byHash: boolean): Promise<unknown> {
-    const { requests, script: { sha1, source } } = this;
+    const { requests, first: { script: { sha1, source } } } = this;
     const words: string[] = [];
     for (const { spot: { redisKeys } } of requests) words.push(...redisKeys);
     const keys = words.length;

@@ -407,12 +407,8 @@ end`,
     now + 2500, mode, turn, who.leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local last = queue.tail[mode]
-  if last then
-    redis.call('HSET', lock.queueKey, '@' .. id, record, mode .. 't', id, '>' .. last, id, '<' .. id, last)
-  else
-    redis.call('HSET', lock.queueKey, '@' .. id, record, mode .. 't', id, mode .. 'h', id)
-    queue.head[mode] = id
-  end
+  redis.call('HSET', lock.queueKey, '@' .. id, record, mode .. 't', id, last and '>' .. last or mode .. 'h', id)
+  if last then redis.call('HSET', lock.queueKey, '<' .. id, last) else queue.head[mode] = id end
   queue.tail[mode] = id
   keepQueue(lock)
 end`,
@@ -663,11 +659,6 @@ end`,
   if #lock.holders == 0 then keepTurn(lock, line) end
   writeLine(line)
 end`,
-  holdersById: `local function holdersById(lock)
-  local holders = {}
-  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
-  return holders
-end`,
 };
 
 /** For how long the key of a lock is kept after its last lease, in ms (shared/limits.lua). */
@@ -675,7 +666,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '1a1d8df64d47d8eeebb9614255d7846b76f3288e',
+  sha1: '63101f12f30ae37a060fd8dcbc01586f43782e12',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 
@@ -1419,7 +1410,7 @@ export function readForceRelease(reply: unknown): ForceReleaseReply {
 
 export const inspect: LuaScript = {
   name: 'inspect',
-  sha1: 'f556d0faa1f3ff79297759ceae495d507ee45d95',
+  sha1: 'da1eb53ec65f92d0065ce7bab505fc4db33eb2e2',
   source: [`local lockKey, queueKey = KEYS[1], KEYS[2]`, shared.time, shared.nowUs, shared.now, shared.whole, shared.holdersIn, shared.openLock, `local lock = openLock({ lockKey = lockKey })
 local holders, waiters = {}, {}
 for _, holder in ipairs(lock.holders) do
@@ -1427,8 +1418,7 @@ for _, holder in ipairs(lock.holders) do
     holders[#holders + 1] = { (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label, holder.graceMs }
   end
 end
-if not lock.queued then return { lock.mode, holders, waiters } end
-local fields, queue = redis.call('HGETALL', queueKey), {}
+local fields, queue = lock.queued and redis.call('HGETALL', queueKey) or {}, {}
 for i = 1, #fields, 2 do queue[fields[i]] = fields[i + 1] end
 for _, mode in ipairs({ 'r', 'w' }) do
   local id = queue[mode .. 'h']
@@ -1661,7 +1651,7 @@ export function readRelease(code: unknown): 'released' | 'lost' {
 
 export const renew: LuaScript = {
   name: 'renew',
-  sha1: 'c719c0bfc946a88865e3f2a26b6643d43fdad73f',
+  sha1: '455111883ea2cc85fb3f709808acbec9658a40ff',
   source: [`local lockKeys = KEYS
 local args, count = ARGV, #ARGV / 2`, shared.time, shared.nowUs, shared.now, `local written = false
 local function write(lockKey, text, keepMs)
@@ -1693,12 +1683,13 @@ for run = 1, count do
     end
   end
 end
-if #locks == 0 then return { now, news } end`, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holdersById, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.channelOf, shared.tell, shared.throwIfReplica, `local function tell(at, left, queued)
+if #locks == 0 then return { now, news } end`, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.channelOf, shared.tell, shared.throwIfReplica, `local function tell(at, left, queued)
   news[#news + 1] = { at, left, queued and 1 or 0 }
 end
 local function renew(lockKey, leases)
   local lock = openLock({ lockKey = lockKey })
-  local holders, found = holdersById(lock), false
+  local holders, found = {}, false
+  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]
     if holder then

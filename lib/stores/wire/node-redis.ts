@@ -4,7 +4,7 @@
  */
 import { LockUsageError } from '../../core/port/errors.js';
 import { connectingBy, routeByNodes, routeOf, routeTo, type Connect, type Route } from './connections.js';
-import { type ClusterTarget, notLoaded, type ServerOptions, serverOfUrl } from './redis-target.js';
+import { type ClusterTarget, type Endpoint, notLoaded, type ServerOptions, serverOfUrl } from './redis-target.js';
 import { routeBySentinels } from './sentinel-master.js';
 import { mapped, type Address, type AddressMap, type Client, type Making, type Source } from './server-connection.js';
 
@@ -15,9 +15,7 @@ interface ClientOptions {
 }
 
 /** Options of the socket: an address, and those of net.connect and tls.connect. */
-interface SocketOptions {
-  readonly host?: string | undefined;
-  readonly port?: number | undefined;
+interface SocketOptions extends Endpoint {
   readonly path?: string | undefined;
   readonly [name: string]: unknown;
 }

@@ -58,9 +58,12 @@ export interface ServerOptions extends NodeOptions {
 /** The same for the nodes of a Cluster, and all other options of ioredis. Of those node-redis is only given what says how to connect. */
 type NodeOptions = NamedOptions & Readonly<Partial<Record<keyof typeof redisNames, unknown>>>;
 
-interface NamedOptions {
+export interface Endpoint {
   readonly host?: string | undefined;
   readonly port?: number | undefined;
+}
+
+interface NamedOptions extends Endpoint {
   /** Of a Unix socket. */
   readonly path?: string | undefined;
   readonly username?: string | undefined;
@@ -69,7 +72,7 @@ interface NamedOptions {
   /** Options of tls.connect; an empty object is enough. */
   readonly tls?: object | undefined;
   readonly family?: number | undefined;
-  readonly sentinels?: readonly { readonly host?: string | undefined; readonly port?: number | undefined }[] | null | undefined;
+  readonly sentinels?: readonly Endpoint[] | null | undefined;
   /** The name by which the Sentinels know the master. */
   readonly name?: string | undefined;
   readonly sentinelUsername?: string | null | undefined;
@@ -78,13 +81,11 @@ interface NamedOptions {
 
 /** A Redis Cluster, as the option `redis`: some of its nodes, and options for the connections to all of them. */
 export interface ClusterTarget {
-  readonly cluster: readonly ClusterNode[];
+  readonly cluster: readonly (string | number | Endpoint)[];
   readonly options?: ClusterSettings | undefined;
   /** Asked for the login of each connection to a node before it is made. */
   readonly credentials?: Credentials | undefined;
 }
-
-type ClusterNode = string | number | { readonly host?: string | undefined; readonly port?: number | undefined };
 
 type ClusterSettings = { readonly redisOptions?: NodeOptions | undefined } & Readonly<Partial<Record<keyof typeof clusterNames, unknown>>>;
 

@@ -29,7 +29,7 @@ function stage() {
 
 /** What this release says to the server, at the time at which it is sent. */
 function said(one: BundledRelease): unknown[] {
-  return [one.redisKeys, one.text()];
+  return [one.spot.redisKeys, one.text()];
 }
 
 describe('A release', () => {

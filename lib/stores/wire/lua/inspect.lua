@@ -20,9 +20,7 @@ for _, holder in ipairs(lock.holders) do
     holders[#holders + 1] = { (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label, holder.graceMs }
   end
 end
-if not lock.queued then return { lock.mode, holders, waiters } end
-
-local fields, queue = redis.call('HGETALL', queueKey), {}
+local fields, queue = lock.queued and redis.call('HGETALL', queueKey) or {}, {}
 for i = 1, #fields, 2 do queue[fields[i]] = fields[i + 1] end
 for _, mode in ipairs({ 'r', 'w' }) do
   local id = queue[mode .. 'h']

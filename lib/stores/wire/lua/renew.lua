@@ -63,7 +63,8 @@ end
 -- Renews the holders of one lock that are in this batch; it is read again, for one of them may have been renewed just now.
 local function renew(lockKey, leases)
   local lock = openLock({ lockKey = lockKey })
-  local holders, found = holdersById(lock), false
+  local holders, found = {}, false
+  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]
     -- One that was let in from the queue says by its first renewal that it lives: from here on it owes its minHoldMs.

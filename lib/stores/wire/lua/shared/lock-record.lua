@@ -118,13 +118,6 @@ local function removeHolder(lock, id, abandoned)
   return true
 end
 
--- For scripts that look for many.
-local function holdersById(lock)
-  local holders = {}
-  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
-  return holders
-end
-
 -- How many permits a request names; 0 when it wants the lock without.
 local function permitsOf(request)
   return request.mode == 'p' and tonumber(request.owner) or 0

@@ -151,12 +151,8 @@ local function joinQueue(lock, who)
     now + WAITER_LEASE_MS, mode, turn, who.leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local last = queue.tail[mode]
-  if last then
-    redis.call('HSET', lock.queueKey, '@' .. id, record, mode .. 't', id, '>' .. last, id, '<' .. id, last)
-  else
-    redis.call('HSET', lock.queueKey, '@' .. id, record, mode .. 't', id, mode .. 'h', id)
-    queue.head[mode] = id
-  end
+  redis.call('HSET', lock.queueKey, '@' .. id, record, mode .. 't', id, last and '>' .. last or mode .. 'h', id)
+  if last then redis.call('HSET', lock.queueKey, '<' .. id, last) else queue.head[mode] = id end
   queue.tail[mode] = id
   keepQueue(lock)
 end
