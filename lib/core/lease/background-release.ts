@@ -53,8 +53,7 @@ export class BackgroundRelease {
     private readonly clock: Clock,
     private readonly schedule: Schedule,
   ) {
-    // A new connection alone (`all`) is no sign that the store forgot a release.
-    store.onDoubt?.((doubt) => (doubt === 'all' ? undefined : this.releaseForgotten(doubt === 'rolled back')));
+    store.onDoubt?.((doubt) => this.releaseForgotten(doubt === 'rolled back'));
   }
 
   /** Releases an id; nobody waits for the answer. After `endsInMs` the id has ended by itself, and tries that fail are not repeated. */
