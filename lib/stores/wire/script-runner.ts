@@ -212,7 +212,7 @@ export class ScriptRunner {
     this.heard(command);
     this.remove(command);
     command.sentTo!.ran.add(command.what);
-    this.outage.answered(command.what);
+    if (this.outage.since !== undefined) this.outage.answered(command.what);
     // An answer after the deadline is passed on too, although its caller has got an error: it may say something about other calls.
     try {
       command.answered(reply);

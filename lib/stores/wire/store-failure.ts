@@ -200,8 +200,8 @@ const ASKED_EVERY_MS = 1_000;
  *        └───────────────────────────────┴──(it answers, and nothing failed for QUIET_MS)
  */
 export class Outage {
-  /** When it began; undefined while all is well. */
-  private since: number | undefined;
+  /** When it began; undefined while all is well. Only the outage itself writes it. */
+  since: number | undefined;
   private watching = false;
   private failedAt = -Infinity;
   private answeredAt = -Infinity;
