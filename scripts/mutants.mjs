@@ -114,7 +114,7 @@ async function limitOf(copy, place) {
   const by = await look(copy, place, LONGEST_MS);
   if (by !== undefined) left.failing.push(`${place}: ${by}`);
   // A mutant that hangs is noticed by the limit, and one that only makes the place slower, or a machine that got busy, is not.
-  return by === undefined ? Math.round(20_000 + 5 * (performance.now() - startedAt)) : undefined;
+  return by === undefined ? Math.round(20_000 + 3 * (performance.now() - startedAt)) : undefined;
 }
 
 async function kill(copy, mutant) {

@@ -59,16 +59,9 @@ export async function takeAll(call: Call, core: LockCalls): Promise<readonly Sto
 
 /** Calls `act` for all locks at once, and waits at most {@link TOGETHER_WITHIN_MS}. `until`: when the caller's waitMs is over. */
 async function together({ clock, schedule }: LockCalls, all: readonly StoreLease[], until: number, act: (lease: StoreLease, done: () => void) => void): Promise<void> {
-  if (all.length === 0) return;
   const leftMs = Math.max(0, until + ANSWERED_WITHIN_MS - clock.now());
-  await schedule.within<void>(Math.min(TOGETHER_WITHIN_MS, leftMs), undefined, (done) => {
-    let left = all.length;
-    const oneDone = (): void => {
-      left -= 1;
-      if (left === 0) done();
-    };
-    for (const lease of all) act(lease, oneDone);
-  });
+  const acts = Promise.all(all.map((lease) => new Promise<void>((done) => act(lease, done))));
+  await schedule.within<void>(Math.min(TOGETHER_WITHIN_MS, leftMs), undefined, (done) => void acts.then(() => done()));
 }
 
 /** Gives back a lock under which no work of the call began. */

@@ -241,21 +241,32 @@ export const lockDefaultNames: NamesOf<LockDefaults> = {
   ...ofAll, onLost: true, awaitRelease: true, maxLeaseMs: true, handOn: true, commandTimeoutMs: true, shutdownGraceMs: true, profiles: true,
 };
 const acquireNames: NamesOf<LockOptions & CallSite> = { ...lockOptionNames, template: true, expectsBusy: true };
-const withLockNames: NamesOf<WithLockOptions & CallSite> = { ...acquireNames, onLost: true, awaitRelease: true };
 const adoptNames: NamesOf<AdoptOptions & CallSite> = {
   leaseMs: true, waitMs: true, renew: true, maxHoldMs: true, graceMs: true, signal: true, minReplicas: true, label: true, template: true, expectsBusy: true,
 };
-const withAdoptedNames: NamesOf<WithAdoptedOptions & CallSite> = { ...adoptNames, onLost: true, awaitRelease: true, onError: oneOf('release', 'handBack'), withinMs: true };
-const forceReleaseNames: NamesOf<ForceReleaseOptions> = { fence: expecting('the number of a hold', (fence) => Number.isSafeInteger(fence) && Number(fence) > 0) };
-const listNames: NamesOf<ListOptions> = { startsWith: expecting('a string', (start) => typeof start === 'string') };
 
 export const ACQUIRE_OPTIONS: OptionList = { names: acquireNames, example };
-export const WITH_LOCK_OPTIONS: OptionList = { names: withLockNames, example };
+export const WITH_LOCK_OPTIONS: OptionList = {
+  names: { ...acquireNames, onLost: true, awaitRelease: true } satisfies NamesOf<WithLockOptions & CallSite>,
+  example,
+};
 export const ADOPT_OPTIONS: OptionList = { names: adoptNames, example };
-export const WITH_ADOPTED_OPTIONS: OptionList = { names: withAdoptedNames, example };
+export const WITH_ADOPTED_OPTIONS: OptionList = {
+  names: { ...adoptNames, onLost: true, awaitRelease: true, onError: oneOf('release', 'handBack'), withinMs: true } satisfies NamesOf<WithAdoptedOptions & CallSite>,
+  example,
+};
 /** An invalid fence must not mean all holders, and an invalid filter not all locks. */
-export const FORCE_RELEASE_OPTIONS: OptionList = { names: forceReleaseNames, example: '{ fence: 7 }', advice: 'Leave it out to take the lock from all holders' };
-export const LIST_OPTIONS: OptionList = { names: listNames, example: `{ startsWith: 'order:' }`, of: 'Options of list', advice: 'Leave them out to see all locks' };
+export const FORCE_RELEASE_OPTIONS: OptionList = {
+  names: { fence: expecting('the number of a hold', (fence) => Number.isSafeInteger(fence) && Number(fence) > 0) } satisfies NamesOf<ForceReleaseOptions>,
+  example: '{ fence: 7 }',
+  advice: 'Leave it out to take the lock from all holders',
+};
+export const LIST_OPTIONS: OptionList = {
+  names: { startsWith: expecting('a string', (start) => typeof start === 'string') } satisfies NamesOf<ListOptions>,
+  example: `{ startsWith: 'order:' }`,
+  of: 'Options of list',
+  advice: 'Leave them out to see all locks',
+};
 
 /** Checks the mode of isLocked and assertLocked, because nobody ever holds a lock in a misspelt one. @throws LockUsageError */
 export function checkMode(mode: LockMode | undefined, key: string): void {
