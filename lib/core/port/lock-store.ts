@@ -260,8 +260,8 @@ export interface LockStore {
   onWake(listener: (wake: Wake) => void): void;
   /**
    * Adds a listener that is called when the store may have forgotten something: leases in doubt are then renewed at once, and recent
-   * releases repeated, but not after `all`, which is a new connection alone. The promise of a listener resolves when each of these
-   * renewals was answered. `held` names the leases that are held. A store that cannot forget does not have it.
+   * releases that it may have forgotten repeated. The promise of a listener resolves when each of these renewals was answered. `held`
+   * names the leases that are held. A store that cannot forget does not have it.
    */
   onDoubt?(listener: (doubt: Doubt) => Promise<void> | void, held?: () => Iterable<LeaseRef>): void;
   /** Whether the store has another memory by now than the one that knew this lease last, as far as this process has heard. */
