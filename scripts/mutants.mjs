@@ -1,8 +1,7 @@
 // Applies each mutant of test/mutants/mutants.mjs in a copy of the tree, and shows what notices it. USAGE says how it is called.
 //
-// First where the list says, which is where it costs least; then the simulations, then the tests of core, the model and the
-// stores. Each lane has a copy of its own and takes the next mutant when it is done with one. The run fails when a mutant
-// survives, when its text is not there any more, or when a place fails without any mutant.
+// Each is looked for where the list says. Each lane has a copy of its own and takes the next mutant when it is done with one. The
+// run fails when a mutant survives there, when its text is not there any more, or when a place fails without any mutant.
 import { spawn } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -27,9 +26,6 @@ const LONGEST_MS = 240_000;
 // Scripts that were rebuilt differ from the committed ones.
 const NOT_HERE = '--testPathIgnorePatterns=/node_modules/|build-lua|test/soak|test/simulation';
 const JEST = ['--disable-warning=ExperimentalWarning', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--ci', '--bail', '--maxWorkers=1', NOT_HERE];
-/** Where a mutant is looked for when it was not found where the list says. */
-const EVERYWHERE = ['single:', 'redlock:', 'sentinel:', 'test/core|test/stores/memory', 'test/lua', 'test/contract/redis-store-simulated|test/model|test/stores/(redis|wire)/', 'test/contract/redlock|test/stores/redlock'];
-
 function copyTree(copy) {
   mkdirSync(copy, { recursive: true });
   for (const name of ['lib', 'test', 'scripts', 'docs', 'package.json', 'jest.config.mjs', 'tsconfig.json', 'tsconfig.build.json']) {
@@ -91,14 +87,14 @@ async function look(copy, where, limitMs) {
 }
 
 /** Plants it for one look, and takes it away again. */
-async function lookWith(copy, { file, text, instead }, place, limitMs) {
+async function lookWith(copy, { file, text, instead, where }, limitMs) {
   const path = join(copy, file);
   const generated = join(copy, 'lib/stores/wire/lua.generated.ts');
   const [original, scripts] = [readFileSync(path, 'utf8'), readFileSync(generated, 'utf8')];
   writeFileSync(path, original.replace(text, () => instead));
   try {
     const { failed, printed } = file.endsWith('.lua') ? await run(copy, ['scripts/build-lua.mjs']) : { failed: false };
-    return failed ? `the build of the scripts: ${printed.trim().split('\n').at(-1)}` : await look(copy, place, limitMs);
+    return failed ? `the build of the scripts: ${printed.trim().split('\n').at(-1)}` : await look(copy, where, limitMs);
   } finally {
     writeFileSync(path, original);
     writeFileSync(generated, scripts);
@@ -120,13 +116,9 @@ async function limitOf(copy, place) {
 async function kill(copy, mutant) {
   const { file, text, where } = mutant;
   if (readFileSync(join(copy, file), 'utf8').split(text).length !== 2) return { stale: true };
-  for (const place of [where, ...EVERYWHERE.filter((other) => other !== where)]) {
-    if (!limits.has(place)) limits.set(place, limitOf(copy, place));
-    const limitMs = await limits.get(place);
-    const by = limitMs === undefined ? undefined : await lookWith(copy, mutant, place, limitMs);
-    if (by !== undefined) return { by };
-  }
-  return { by: undefined };
+  if (!limits.has(where)) limits.set(where, limitOf(copy, where));
+  const limitMs = await limits.get(where);
+  return { by: limitMs === undefined ? undefined : await lookWith(copy, mutant, limitMs) };
 }
 
 const first = values.from === undefined ? 0 : mutants.findIndex(({ name }) => name.includes(values.from));
