@@ -58,7 +58,7 @@ export class LockService {
     this.router = router;
     this.events = router ? router.events : this.ownEvents.asObservable();
     if (store === null) return;
-    this.core = new LockCalls({ events: this.ownEvents, store, process, instance, clock, defaults: resolveDefaults(options), report });
+    this.core = new LockCalls(store, clock, resolveDefaults(options), process, instance, this.ownEvents, report);
     store.onEvent?.((event) => this.ownEvents.next(event));
   }
 

@@ -24,22 +24,7 @@ import { abandon, takeAll } from './several-keys.js';
 import { ShutdownGate } from './shutdown-gate.js';
 import { runInHold, type Work } from './work.js';
 
-/** What a lock module gives to its core. */
-interface LockModuleParts {
-  readonly events: EventSink;
-  readonly store: LockStore;
-  /** The name of this process in holder ids, and that of the lock module. */
-  readonly process: string;
-  readonly instance: string;
-  readonly clock: Clock;
-  readonly defaults: ResolvedDefaults;
-  readonly report: Report | undefined;
-}
-
 export class LockCalls implements Core {
-  readonly store: LockStore;
-  readonly clock: Clock;
-  readonly defaults: ResolvedDefaults;
   readonly announcer: Announcer;
   readonly context = new HoldContext();
   /** How many releases are on their way whose calls did not wait for the answer. */
@@ -53,11 +38,17 @@ export class LockCalls implements Core {
   readonly queues: Queues;
   readonly tickets: Tickets;
 
-  constructor({ events, store, process, instance, clock, defaults, report }: LockModuleParts) {
+  /** `process`: the name of this process in holder ids. `instance`: that of the lock module. */
+  constructor(
+    readonly store: LockStore,
+    readonly clock: Clock,
+    readonly defaults: ResolvedDefaults,
+    process: string,
+    instance: string,
+    events: EventSink,
+    report?: Report,
+  ) {
     const announcer = (this.announcer = new Announcer(events, report));
-    this.store = store;
-    this.clock = clock;
-    this.defaults = defaults;
     this.watchdog = new Watchdog(store, clock, (lease, cause) => announcer.renewFailed(lease, cause, lease.trustedUntil - clock.now()));
     this.schedule = this.watchdog.schedule;
     this.queues = new Queues(store, clock, this.watchdog, process, defaults);

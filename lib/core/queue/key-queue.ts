@@ -91,7 +91,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   private mayServeAtOnce(options: ResolvedOptions, now: number): boolean {
     const { leases: [lease], requests: [request] } = this;
     if (this.permits !== undefined) return this.hasRoom && !this.requests.some(({ wasDelayed }) => wasDelayed);
-    if (this.size === 0 && !request && (!lease || lease.admits(options, now, this.queues.handOn))) return true;
+    if (this.size === 0 && !request && (!lease || lease.admits(options, now, this.queues.defaults.handOn))) return true;
     // Readers share: the answer to an open request serves this call too, and the store may grant a lease beside a read lease at hand.
     if (options.mode === 'write' || lease?.mode === 'write' || request?.wasDelayed) return false;
     return !this.find((call) => call.options.mode === 'write');
@@ -110,7 +110,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
       if (this.leases[0]!.turns > 0) this.queues.watchdog.sleep.look(now);
       for (let { first } = this; first && !this.isResting; first = this.first) {
         const lease = this.openLease;
-        if (!lease?.admits(first.options, now, this.queues.handOn, first.arrival)) return this.ask(first, lease, now);
+        if (!lease?.admits(first.options, now, this.queues.defaults.handOn, first.arrival)) return this.ask(first, lease, now);
         this.admit(first, lease, now);
       }
     }
@@ -168,7 +168,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
    * before used up its own: each of its fences was a turn, and a turn takes more than a microsecond.
    */
   private fencesFor({ mode, minHoldMs, permits }: ResolvedOptions): number {
-    const { size, queues: { handOn } } = this;
+    const { size, queues: { defaults: { handOn } } } = this;
     if (mode === 'read' || minHoldMs > 0 || permits !== undefined || handOn === 1) return 1;
     return Math.min(LARGEST_BLOCK, Math.max(Math.min(size, SMALL_BLOCK), handOn, 4 * this.usedUpFences));
   }
@@ -246,7 +246,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   /** A permit came from another process. Those that come while one goes on here stay no longer than that. */
   private permitCame(now: number): void {
     if (!this.hasPermitTurn(now)) this.permitTurns = { since: now, left: 0 };
-    this.permitTurns.left += this.queues.handOn - 1;
+    this.permitTurns.left += this.queues.defaults.handOn - 1;
   }
 
   private hasPermitTurn(now: number): boolean {
@@ -293,7 +293,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     // The lease is handed on in the next turn of the event loop. A permit is not, and goes back at once.
     if (this.isResting && this.permits === undefined) return user.left('released');
     const now = this.queues.clock.now();
-    if (!lease.admits(first.options, now, this.queues.handOn, first.arrival)) return this.giveBack(lease, user, now);
+    if (!lease.admits(first.options, now, this.queues.defaults.handOn, first.arrival)) return this.giveBack(lease, user, now);
     this.admit(first, lease, now);
     this.pump(now);
     user.left('released');

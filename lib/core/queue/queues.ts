@@ -28,8 +28,6 @@ const SEED = Math.floor(Math.random() * 2 ** 32);
 
 export class Queues {
   readonly background: BackgroundRelease;
-  readonly commandTimeoutMs: number;
-  readonly handOn: number;
   readonly traffic = new Traffic(MAX_IN_FLIGHT);
   /** In a Cluster the requests of each slot group have a limit of their own. */
   private readonly trafficOfGroups = new Map<number, Traffic>();
@@ -46,11 +44,9 @@ export class Queues {
     readonly watchdog: Watchdog,
     /** The name of this process in holder ids. */
     readonly process: string,
-    { handOn, commandTimeoutMs }: Pick<ResolvedDefaults, 'handOn' | 'commandTimeoutMs'>,
+    readonly defaults: ResolvedDefaults,
   ) {
     this.background = new BackgroundRelease(store, clock, watchdog.schedule);
-    this.commandTimeoutMs = commandTimeoutMs;
-    this.handOn = handOn;
     store.onWake((wake) => this.wake(wake));
   }
 
@@ -132,7 +128,7 @@ export class Queues {
         return void (lease && this.watchdog.renewNow(lease));
       case 'stray':
         // A master that lags behind, or was restored from a snapshot, grants to waiters that have gone. The lock is released for the next.
-        if (!lease && !request) this.background.release({ key, id, abandoned: true }, this.commandTimeoutMs);
+        if (!lease && !request) this.background.release({ key, id, abandoned: true }, this.defaults.commandTimeoutMs);
     }
   }
 

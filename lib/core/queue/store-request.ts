@@ -174,11 +174,11 @@ export class StoreRequest implements AcquireRequest {
 
   /** Sends the request to the store, unless no call wants the lock any more. */
   send(now = this.queues.clock.now()): void {
-    const { store, commandTimeoutMs } = this.queues;
+    const { store, defaults } = this.queues;
     if (this.state !== 'open') return;
     this.traffic.inFlight += 1;
     this.askedAt = now;
-    this.lateUntil = this.notAfter = now + commandTimeoutMs;
+    this.lateUntil = this.notAfter = now + defaults.commandTimeoutMs;
     store.acquire(this, this.onReply)?.then(this.onReply, (error: unknown) => this.onReply(asStoreError(error, this.key)));
   }
 
@@ -298,7 +298,7 @@ export class StoreRequest implements AcquireRequest {
   /** Releases in the background whatever this request may have been granted, and the lease that it was to replace. */
   private giveBack(): void {
     const { key, id, leaseMs, minHoldMs, graceMs, unansweredUntil: lateUntil, replaced } = this;
-    const { background, commandTimeoutMs } = this.queues;
+    const { background, defaults: { commandTimeoutMs } } = this.queues;
     // Under a hold that was adopted work has begun, in the process that handed it off.
     if (this.notAfter > 0) background.release({ key, id, abandoned: !this.takesOver, lateUntil }, Math.max(leaseMs, minHoldMs) + graceMs + commandTimeoutMs);
     // The request that should release it as well is not sent again.
