@@ -118,7 +118,7 @@ async function kill(copy, mutant) {
   if (readFileSync(join(copy, file), 'utf8').split(text).length !== 2) return { stale: true };
   if (!limits.has(where)) limits.set(where, limitOf(copy, where));
   const limitMs = await limits.get(where);
-  return { by: limitMs === undefined ? undefined : await lookWith(copy, mutant, limitMs) };
+  return limitMs === undefined ? { by: 'not looked for, because the place fails without any mutant' } : { by: await lookWith(copy, mutant, limitMs) };
 }
 
 const first = values.from === undefined ? 0 : mutants.findIndex(({ name }) => name.includes(values.from));

@@ -10,11 +10,15 @@ const lua = forAll(() => LuaServer.start());
 
 describe('acquire.lua', () => {
   it('returns a fence of sixteen digits for a free lock, which is the server time in µs', async () => {
+    const lock = lua.lock('a0');
     const before = await lua.now();
-    const fence = await lua.lock('a0').acquire('p.1');
+    const fence = await lock.acquire('p.1');
     expect(fence).toMatch(/^\d{16}$/);
     expect(Number(fence) / 1000).toBeGreaterThanOrEqual(before);
     expect(Number(fence) / 1000).toBeLessThan((await lua.now()) + 1);
+    await lock.release('p.1');
+    const later = await lua.now();
+    expect((await lock.takes('p.2', { minHoldMs: 1 })).fence / 1000).toBeGreaterThanOrEqual(later);
   });
 
   it('returns 5 after notAfter, and neither grants nor replaces', async () => {
@@ -40,11 +44,19 @@ describe('acquire.lua', () => {
   it('does not take a queue for its own that outlived its lock', async () => {
     const lock = lua.lock('a10');
     await lock.acquire('p.1');
-    await lock.acquire('p.2');
+    await lock.acquire('p.2', { mode: 'r' });
     await lua.client.del(lock.lockKey);
     await lock.acquire('p.3');
     await lock.acquire('p.4');
     expect(((await lock.inspect()) as unknown[]).slice(8)).toEqual(['p.4', 'w', '-']);
+  });
+
+  it('answers who waits with the hold that its owner got meanwhile', async () => {
+    const lock = lua.lock('a16');
+    await lock.acquire('p.0');
+    for (const id of ['p.1', 'p.2']) await lock.acquire(id, { owner: 'o' });
+    await lock.release('p.0');
+    expect(await lock.acquire('p.2', { owner: 'o' })).toEqual([1, expect.any(Number), (await lock.takes('p.1', { owner: 'o' })).fence, 1, 1, expect.any(Number), 0]);
   });
 
   it('lets the lock go at the latest when the longest lease has passed, though the clock was set back an hour', async () => {
