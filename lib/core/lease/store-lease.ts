@@ -236,7 +236,6 @@ export class StoreLease implements Appointment, HeldLease {
   /** Takes a user off the lease, so that it is not told of a later loss. `abandoned`: its work never began. */
   leave(user: LeaseUser, now: number, abandoned = false): void {
     this.users -= 1;
-    this.renews = this.options.renew;
     this.askedAt = now;
     // Under a hold that was adopted work has begun, in the process that handed it off.
     this.abandoned = abandoned && this.ticketId === undefined;

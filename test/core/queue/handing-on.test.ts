@@ -224,6 +224,15 @@ describe('The callers of one process', () => {
     expect(events).toEqual(['the reader ended', 'the writer began']);
   });
 
+  it('do not follow a writer whose lease was downgraded while the queue rests after 64 of them', async () => {
+    const { fleet, locks } = alone();
+    const calls = Array.from({ length: 63 }, () => locks.withLock('k', async () => {}));
+    const outlived = locks.withLock('k', async () => void locks.withLock('k', { mode: 'read' }, async () => {}));
+    const next = locks.withLock('k', async ({ mode }) => mode);
+    await fleet.clock.runUntil(Promise.all([...calls, outlived, next]));
+    expect(await next).toBe('write');
+  });
+
   it('leave no entry, no timer and no key behind', async () => {
     const { fleet, locks } = alone();
     await fleet.clock.runUntil(Promise.all(Array.from({ length: 5_000 }, (_, n) => locks.withLock(`k:${n}`, async () => {}))));

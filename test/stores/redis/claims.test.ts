@@ -4,7 +4,7 @@ import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { Finding, StoreEvent } from '../../../lib/core/port/lock-events.js';
 import { Recovery } from '../../../lib/stores/redis/recovery.js';
 import { Memories, type ServerView } from '../../../lib/stores/redis/server-view.js';
-import { RedisKeys, SLOT_GROUPS, UNTIL_TOLD_MS } from '../../../lib/stores/wire/redis-keys.js';
+import { RedisKeys, SLOT_GROUPS, UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../../../lib/stores/wire/redis-keys.js';
 import { marginOf } from '../../../lib/stores/wire/server-clock.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { gate } from '../../support/locks.js';
@@ -289,5 +289,15 @@ describe('The news that a server forgot', () => {
   it.each([[0, 'nothing is recovered'], [UNTIL_TOLD_MS, 'a Redlock tells it']])('is not told by this store with a recoveryMs of %d: %s', async (recoveryMs) => {
     const on = await hears(SERVER, OTHER, recoveryMs);
     expect([on.forgot.length, on.told, on.events]).toEqual([86, [], []]);
+  });
+});
+
+describe('What a process knows of the memories of its server', () => {
+  it('counts for one connection: on the next, which may lead to another server, requests name none', () => {
+    const memories = new Memories();
+    memories.learn(7, 'm1', memories.connection);
+    expect(memories.of(7)).toBe('m1');
+    memories.reset();
+    expect(memories.of(7)).toBe(UNKNOWN_MEMORY);
   });
 });

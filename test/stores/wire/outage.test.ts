@@ -159,6 +159,18 @@ describe('An outage', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
+  it('goes on while answers come between its failures', async () => {
+    const { clock, lines, outage: store } = outage();
+    for (let n = 0; n < 20; n += 1) {
+      store.failed('not connected');
+      await clock.advance(50);
+      store.answered('time');
+      await clock.advance(50);
+    }
+    expect(lines).toEqual(['away: not connected']);
+    await clock.advance(1_000);
+  });
+
   it('that nobody else would see the end of is asked about once a second, and a server that refuses writes is not', async () => {
     const { clock, lines, outage: store } = outage();
     store.failed('not connected');
