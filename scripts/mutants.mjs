@@ -38,7 +38,11 @@ function copyTree(copy) {
 const running = new Set();
 
 function stop({ pid }) {
-  process.kill(-pid, 'SIGKILL');
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch {
+    // All have ended already.
+  }
 }
 
 for (const signal of ['SIGINT', 'SIGTERM']) {
@@ -64,6 +68,7 @@ function run(copy, args, limitMs = LONGEST_MS) {
     }, limitMs);
     child.on('exit', (code) => {
       clearTimeout(timer);
+      stop(child);
       running.delete(child);
       resolve({ failed: code !== 0, printed });
     });

@@ -41,7 +41,7 @@ const list = [
   ['lib/core/queue/key-queue.ts', 'if (this.size === 0 && !request &&', 'No request is open while nobody is in the line.', undefined, 'this.size === 0'],
   ['lib/core/queue/key-queue.ts', 'if (this.size === 0 && !request &&', 'A lease that would admit a writer is not kept while nobody is in the line, and the next lines let a reader in.', undefined, '!lease'],
   ['lib/core/queue/queues.ts', 'sequence = 0;', 'Any number will do that is used once.'],
-  ['lib/core/queue/store-request.ts', '(queues.sequence++)', 'Any number will do that is used once.', 'queues.sequence++', 'queues.sequence--'],
+  ['lib/core/queue/store-request.ts', '(this.queues.sequence++)', 'Any number will do that is used once.', 'this.queues.sequence++', 'this.queues.sequence--'],
   ['lib/core/queue/queues.ts', 'if (each === undefined) return;', 'A queue ends a second time only with the answer to a downgrade, which passes over all errors.', undefined, 'false'],
   ['lib/testing/test-clock.ts', 'private turns = 0;', 'comesFromOthers() sets it before anybody has the permit.'],
   ['lib/core/queue/store-request.ts', 'notAfter = 0;', 'send() sets it before anybody reads it.'],

@@ -264,7 +264,7 @@ const list = [
   ['work that ended is overdue', core('hold/hold'), 'if (this.isOver) return;', '', 'S3: a release that takes its time is told as a loss', 'test/core/hold/hold.test'],
   ['a stray owes time', core('queue/queues'), '{ key, id, abandoned: true }', '{ key, id }', 'L4: taken for nobody', 'test/core/queue/waiting'],
   ['news of an earlier lease', core('queue/key-queue'), 'return this.leases.find((lease) => lease.id === id);', 'return this.leases.slice(0, 1).find((lease) => lease.id === id);', 'S3: beside a newer read lease the one before is not known', 'test/core/queue/waiting'],
-  ['one line for all masters', core('queue/store-request'), 'groupOf ? queues.trafficOf(groupOf(asker.key)) : queues.traffic', 'queues.traffic', 'C3: a master that is down holds up requests to the others', 'test/core/queue/traffic'],
+  ['one line for all masters', core('queue/store-request'), 'groupOf ? queues.trafficOf(groupOf(this.key)) : queues.traffic', 'queues.traffic', 'C3: a master that is down holds up requests to the others', 'test/core/queue/traffic'],
   ['lazy work outside', core('hold/work'), 'core.context.run(hold, beginWork, fn).then(ended, failed);', 'Promise.resolve(core.context.run(hold, (work) => work(hold), fn)).then(ended, failed);', 'P2: a query that begins when it is awaited waits for its own hold', 'test/core/hold'],
   ['a module closes alone', 'lib/nest/lock.module.ts', 'map(([, locks]) => locks.holdsEnded())', 'map(() => undefined)', 'C2: work in a hold of another module is refused in a shutdown', 'test/nest'],
   ['releases as often as ever', core('lease/background-release'), ' * Math.max(1, this.pending.size / PAUSES_GROW_ABOVE)', '', 'C3: an outage keeps the process busy', 'test/core/lease/background-release'],

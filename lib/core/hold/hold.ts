@@ -27,7 +27,7 @@ export class Hold implements Lease, LeaseUser {
   loss: LockLostError | undefined;
   private outcome: ReleaseOutcome | undefined;
   /** Its fences, in the order of its locks: that of a lease changes when it is handed on. */
-  private readonly fencesTaken: number[];
+  private readonly fencesTaken = new Array<number>(this.leases.length);
   /** The nested calls, by the lease of the lock that they re-enter; undefined for most holds, which have none. */
   private nested: Map<StoreLease, NestedCalls> | undefined;
   /** How many nested calls are inside it. Only {@link NestedCalls} writes it. */
@@ -38,7 +38,7 @@ export class Hold implements Lease, LeaseUser {
   hasRun = false;
   /** Whether it went on for longer than its maxHoldMs, so that its leases are not kept for it any longer. */
   private isOverdue = false;
-  private locksLeft: number;
+  private locksLeft = this.leases.length;
   private worst: ReleaseOutcome = 'released';
   private controller: AbortController | undefined;
   private whenEnded: ReleaseEnded | undefined;
@@ -55,14 +55,12 @@ export class Hold implements Lease, LeaseUser {
     private readonly reentered: ReadonlyMap<StoreLease, Reentry> | undefined,
   ) {
     this.startedAt = reentered?.has(leases[0]!) ? core.clock.now() : leases[0]!.admittedAt;
-    this.locksLeft = leases.length;
     this.loss = this.outcome = this.nested = this.controller = this.whenEnded = this.overdue = undefined;
     if (reentered) for (const place of reentered.values()) place.began(this);
     if (options.maxHoldMs !== Infinity) {
       this.overdue = new Alarm(() => this.expire());
       core.schedule.set(this.overdue, this.startedAt + options.maxHoldMs);
     }
-    this.fencesTaken = new Array<number>(leases.length);
     // Only a complete hold can be told of a loss.
     for (let n = 0; n < leases.length; n++) {
       this.fencesTaken[n] = leases[n]!.fence;

@@ -31,9 +31,9 @@ export class LockCalls implements Core {
   unansweredReleases = 0;
   readonly watchdog: Watchdog;
   readonly schedule: Schedule;
-  readonly shutdown: ShutdownGate;
-  readonly holders: Holders;
-  readonly election: Election;
+  readonly shutdown = new ShutdownGate(this);
+  readonly holders = new Holders(this);
+  readonly election = new Election(this);
   private readonly resolved = new WeakMap<WithLockOptions & CallSite, ResolvedOptions>();
   readonly queues: Queues;
   readonly tickets: Tickets;
@@ -52,10 +52,7 @@ export class LockCalls implements Core {
     this.watchdog = new Watchdog(store, clock, (lease, cause) => announcer.renewFailed(lease, cause, lease.trustedUntil - clock.now()));
     this.schedule = this.watchdog.schedule;
     this.queues = new Queues(store, clock, this.watchdog, process, defaults);
-    this.shutdown = new ShutdownGate(this);
     this.tickets = new Tickets(this, process, instance);
-    this.holders = new Holders(this);
-    this.election = new Election(this);
   }
 
   /**

@@ -36,14 +36,14 @@ const LOOKED_AT_TOGETHER = 1_000;
 const SORTED_TOGETHER = 8_000;
 
 export class Watchdog {
-  readonly schedule: Schedule;
-  readonly sleep: MachineSleep;
+  readonly sleep = new MachineSleep(this.clock, (sleptMs) => this.clockJumped(sleptMs));
+  readonly schedule = new Schedule(this.clock, (now) => void this.sleep.look(now));
   /** When it was heard last that the data of the store were rolled back to an earlier state. An answer from before that looks valid and is not. */
   private rolledBackAt = -Infinity;
   /** The renewals that are not answered yet. */
   private readonly renewals = new Set<Promise<unknown>>();
   /** Which locks can share a command; undefined where all can, so that each lease is renewed at its own time. */
-  readonly groupOf: StoreCapabilities['groupOf'];
+  readonly groupOf = this.store.capabilities.groupOf;
   /** When leases of one group and of like length are due next. There is at most one entry for each group and length. */
   private readonly dueTimes = new Map<string, number>();
 
@@ -52,9 +52,6 @@ export class Watchdog {
     private readonly clock: Clock,
     private readonly renewFailed: (lease: StoreLease, cause: LockStoreError) => void,
   ) {
-    this.groupOf = store.capabilities.groupOf;
-    this.sleep = new MachineSleep(clock, (sleptMs) => this.clockJumped(sleptMs));
-    this.schedule = new Schedule(clock, (now) => void this.sleep.look(now));
     store.onDoubt?.((doubt) => this.reviewAll(doubt), () => this.leases());
   }
 

@@ -47,9 +47,9 @@ export class Call implements Appointment, AbortListener {
   /** A call that waits keeps the process alive. */
   readonly keepsAlive = true;
   /** The lock that it waits for; of several the first. */
-  readonly key: string;
+  readonly key = this.keys[0]!;
   /** The local instant at which its waitMs is over. A call that wants several locks has the same instant for all of them. */
-  readonly until: number;
+  readonly until = this.since + this.options.waitMs;
   /** Its number in this process. A call for one of several locks has that of the whole call. */
   readonly number: number;
   /** The locks that the same call has already, if it wants several. */
@@ -80,8 +80,6 @@ export class Call implements Appointment, AbortListener {
     number?: number,
   ) {
     this.number = number ?? (lastNumber += 1);
-    this.key = keys[0]!;
-    this.until = since + options.waitMs;
     // Every field is set here, in one order, so that V8 gives all calls one shape. Queues, requests, leases and holds do the same.
     this.reentered = this.ticket = this.line = this.before = this.after = undefined;
   }

@@ -51,7 +51,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   /** How many fences its last lease had if all of them were used, else 0. */
   private usedUpFences = 0;
   /** How many may hold the lock at a time; undefined for one writer, or readers. */
-  private readonly permits: number | undefined;
+  private readonly permits = this.sharedOptions?.permits;
   /** The next queue of its chain. Only {@link Queues} writes it. */
   chained: KeyQueue | undefined;
 
@@ -64,7 +64,6 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     readonly sharedOptions?: ResolvedOptions,
   ) {
     super();
-    this.permits = sharedOptions?.permits;
     this.askLater = this.chained = undefined;
   }
 

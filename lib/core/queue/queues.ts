@@ -27,7 +27,7 @@ const FNV_PRIME = 0x01000193;
 const SEED = Math.floor(Math.random() * 2 ** 32);
 
 export class Queues {
-  readonly background: BackgroundRelease;
+  readonly background = new BackgroundRelease(this.store, this.clock, this.watchdog.schedule);
   readonly traffic = new Traffic(MAX_IN_FLIGHT);
   /** In a Cluster the requests of each slot group have a limit of their own. */
   private readonly trafficOfGroups = new Map<number, Traffic>();
@@ -46,7 +46,6 @@ export class Queues {
     readonly process: string,
     readonly defaults: ResolvedDefaults,
   ) {
-    this.background = new BackgroundRelease(store, clock, watchdog.schedule);
     store.onWake((wake) => this.wake(wake));
   }
 

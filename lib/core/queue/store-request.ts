@@ -19,7 +19,6 @@ import {
   asStoreError, busyError, givenUpError, outageError, ownerUpgradeError, permitsError, silenceError, slownessError, ticketError, tooManyHoldsError,
 } from '../port/hold-errors.js';
 import type { LeaseUser, StoreLease } from '../lease/store-lease.js';
-import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type Reply } from '../port/lock-store.js';
 import type { Call } from './call.js';
 import type { KeyQueue } from './key-queue.js';
@@ -36,21 +35,21 @@ const KEEPS_PLACE_MS = 700;
 
 export class StoreRequest implements AcquireRequest {
   /** A holder id that was never used before. */
-  readonly id: string;
-  readonly key: string;
+  readonly id = `${this.queues.process}.${(this.queues.sequence++).toString(36)}`;
+  readonly key = this.asker.key;
   /** The options of the call; of a hold that was adopted, what it brought stands there. */
-  options: ResolvedOptions;
-  readonly mode: LockMode;
-  readonly leaseMs: number;
-  readonly queue: boolean;
-  readonly minHoldMs: number;
-  readonly graceMs: number;
-  readonly owner: string | undefined;
-  readonly permits: number | undefined;
-  readonly label: string | undefined;
-  readonly minReplicas: number;
+  options = this.asker.options;
+  readonly mode = this.options.mode;
+  readonly leaseMs = Math.min(this.options.leaseMs, this.options.maxHoldMs);
+  readonly queue = this.options.waitMs > 0;
+  readonly minHoldMs = this.options.minHoldMs;
+  readonly graceMs = this.options.graceMs;
+  readonly owner = this.options.owner;
+  readonly permits = this.options.permits;
+  readonly label = this.options.label;
+  readonly minReplicas = this.options.minReplicas;
   /** The id of {@link replaced}, or of the ticket that the call brings. */
-  replaces: string | undefined;
+  replaces = this.replaced?.id;
   readonly takesOver?: 'ticket';
   readonly ticketUntil?: number;
   readonly ticketId?: string;
@@ -103,22 +102,8 @@ export class StoreRequest implements AcquireRequest {
     /** Whether the permit of that lease goes to this request before those who wait. */
     readonly handsOn = false,
   ) {
-    const { options } = asker;
-    this.id = `${queues.process}.${(queues.sequence++).toString(36)}`;
-    this.key = asker.key;
     const { groupOf } = queues.watchdog;
-    this.traffic = groupOf ? queues.trafficOf(groupOf(asker.key)) : queues.traffic;
-    this.options = options;
-    this.mode = options.mode;
-    this.leaseMs = Math.min(options.leaseMs, options.maxHoldMs);
-    this.queue = options.waitMs > 0;
-    this.minHoldMs = options.minHoldMs;
-    this.graceMs = options.graceMs;
-    this.owner = options.owner;
-    this.permits = options.permits;
-    this.label = options.label;
-    this.minReplicas = options.minReplicas;
-    this.replaces = replaced?.id;
+    this.traffic = groupOf ? queues.trafficOf(groupOf(this.key)) : queues.traffic;
     if (asker.ticket) {
       this.takesOver = 'ticket';
       this.ticketUntil = asker.ticket.takenUntil;

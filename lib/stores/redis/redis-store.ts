@@ -20,7 +20,7 @@ import type { WakeListener } from '../wire/wake-channel.js';
 import { Recovery } from './recovery.js';
 import { Renewals } from './renewals.js';
 import { Requests } from './requests.js';
-import { type FenceFloors, serverView, type ServerView } from './server-view.js';
+import { type FenceFloors, serverView } from './server-view.js';
 
 export interface RedisStoreOptions {
   /** The prefix of every Redis key and channel. */
@@ -40,41 +40,25 @@ export interface RedisStoreOptions {
   readonly report: Report;
   /** Whether a server that may evict locks is an error at boot. */
   readonly strictServer?: boolean | undefined;
-  /** Given for a node of a Redlock. */
-  readonly redlock?: RedlockSurroundings | undefined;
-}
-
-/** What a node of a Redlock is given by it. */
-interface RedlockSurroundings {
-  /** What this process has seen of the fences of all nodes. */
-  readonly floors: FenceFloors;
-  readonly outages: OutageListener;
+  /** Given to a node of a Redlock: what this process has seen of the fences of all nodes, and who hears of its outages. */
+  readonly redlock?: { readonly floors: FenceFloors; readonly outages: OutageListener } | undefined;
 }
 
 export class RedisStore implements LockStore {
-  readonly capabilities: StoreCapabilities;
-  readonly ticketHome: string;
-  readonly acquire: Requests['acquire'];
-  readonly release: Requests['release'];
+  readonly view = serverView(this.options);
+  readonly server = this.view.node;
+  readonly capabilities: StoreCapabilities = {
+    queue: true, replicas: true, permits: true, groupOf: this.view.isCluster ? (key) => this.view.keys.groupOf(key) : undefined,
+  };
+  readonly ticketHome = `redis ${this.options.prefix}`;
   summary: StoreSummary | undefined;
-  readonly server: string;
-  readonly recovery: Recovery;
-  readonly view: ServerView;
-  readonly requests: Requests;
-  private readonly renewals: Renewals;
+  readonly recovery = new Recovery(this.view, (group) => this.serverForgot(group));
+  private readonly renewals = new Renewals(this.view, this.recovery);
+  readonly requests = new Requests(this.view, this.renewals, this.recovery);
+  readonly acquire = this.requests.acquire;
+  readonly release = this.requests.release;
 
   constructor(private readonly options: RedisStoreOptions) {
-    const { prefix } = options;
-    const view = (this.view = serverView(options));
-    const { keys, isCluster, node } = view;
-    this.server = node;
-    this.capabilities = { queue: true, replicas: true, permits: true, groupOf: isCluster ? (key) => keys.groupOf(key) : undefined };
-    this.recovery = new Recovery(view, (group) => this.serverForgot(group));
-    this.renewals = new Renewals(view, this.recovery);
-    this.requests = new Requests(view, this.renewals, this.recovery);
-    this.acquire = this.requests.acquire;
-    this.release = this.requests.release;
-    this.ticketHome = `redis ${prefix}`;
     this.followConnections();
   }
 

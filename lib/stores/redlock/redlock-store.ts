@@ -8,7 +8,7 @@
  * attempt (ballot.ts).
  */
 import { Schedule } from '../../core/lease/schedule.js';
-import { pause, type Clock } from '../../core/port/clock.js';
+import { pause } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import type { AcquireOutcome, AcquireRequest, Done, HolderRef, LockStore, RenewOutcome, RenewRequest, Reply, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
@@ -31,14 +31,14 @@ export class RedlockStore implements LockStore {
   summary: StoreSummary | undefined;
   readonly nodes: readonly RedlockNode[];
   /** How many of the nodes must agree. */
-  readonly quorum: number;
-  readonly clock: Clock;
+  readonly quorum = quorumOf(this.options.nodes.length);
+  readonly clock = this.options.clock;
   /** The highest fences that this process has seen. */
   readonly floors = new FenceFloors();
   /** When the application started; undefined while it boots. */
   startedAt: number | undefined;
   /** The releases that are to be sent to a node again. */
-  readonly schedule: Schedule;
+  readonly schedule = new Schedule(this.clock);
   /**
    * By holder id: the last one of each request that is out or waits, until that is refused for good or released; and that of each lease,
    * until it is released or a renewal says that it is lost.
@@ -50,13 +50,10 @@ export class RedlockStore implements LockStore {
 
   /** @throws LockUsageError */
   constructor(readonly options: RedlockStoreOptions) {
-    const { nodes, clock } = options;
+    const { nodes } = options;
     if (nodes.length < 3 || nodes.length % 2 === 0) {
       throw new LockUsageError(`Lock options: a Redlock needs an odd number of at least 3 independent masters, got ${nodes.length}.`);
     }
-    this.quorum = quorumOf(nodes.length);
-    this.clock = clock;
-    this.schedule = new Schedule(clock);
     this.nodes = nodes.map((connection) => new RedlockNode(connection, this));
   }
 

@@ -75,14 +75,14 @@ const SILENT_FOR = 0.75;
 
 export class ScriptRunner {
   /** The connection for all but what waits for replicas. */
-  readonly connection: Connection;
+  readonly connection = this.connections.commands;
   /** The commands that were sent and are not answered yet. Only the runner changes the list. */
   readonly underway: Command[] = [];
   /** The next look at them. */
   private timer: Timer | undefined;
   private timerAt = Infinity;
-  private readonly leastSilenceMs: number;
-  private readonly mostSilenceMs: number;
+  private readonly leastSilenceMs = Math.min(this.timeoutMs, LEAST_SILENCE_MS);
+  private readonly mostSilenceMs = Math.max(this.leastSilenceMs, SILENT_FOR * this.timeoutMs);
   private closed = false;
 
   constructor(
@@ -90,11 +90,7 @@ export class ScriptRunner {
     private readonly clock: Clock,
     private readonly timeoutMs: number,
     private readonly outage: Outage,
-  ) {
-    this.connection = connections.commands;
-    this.leastSilenceMs = Math.min(timeoutMs, LEAST_SILENCE_MS);
-    this.mostSilenceMs = Math.max(this.leastSilenceMs, SILENT_FOR * timeoutMs);
-  }
+  ) {}
 
   /** Runs a script, and resolves with what `decode` makes of its reply. Rejects with LockStoreError. */
   run<T>(call: ScriptCall, decode: Decode<ScriptReply, T>): Promise<T> {
