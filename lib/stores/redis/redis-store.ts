@@ -20,7 +20,7 @@ import type { WakeListener } from '../wire/wake-channel.js';
 import { Recovery } from './recovery.js';
 import { Renewals } from './renewals.js';
 import { Requests } from './requests.js';
-import { type FenceFloors, serverView } from './server-view.js';
+import { type FenceFloors, serverView, type ServerView } from './server-view.js';
 
 export interface RedisStoreOptions {
   /** The prefix of every Redis key and channel. */
@@ -45,7 +45,7 @@ export interface RedisStoreOptions {
 }
 
 export class RedisStore implements LockStore {
-  readonly view = serverView(this.options);
+  readonly view: ServerView = serverView(this.options);
   readonly server = this.view.node;
   readonly capabilities: StoreCapabilities = {
     queue: true, replicas: true, permits: true, groupOf: this.view.isCluster ? (key) => this.view.keys.groupOf(key) : undefined,

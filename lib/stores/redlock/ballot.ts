@@ -34,7 +34,7 @@ export class Ballot {
   /** Whether others wait for the lock. */
   contended = false;
   /** The ballot on each node, in the order of the nodes. */
-  readonly standings: readonly Standing[];
+  readonly standings: readonly Standing[] = this.redlock.nodes.map((node) => new Standing(this, node));
   /** The nodes that have called its request since it was cast: each keeps the free lock for that, because it has waited longest there. */
   readonly called = new Set<RedlockNode>();
   /** What comes of it, once it was cast: a request that is made twice is one ballot. */
@@ -49,9 +49,7 @@ export class Ballot {
     readonly id: string,
     /** The local instant from which the request waits; undefined when it does not wait. */
     readonly since: number | undefined,
-  ) {
-    this.standings = redlock.nodes.map((node) => new Standing(this, node));
-  }
+  ) {}
 
   /** Whether its request waits, or will if it is refused. */
   get waits(): boolean {
