@@ -41,7 +41,7 @@ export interface ClusterBus {
 }
 
 /** Commands without a key. */
-const KEYLESS = new Set(['time', 'publish', 'pubsub', 'scan', 'info', 'subscribe', 'asking', 'cluster', 'CLIENT', 'client']);
+const KEYLESS = new Set(['time', 'publish', 'pubsub', 'scan', 'info', 'subscribe', 'asking', 'cluster', 'CLIENT', 'client', 'WAIT']);
 
 export class SimServer {
   state: 'up' | 'down' | 'frozen' = 'up';
