@@ -45,7 +45,7 @@ const list = [
   ['no deadline by time', core('lease/watchdog'), 'if (now >= lease.trustedUntil) return lease.endTrust();', 'if (now >= lease.trustedUntil) return;', 'S3: loss is not told', 'test/core/lease/watchdog'],
   ['assertHeld believes', core('hold/hold'), 'if (now >= this.leases[n]!.trustedUntil) this.leases[n]!.endTrust();', 'if (false as boolean) this.leases[n]!.endTrust();', 'S3: assertHeld is not exact', 'single:processes'],
   ['sleep is not noticed', core('lease/store-lease'), 'this.trustedUntil -= forMs;', 'this.trustedUntil -= 0 * forMs;', 'S1: the machine slept', 'test/core/lease/machine-sleep'],
-  ['trust from before a sleep', core('lease/watchdog'), 'this.sleep.look(now) > sentAt || ', '', 'S1: an answer that was on its way while the machine slept', 'test/core/lease/machine-sleep'],
+  ['trust from before a sleep', core('lease/watchdog'), 'this.sleep.look(now) > trustFrom || ', '', 'S1: an answer that was on its way while the machine slept', 'test/core/lease/machine-sleep'],
   ['renewed from before a sleep', core('lease/watchdog'), 'if (this.sleep.look(now) > sentAt) return this.look(lease, now);', '', 'S1: the same for renewals', 'test/core/lease/machine-sleep'],
   ['handed on over a sleep', core('queue/key-queue'), 'if (this.leases[0]!.turns > 0) this.queues.watchdog.sleep.look(now);', '', 'S1: a reader joins a lease that ended while the machine slept', 'test/core/lease/machine-sleep'],
   ['released over a sleep', core('hold/hold'), '    this.lossNow(now);\n', '', 'S3: who releases is not told that the lease ended while the machine slept', 'test/core/lease/machine-sleep'],
@@ -313,6 +313,7 @@ const list = [
   ['called by one node', redlock('redlock-store'), 'called.add(node).size === this.quorum', 'called.add(node).size === 1', 'L2: a request asks before a quorum can grant it the lock', 'test/stores/redlock/releases-and-withdrawals'],
   ['no place but that of the own request', lua('shared/marks'), "    if mode == 'w' or mark.mode == 'w' then return false end\n", "    if mode == 'w' or mark.mode == 'w' and string.match(mark.id, '^(.*)%.') ~= string.match(id, '^(.*)%.') then return false end\n", 'L1: readers pass a writer of their own process for ever', 'test/lua/redlock'],
   ['a vote that comes after its ballot stands', redlock('ballot'), '      this.takeBack();\n    } else', '    } else', 'S5: the last votes of a refused request hold for nobody', 'test/stores/redlock/releases-and-withdrawals'],
+  ['brought back behind its release', redlock('ballot'), "(outcome.kind === 'renewed' || this.lateUntil !== undefined)) this.withdraw();", '(this.mayHave || this.lateUntil !== undefined)) this.withdraw();', 'L5: a node keeps a lease that was released until it ends', 'test/stores/redlock/releases-and-withdrawals'],
   ['given back before it was granted', redlock('ballot'), 'vote.trustedUntil >= trustOf(Math.floor(request.leaseMs), ballot.leaving!.askedAt)', 'false', 'S5: a vote that came behind its release holds for nobody', 'test/stores/redlock/releases-and-withdrawals'],
   // Leading
   ['two functions of one role', core('hold/leading'), 'this.isLeaving || atWork.has(key)', 'this.isLeaving', 'SPEC 8: a function never runs twice at a time in one process', 'test/core/hold/leading'],
@@ -326,6 +327,7 @@ const list = [
   // Tickets
   ['adopts a ticket whose end has passed', lua('acquire'), 'math.min(request.minHoldMs, leaseEnd(holder)) < now', 'request.minHoldMs < now', 'SPEC 8: a late ticket is adopted while minHoldMs keeps the lock taken', 'test/contract/redis-store-simulated'],
   ['adopts a ticket that came a second time', lua('acquire'), 'math.min(request.minHoldMs, leaseEnd(holder)) < now', 'leaseEnd(holder) < now', 'SPEC 8: a ticket that requests delivered twice put there anew is adopted after its time', 'test/contract/redis-store-simulated'],
+  ['a hold that came again is handed off again', lua('acquire'), "not holder or request.takes ~= 't' and holder.fence > lock.floor", 'not holder', 'SPEC 8: a ticket is good for one adoption', 'test/lua/tickets'],
   ['a ticket works twice', lua('acquire'), "lock.holders[request.takes == 'b' and", "lock.holders[request.takes ~= 'h' and", 'SPEC 8: a ticket is good for one adoption', 'test/contract/redis-store-simulated'],
   ['the giver still trusts', core('hold/hold'), '    this.isHandedOff = true;\n    this.isOpen = false;\n', '    this.isHandedOff = true;\n', 'SPEC 8: the hold ends before the request is sent', 'test/core/hold/tickets'],
   ['the fence stays at an adoption', lua('acquire'), 'shared or nextFence(lock.fenceKey, math.max(lock.floor, holder.fence + holder.fences - 1), 1), 1', 'holder.fence, 1', 'SPEC 8: the fence rises with the adoption', 'test/lua/tickets'],

@@ -268,7 +268,8 @@ class Standing {
     }
     // Without an answer the request may still bring it back.
     if (outcome.kind === 'unknown') this.lateUntil = outcome.lateUntil ?? this.lateUntil;
-    if (ballot.state === 'over' && (this.mayHave || this.lateUntil !== undefined)) this.withdraw();
+    // It may have been released meanwhile, before it was brought back.
+    if (ballot.state === 'over' && (outcome.kind === 'renewed' || this.lateUntil !== undefined)) this.withdraw();
     return outcome;
   }
 

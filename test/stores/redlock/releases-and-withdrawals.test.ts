@@ -57,6 +57,17 @@ describe('A release', () => {
     expect(await requests.commandsOf(() => redlock.pass(2_000))).toEqual([0, 0, 0]);
   });
 
+  it('that overtakes the renewal of a node that forgot leaves nothing there', async () => {
+    await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
+    await redlock.pass(20);
+    one.flush();
+    mine.ways[0]!.faults.shortestMs = mine.ways[0]!.faults.longestMs = 20;
+    expect((await redlock.runUntil(requests.renew(mine, 'p.1', 30_000))).kind).toBe('renewed');
+    expect(await requests.release(mine, 'p.1')).toBe('released');
+    await redlock.pass(1_000);
+    expect(requests.standing()).toEqual([]);
+  });
+
   it('that is answered is sent once', async () => {
     await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
     await redlock.pass(20);
