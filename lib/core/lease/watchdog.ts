@@ -65,10 +65,11 @@ export class Watchdog {
 
   /**
    * Whether an answer says nothing certain of the present: the machine has slept since `sentAt`, so that trust would be counted too
-   * long, or the data that it tells of may not be there any more. Then the request has to be made again.
+   * long, or the data that it tells of may not be there any more. Then the request has to be made again. `trustFrom`: the instant from which
+   * the trust counts, if that is earlier.
    */
-  isOutdated(sentAt: number, now: number): boolean {
-    return this.sleep.look(now) > sentAt || this.rolledBackAt > sentAt;
+  isOutdated(sentAt: number, now: number, trustFrom = sentAt): boolean {
+    return this.sleep.look(now) > trustFrom || this.rolledBackAt > sentAt;
   }
 
   /**

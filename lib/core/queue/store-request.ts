@@ -229,7 +229,7 @@ export class StoreRequest implements AcquireRequest {
   private judge(grant: Grant, countedFrom: number): void {
     const { clock, watchdog } = this.queues;
     const now = clock.now();
-    if (watchdog.isOutdated(countedFrom, now)) return this.ask();
+    if (watchdog.isOutdated(this.askedAt, now, countedFrom)) return this.ask();
     const leftMs = grant.trustedUntil - now;
     if (leftMs <= 0) return this.failed(slownessError(this.key, this.leaseMs));
     // A grant to a waiter is short at first, and the watchdog does not renew a lease of fixed length.
