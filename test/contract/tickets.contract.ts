@@ -279,7 +279,9 @@ export function handsHoldsOn(stage: Stage, promised: Promised): void {
 
   promised(['T1', 'T3'], 'several locks change hands with one ticket', async () => {
     const keys = [stage.newKey(), stage.newKey(), stage.newKey()];
-    const [givers, adopters] = [keys.map((key) => stage.contender(key)), keys.map((key) => stage.contender(key))];
+    // The givers are all of one process, and the adopters of the other.
+    const pairs = keys.map((key) => [stage.contender(key), stage.contender(key)] as const);
+    const [givers, adopters] = [pairs.map(([giver]) => giver), pairs.map(([, adopter]) => adopter)];
     for (const giver of givers) await giver.acquires();
     const ticketId = newTicket();
     expect((await handOff(ticketId, givers)).kind).toBe('handedOff');

@@ -34,7 +34,6 @@ export const defects: readonly Defect[] = [
   { name: 'a ticket is good for two', world: 'a ticket that two bring', lua: ["lock.holders[request.takes == 'b' and", "lock.holders[request.takes ~= 'h' and"], breaks: 'the record' },
   { name: 'an adoption keeps the fence', world: 'a ticket that two bring', lua: ['shared or nextFence(lock.fenceKey, math.max(lock.floor, holder.fence + holder.fences - 1), 1), 1', 'holder.fence, 1'], breaks: 'S2' },
   { name: 'a hold stays beside its ticket', world: 'a ticket that two bring', lua: ["lock.holders[request.takes == 'b' and", "lock.holders[request.takes ~= 't' and"], breaks: 'the record' },
-  { name: 'a ticket that came again is as good as new', world: 'what a ticket needs comes twice', lua: ['math.min(request.minHoldMs, leaseEnd(holder)) < now', 'leaseEnd(holder) < now'], breaks: 'the ticket' },
   { name: 'a hand-off beside readers is repeated at once', world: 'a ticket beside readers', breaks: 'the ticket' },
   { name: 'nothing of an adoption is given back', world: 'an adoption that is held up', breaks: 'L6' },
   { name: 'a server that forgot grants at once', world: 'a flush', lua: ['local recovers, isFree = recoveryOf(lock) > 0,', 'local recovers, isFree = false,'], breaks: 'S' },

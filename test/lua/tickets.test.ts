@@ -18,13 +18,13 @@ interface Adopting {
   readonly recoveryMs?: number;
 }
 
-function handOffCall(lock: LuaLock, id: string, { withinMs = 5_000, stays = false, notAfter = NEVER } = {}): BuiltCall {
-  return acquireCall(lock, acquireArguments(TICKET, { leaseMs: withinMs, replaces: id, takes: stays ? 'beside' : 'hold', notAfter, queue: 0 }));
+function handOffCall(lock: LuaLock, id: string, { withinMs = 5_000, stays = false, notAfter = NEVER, floor = 0 } = {}): BuiltCall {
+  return acquireCall(lock, acquireArguments(TICKET, { leaseMs: withinMs, floor, replaces: id, takes: stays ? 'beside' : 'hold', notAfter, queue: 0 }));
 }
 
 /** The code of the answer, and of a hand-off the time of the server and the end of the ticket. */
 async function handOff(lock: LuaLock, id: string, how?: Parameters<typeof handOffCall>[2]): Promise<number[]> {
-  const [code, now, , , , end] = (await lua.run(handOffCall(lock, id, how))) as number[];
+  const [code, now, , , , end] = (await lua.run(handOffCall(lock, id, { floor: await lock.lastFence(), ...how }))) as number[];
   return code === 9 ? [code, now!, end!] : [code!];
 }
 
@@ -55,8 +55,21 @@ describe('A hand-off', () => {
   it('works on a full server, on which the hold must leave its process too', async () => {
     const lock = lua.lock('ho5');
     await lock.takes('p.1');
-    const [reply] = await lua.whenFull(handOffCall(lock, 'p.1'));
+    const [reply] = await lua.whenFull(handOffCall(lock, 'p.1', { floor: await lock.lastFence() }));
     expect((reply as number[])[0]).toBe(9);
+  });
+});
+
+describe('A network that delivers requests twice', () => {
+  it('puts no ticket there anew after its adoption, by copies of the request for the hold and of its hand-off', async () => {
+    const lock = lua.lock('tw1');
+    const { fence: floor } = await lock.takes('p.1');
+    await handOff(lock, 'p.1', { floor });
+    taken(await adopt(lock, 'w.1'));
+    await lock.release('w.1');
+    await lock.takes('p.1');
+    expect(await handOff(lock, 'p.1', { floor })).toEqual([0]);
+    expect((await adopt(lock, 'w.2')).kind).toBe('gone');
   });
 });
 

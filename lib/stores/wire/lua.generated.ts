@@ -666,7 +666,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '63101f12f30ae37a060fd8dcbc01586f43782e12',
+  sha1: '669f390d619b30dd87efd4ac583fae32f769e0dc',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 
@@ -736,7 +736,7 @@ local function answer(lock, request)
 end
 local function takeOver(lock, request)
   local holder, position = holderOf(lock, request.replaces)
-  if not holder then return nil end
+  if not holder or request.takes ~= 't' and holder.fence > lock.floor then return nil end
   local heir = {}
   for field, value in pairs(holder) do heir[field] = value end
   heir.id, heir.ending = request.id, math.max(now + request.leaseMs, holder.minEnd)

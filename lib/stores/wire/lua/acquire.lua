@@ -137,7 +137,8 @@ end
 -- of the hold, but for its time: what minHoldMs keeps taken beyond that stands as its grace, in which nobody takes it.
 local function takeOver(lock, request)
   local holder, position = holderOf(lock, request.replaces)
-  if not holder then return nil end
+  -- A hold whose fence the giver has not seen was taken anew by a late copy of its request, after the ticket was taken.
+  if not holder or request.takes ~= 't' and holder.fence > lock.floor then return nil end
   local heir = {}
   for field, value in pairs(holder) do heir[field] = value end
   heir.id, heir.ending = request.id, math.max(now + request.leaseMs, holder.minEnd)
