@@ -11,8 +11,8 @@ const JUMP_MS = 1_000;
 const LOOK_EVERY_MS = 250;
 
 export class MachineSleep {
-  private asleepMs: number;
-  private wallOffsetMs: number;
+  private asleepMs = this.clock.uptimeMs() - this.clock.now();
+  private wallOffsetMs = this.clock.wallNow() - this.clock.now();
   private lookedAt = -Infinity;
   private noticedAt = -Infinity;
 
@@ -20,11 +20,7 @@ export class MachineSleep {
     private readonly clock: Clock,
     /** Is called when the machine has slept or the wall clock has jumped. `sleptMs`: for how long it slept; 0 when it did not. */
     private readonly jumped: (sleptMs: number) => void,
-  ) {
-    const now = clock.now();
-    this.asleepMs = clock.uptimeMs() - now;
-    this.wallOffsetMs = clock.wallNow() - now;
-  }
+  ) {}
 
   /** Compares the clocks. Returns when a sleep was noticed last: trust that is counted from an earlier instant would be too long. */
   look(now: number): number {

@@ -49,7 +49,10 @@ export const systemClock: Clock = {
   },
 };
 
-/** A pause. What it gives to `canEnd` ends it early, and one of `Infinity` ends only so. Resolves with whether all of it has passed. */
+/**
+ * Waits for so long, or until the function is called that it passes to `canEnd`; with `Infinity` only until that. Resolves with whether the whole
+ * time has passed.
+ */
 export function pause(clock: Clock, forMs: number, canEnd: (end: () => void) => void = () => {}): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = forMs === Infinity ? undefined : clock.setTimer(() => resolve(true), forMs);

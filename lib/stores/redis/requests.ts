@@ -117,9 +117,9 @@ function againIn(leftMs: number): number {
 export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   declare askedAt: number;
   /** The highest fence that was known when it was sent; of a place, when that was first asked for. The fence of its grant must be greater. */
-  floor = 0;
+  floor = this.placeFloor ?? 0;
   /** Whether its id has a place in the queue, as far as is known. */
-  private hasPlace: boolean;
+  private hasPlace = this.placeFloor !== undefined;
   /** Whether it was answered with its place: a message of the grant is believed from then on. */
   private isWaiting = false;
   /** The message of its grant, if that came before the answer. */
@@ -136,13 +136,11 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     spot: Spot,
     done: Done<AcquireOutcome>,
     /** The floor of the place that its id has already, if it asks again. */
-    placeFloor: number | undefined,
+    private readonly placeFloor: number | undefined,
   ) {
     const { clock, trust } = requests.view;
     super(acquire, spot, request.askedAt ?? clock.now(), done, request.replaces !== undefined || placeFloor !== undefined);
     this.timeoutMs = request.vote?.timeoutMs;
-    this.hasPlace = placeFloor !== undefined;
-    if (placeFloor !== undefined) this.floor = placeFloor;
     this.limit = trust.clock.lowerBound(spot.shard, request.notAfter, this.askedAt);
   }
 

@@ -58,7 +58,7 @@ export interface QuorumNode {
   readonly isUsable: boolean;
   /** Whether it may be asked, and has answered what it was asked. */
   readonly isListening: boolean;
-  /** Why it was not asked. */
+  /** The error that says why the node was not asked. */
   refusal(key: string | undefined): LockStoreError;
 }
 

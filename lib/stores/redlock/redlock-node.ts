@@ -123,7 +123,7 @@ export class RedlockNode {
     return owesSince === undefined || this.redlock.clock.now() - owesSince < ANSWERS_WITHIN_MS;
   }
 
-  /** Why it was not asked. */
+  /** The error that says why the node was not asked. */
   refusal(key: string | undefined): LockStoreError {
     if (this.refusedWith !== undefined) return this.refusedWith;
     const absence = this.twin !== undefined && this.store.view.connections.commands.isOpen ? `the same server as ${this.twin.name}` : 'not connected';

@@ -59,8 +59,8 @@ export interface Spot extends LockKeys {
 const MAX_REMEMBERED = 256;
 
 export class RedisKeys {
-  private readonly heads: readonly string[];
-  readonly format: string;
+  private readonly heads = Array.from({ length: SLOT_GROUPS }, (_, group) => `{${this.prefix}:${group}}:`);
+  readonly format = `{${this.prefix}}:format`;
   private remembered = new Map<string, Spot>();
 
   /** `shardOf`: the shard of the locks of a slot group. @throws LockUsageError when the prefix is not valid */
@@ -69,8 +69,6 @@ export class RedisKeys {
     readonly shardOf: (group: number) => number = () => 0,
   ) {
     checkPrefix(prefix);
-    this.heads = Array.from({ length: SLOT_GROUPS }, (_, group) => `{${prefix}:${group}}:`);
-    this.format = `{${prefix}}:format`;
   }
 
   /** The slot group of a key: FNV-1a of its UTF-8, folded to a byte. */
