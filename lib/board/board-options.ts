@@ -2,8 +2,8 @@
  * The options of the board and their defaults. Nothing else validates them.
  */
 import type { CanActivate, ModuleMetadata, Type } from '@nestjs/common';
-import { checkOptions, expecting, flag, invalidOption, type NamesOf, type OptionList, show } from '../core/port/options.js';
-import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
+import { checkOptions, expecting, flag, invalidOption, type NamesOf, type OptionList } from '../core/port/options.js';
+import { DEFAULT_INSTANCE, instancesProblem } from '../nest/lock-names.js';
 
 /** Options of LockBoardModule.forRoot. */
 export interface LockBoardOptions {
@@ -68,10 +68,4 @@ export function assertGuarded({ guards, path }: ResolvedBoardOptions, environmen
     undefined,
     OF,
   );
-}
-
-function instancesProblem(_name: string, instances: unknown): string | undefined {
-  if (Array.isArray(instances) && instances.length > 0 && new Set(instances).size === instances.length) return undefined;
-  const given = Array.isArray(instances) ? `[${instances.map(show).join(', ')}]` : show(instances);
-  return `expected instances to be an array of the names of lock modules, each once and at least one, got ${given}`;
 }

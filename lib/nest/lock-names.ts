@@ -6,6 +6,7 @@ import { Inject, Scope, type FactoryProvider } from '@nestjs/common';
 import { INQUIRER, type ModuleRef, type ModulesContainer } from '@nestjs/core';
 import { LockService } from '../lock.service.js';
 import { LockUsageError } from '../core/port/errors.js';
+import { show } from '../core/port/options.js';
 
 const ONE_COPY = 'Let both import one copy (npm ls nestjs-holdfast).';
 
@@ -87,6 +88,13 @@ export function findLocks<Asked extends Partial<LockService>>(moduleRef: ModuleR
   }
   if (locks[member] !== undefined) return locks;
   throw new LockUsageError(`${who} needs a LockService, but an object without '${member}' stands in its place. Use TestLocks, or leave ${who} out.`);
+}
+
+/** The check of an option that names lock modules. */
+export function instancesProblem(_name: string, instances: unknown): string | undefined {
+  if (Array.isArray(instances) && instances.length > 0 && new Set(instances).size === instances.length) return undefined;
+  const given = Array.isArray(instances) ? `[${instances.map(show).join(', ')}]` : show(instances);
+  return `expected instances to be an array of the names of lock modules, each once and at least one, got ${given}`;
 }
 
 /** Whether there is a lock module of this name all the same: the token of an interceptor is the same in all copies of this package, that of LockService is its class. */

@@ -21,7 +21,7 @@ import {
 import { systemClock } from '../core/port/clock.js';
 import { roleOf } from '../core/key/check-key.js';
 import type { LockEvent, StoreEvent } from '../core/port/lock-events.js';
-import { checkOptions, type NamesOf, type OptionList } from '../core/port/options.js';
+import { checkOptions, expecting, flag, type NamesOf, type OptionList } from '../core/port/options.js';
 import type { LockService } from '../lock.service.js';
 import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
 
@@ -59,15 +59,22 @@ const MAX_LABELS = 100;
 
 type InstrumentOptions = LockTelemetryOptions & { instance?: string | undefined };
 
-const names: NamesOf<InstrumentOptions> = { attributes: true, spans: true, meterProvider: true, tracerProvider: true, instance: true };
-const OPTIONS: OptionList = { names, example: '{ spans: false }', of: 'Telemetry of locks' };
+const having = (method: string) => expecting(`an object with the method ${method}`, (given) => typeof Reflect.get(Object(given), method) === 'function');
+const names: NamesOf<LockTelemetryOptions> = {
+  attributes: expecting('a function of the event', (given) => typeof given === 'function'),
+  spans: flag,
+  meterProvider: having('getMeter'),
+  tracerProvider: having('getTracer'),
+};
+/** The options of telemetry, without those that name lock modules. */
+export const OPTIONS: OptionList = { names, example: '{ spans: false }', of: 'Telemetry of locks' };
 
 /** Measures `locks` from now on, until the returned function is called. @throws LockUsageError for an unknown option */
 export function instrumentLocks(
   locks: Pick<LockService, 'events'>,
   given: InstrumentOptions = {},
 ): () => void {
-  checkOptions(given, OPTIONS);
+  checkOptions(given, { ...OPTIONS, names: { ...names, instance: true } satisfies NamesOf<InstrumentOptions> });
   const { instance = DEFAULT_INSTANCE, ...options } = given;
   const recorder = new LockRecorder(instance, options);
   const subscription = locks.events.subscribe((event) => {

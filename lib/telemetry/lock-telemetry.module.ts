@@ -1,9 +1,9 @@
 /** The module that measures the locks of a Nest application with OpenTelemetry. */
 import { Inject, Module, type DynamicModule, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
-import { findLocks } from '../nest/lock-names.js';
-import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
-import { instrumentLocks, type LockTelemetryOptions } from './instrument-locks.js';
+import { checkOptions } from '../core/port/options.js';
+import { DEFAULT_INSTANCE, findLocks, instancesProblem } from '../nest/lock-names.js';
+import { instrumentLocks, OPTIONS, type LockTelemetryOptions } from './instrument-locks.js';
 
 /** Options of LockTelemetryModule.forRoot. */
 export interface LockTelemetryModuleOptions extends LockTelemetryOptions {
@@ -31,8 +31,9 @@ export class LockTelemetryModule implements OnModuleInit {
     @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
   ) {}
 
-  /** Makes the module. */
+  /** Makes the module. @throws LockUsageError for options that are not valid */
   static forRoot(options: LockTelemetryModuleOptions = {}): DynamicModule {
+    checkOptions(options, { ...OPTIONS, names: { ...OPTIONS.names, instances: instancesProblem } });
     return { module: LockTelemetryModule, providers: [{ provide: TELEMETRY_OPTIONS, useValue: options }] };
   }
 

@@ -251,6 +251,16 @@ describe('The metrics of locks', () => {
   it('of a lock module that does not exist fail the boot', async () => {
     await expect(start({ instances: ['biling'] })).rejects.toThrow(LockUsageError);
   });
+
+  it.each<[object, string]>([
+    [{ instance: 'billing' }, `unknown option 'instance'; expected attributes, spans, meterProvider, tracerProvider, instances`],
+    [{ instances: 'billing' }, 'instances to be an array of the names of lock modules'],
+    [{ attributes: { 'lock.key': 'k' } }, 'attributes to be a function of the event, got an object'],
+    [{ spans: 'false' }, 'spans to be true or false'],
+    [{ meterProvider: 7 }, 'meterProvider to be an object with the method getMeter, got 7'],
+  ])('are refused at once when their options cannot be: %j', (options, words) => {
+    expect(() => LockTelemetryModule.forRoot(options)).toThrow(words);
+  });
 });
 
 describe('The spans of locks', () => {
