@@ -4,9 +4,8 @@
 import { Logger, ConfigurableModuleBuilder, type FactoryProvider, type InjectionToken, type Provider } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { systemClock } from '../core/port/clock.js';
-import { LockUsageError } from '../core/port/errors.js';
 import type { LockStore, StoreSummary } from '../core/port/lock-store.js';
-import { completeProfiles, resolveDefaults } from '../core/port/options.js';
+import { checkOptions, completeProfiles, expecting, flag, type NamesOf, type OptionList, resolveDefaults } from '../core/port/options.js';
 import type { Report } from '../core/port/lock-events.js';
 import { LockRouter, LockService } from '../lock.service.js';
 import { logReports } from './lock-log.js';
@@ -30,11 +29,8 @@ interface Shared {
   readonly report: Report;
 }
 
-/** The providers of the lock module named `instance`, and the tokens that it exports. @throws LockUsageError for an invalid name */
+/** The providers of the lock module named `instance`, and the tokens that it exports. */
 function lockProviders(instance: string): { providers: Provider[]; exports: InjectionToken[] } {
-  if (typeof instance !== 'string' || instance === '') {
-    throw new LockUsageError(`LockModule: expected name to be a text that is not empty, got ${String(instance)}.`);
-  }
   const named = { provide: INSTANCE_NAME, useValue: instance };
   const others = instance === DEFAULT_INSTANCE ? servicesOfOtherCopies() : [];
   const exported = [storeProvider(instance), locksProvider(instance), interceptorProvider(instance), ...others];
@@ -104,18 +100,22 @@ export interface LockModuleExtras {
    * Whether every module of the application can inject the locks without importing LockModule.
    * @default true
    */
-  isGlobal?: boolean;
+  isGlobal?: boolean | undefined;
   /**
    * The name of this instance of LockModule, for `@InjectLocks(name)` and the option `instance` of the decorators.
    * @default 'default', the instance that is used where no name is given
    */
-  name?: string;
+  name?: string | undefined;
 }
+
+const names: NamesOf<LockModuleExtras> = { isGlobal: flag, name: expecting('a text that is not empty', (name) => typeof name === 'string' && name !== '') };
+const EXTRAS: OptionList = { names, example: '{ isGlobal: false }', of: 'LockModule' };
 
 export const { ConfigurableModuleClass, OPTIONS_TYPE, ASYNC_OPTIONS_TYPE } =
   new ConfigurableModuleBuilder<LockModuleOptions>({ optionsInjectionToken: MODULE_OPTIONS })
     .setClassMethodName('forRoot')
     .setExtras<LockModuleExtras>({ isGlobal: true, name: DEFAULT_INSTANCE }, (definition, { isGlobal = true, name = DEFAULT_INSTANCE }) => {
+      checkOptions({ isGlobal, name }, EXTRAS);
       const { providers, exports } = lockProviders(name);
       return { ...definition, global: isGlobal, providers: [...(definition.providers ?? []), ...providers], exports };
     })

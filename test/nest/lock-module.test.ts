@@ -61,9 +61,15 @@ describe('options', () => {
   });
 });
 
-describe('a name of a lock module', () => {
-  it.each(['', 7, null])('is a text that is not empty, and not %p', (name) => {
-    expect(() => LockModule.forRoot({ embedded: true, name: name as string })).toThrow(new LockUsageError(`LockModule: expected name to be a text that is not empty, got ${name}.`));
+describe('a lock module', () => {
+  it.each([
+    [{ name: '' }, `name to be a text that is not empty, got ''`],
+    [{ name: 7 }, 'name to be a text that is not empty, got 7'],
+    [{ name: null }, 'name to have a value or to be left out, got null'],
+    [{ isGlobal: 'false' }, `isGlobal to be true or false, got 'false'`],
+    [{ isGlobal: null }, 'isGlobal to have a value or to be left out, got null'],
+  ])('refuses %j', (extras, words) => {
+    expect(() => LockModule.forRoot({ embedded: true, ...(extras as object) })).toThrow(new LockUsageError(`LockModule: expected ${words}.`));
   });
 });
 

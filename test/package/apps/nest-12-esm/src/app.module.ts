@@ -10,7 +10,7 @@ const lockConfig = registerAs('lock', () => {
 });
 
 @Module({
-  imports: [ConfigModule.forRoot({ load: [lockConfig] }), LockModule.forRootAsync(lockConfig.asProvider()), LockTelemetryModule.forRoot()],
+  imports: [ConfigModule.forRoot({ load: [lockConfig] }), LockModule.forRootAsync({ ...lockConfig.asProvider(), name: undefined }), LockTelemetryModule.forRoot()],
   providers: [OrderService],
 })
 export class AppModule {}
