@@ -106,9 +106,8 @@ function visitClass(chain: readonly object[], boot: BootOfInstance, { overrides,
       const ours = calls.filter(({ instance }) => instance === boot.instance);
       for (const call of ours) {
         checkRequest(call.site, boot, () => callInModule(call, true, boot.limits.profiles).options, call.key);
-        const { length } = Reflect.get(ancestor, method) as CallableFunction;
         for (const one of [call.key].flat()) {
-          const text = typeof one === 'string' ? foreignPlaceholder(one, length) : undefined;
+          const text = typeof one === 'string' ? foreignPlaceholder(one, call.parameters) : undefined;
           if (text !== undefined) misread.add(`${call.site}: ${text}`);
         }
       }

@@ -74,7 +74,7 @@ function lockMethod(name: string, key: CallKey, options: LockedOptions | undefin
     const method = methodOf(name, 'withLock', target, property, descriptor);
     const site = methodName(target, property);
     checkDecorator(options, mode === undefined ? LOCKED_OPTIONS : SIDED_OPTIONS, site);
-    const keys = { key, list: LOCKED_OPTIONS, keyOf: compileCallKey(key, site) };
+    const keys = { key, parameters: method.length, list: LOCKED_OPTIONS, keyOf: compileCallKey(key, site) };
     const call = lockedCall(keys, mode === undefined ? { ...options } : { ...options, mode }, site);
     lockedMethods.add(target, property, call);
     needInterceptor(target, call.instance);
@@ -217,6 +217,8 @@ function reasonFor(self: unknown, found: unknown): string {
 interface KeysOfCall {
   /** The key as the decorator was given it. */
   readonly key: unknown;
+  /** How many parameters the method has; of a route 1, the request. */
+  readonly parameters: number;
   /** The options that the method or the route takes. */
   readonly list: OptionList;
   /** Makes the key of a call from its arguments and its object. */

@@ -41,7 +41,7 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
   const site = `LockInterceptor.of(${typeof key === 'string' ? `'${key}'` : 'a function'})`;
   const keyOf = compileRouteKey(key, site);
   checkDecorator(options, ROUTE_OPTIONS, site);
-  const keys = { key, list: ROUTE_OPTIONS, keyOf };
+  const keys = { key, parameters: 1, list: ROUTE_OPTIONS, keyOf };
   const given = { ...options, returns: 'observable' } as const;
   const call = lockedCall(keys, given, site);
   /** The call of each route that the interceptor stands on, by class and method. */

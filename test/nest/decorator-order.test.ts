@@ -104,6 +104,28 @@ describe('a decorator above the lock that looks at the function', () => {
     expect(Reflect.getMetadata(own, Shop.prototype.pay)).toBe('own');
     expect(Object.getPrototypeOf(Shop.prototype.pay)).toBe(Object.getPrototypeOf(async () => undefined));
   });
+
+  it('may bind it to its object at the first look: the boot does not read it of the class', async () => {
+    const bind: MethodDecorator = (_target, property, { value }) => ({
+      get(this: object) {
+        const bound = (value as unknown as CallableFunction).bind(this) as never;
+        Object.defineProperty(this, property, { value: bound });
+        return bound;
+      },
+    });
+
+    @Injectable()
+    class Shop {
+      constructor(readonly locks: LockService) {}
+
+      @bind
+      @Locked('shop')
+      async pay(): Promise<string | undefined> {
+        return this.locks.currentLease()?.key;
+      }
+    }
+    expect(await (await startApp({ providers: [Shop] })).get(Shop).pay()).toBe('shop');
+  });
 });
 
 const spans: string[] = [];

@@ -44,7 +44,7 @@ async function start() {
   return { feed: app.get(Feed), locks: app.get(LockService) };
 }
 
-const streaming = lockedCall({ key: 'k', list: LOCKED_OPTIONS, keyOf: () => 'k' }, { returns: 'observable' }, 'Feed.read');
+const streaming = lockedCall({ key: 'k', parameters: 0, list: LOCKED_OPTIONS, keyOf: () => 'k' }, { returns: 'observable' }, 'Feed.read');
 
 describe('a locked Observable', () => {
   it('passes on what its source emits, and its end', async () => {

@@ -196,7 +196,7 @@ describe('LockModule', () => {
 });
 
 /** What one lock decorator makes of its key and its options, once, when the class is defined. */
-const made = (options: object = {}, key: unknown = 'order:<0>') => lockedCall({ key, list: LOCKED_OPTIONS, keyOf: () => 'k' }, options as LockedOptions, 'Shop.pay');
+const made = (options: object = {}, key: unknown = 'order:<0>') => lockedCall({ key, parameters: 1, list: LOCKED_OPTIONS, keyOf: () => 'k' }, options as LockedOptions, 'Shop.pay');
 const completed = (options?: object, key?: unknown, describe = true) => callInModule(made(options, key), describe, {});
 
 describe('A lock decorator', () => {
