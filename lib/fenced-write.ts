@@ -23,8 +23,9 @@ interface NodeRedisEval {
  *
  *     await writeFenced(redis, 'account:7', lease.fence, { balance: 100 })
  *
- * @throws LockUsageError when `fence` is not a positive safe integer, when `fields` has a field named `fence`, or when the client does
- * not answer what the script said, as a pipeline does; the errors of the client
+ * @throws LockUsageError when `key` is no text, when `fence` is not a positive safe integer, when `fields` has a field named `fence` or a
+ * value that is neither a text nor a finite number, or when the client does not answer what the script said, as a pipeline does; the errors
+ * of the client
  */
 export async function writeFenced(
   client: EvalClient,
@@ -32,8 +33,11 @@ export async function writeFenced(
   fence: number,
   fields: Readonly<Record<string, string | number>>,
 ): Promise<'written' | 'stale'> {
+  if (typeof key !== 'string' || key === '') throw new LockUsageError(`writeFenced: expected the Redis key of a hash, got ${show(key)}.`);
   if (!Number.isSafeInteger(fence) || fence < 1) throw new LockUsageError(`writeFenced('${key}'): expected the fence of a lease, got ${String(fence)}.`);
   if ('fence' in fields) throw new LockUsageError(`writeFenced('${key}'): the field 'fence' is kept by writeFenced itself.`);
+  const unfit = Object.entries(fields).find(([, value]) => typeof value !== 'string' && !Number.isFinite(value));
+  if (unfit) throw new LockUsageError(`writeFenced('${key}'): expected the field '${unfit[0]}' to be a text or a finite number, got ${show(unfit[1])}.`);
   const { script, keys, args } = fencedWriteCall({ dataKey: key }, { fence, fields: Object.entries(fields).flat() });
   const written = isNodeRedis(client)
     ? await client.eval(script.source, { keys: [...keys], arguments: args.map(String) })

@@ -29,6 +29,14 @@ describe('A guarded hash', () => {
     await expect(writeFenced(pipeline, 'account', 9, { balance: 1 })).rejects.toThrow("writeFenced('account'): the client answered an object");
   });
 
+  it('wants a key, and values: what is missing or no number would stand in the hash as a text', async () => {
+    await expect(writeFenced(redis, undefined as unknown as string, 9, { balance: 1 })).rejects.toThrow('writeFenced: expected the Redis key of a hash, got undefined.');
+    for (const balance of [NaN, undefined as unknown as number]) {
+      const words = `writeFenced('account'): expected the field 'balance' to be a text or a finite number, got ${balance}.`;
+      await expect(writeFenced(redis, 'account', 9, { balance })).rejects.toThrow(words);
+    }
+  });
+
   it('wants a fence', async () => {
     await expect(writeFenced(redis, 'account', NaN, { balance: 1 })).rejects.toMatchObject({ code: 'LOCK_USAGE' });
     await expect(writeFenced(redis, 'account', 7, { fence: 1 })).rejects.toMatchObject({ code: 'LOCK_USAGE' });
