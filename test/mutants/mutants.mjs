@@ -229,6 +229,7 @@ const list = [
   ['grants that no replica has', redis('renewals'), 'if (acknowledged >= minReplicas) return outcomes;', 'if (acknowledged >= 0) return outcomes;', 'S1, minReplicas: an old master without a replica grants', 'sentinel:acknowledged'],
   ['a grant that is not confirmed', redis('requests'), 'if (request.minReplicas > 0) return this.confirmed(grant, taken);', '', 'S1, minReplicas: the same for what is granted at once', 'sentinel:acknowledged'],
   ['a message that no replica has', redis('server-view'), 'request.minReplicas > 0 || push.fence <= floor', 'push.fence <= floor', 'S1, minReplicas: the same for what is granted by message', 'test/stores/redis/pushed-grants'],
+  ['a release that waits for replicas', core('queue/key-queue'), ' && !this.first?.options.minReplicas', '', 'release() outlasts commandTimeoutMs and does not know its outcome', 'test/stores/redis/replicas'],
   ['a replica that is not left', lua('shared/refusal'), "if string.find(words, 'READONLY', 1, true) then error(refusal, 0) end", '', 'C3: who is led to a former master stays there', 'test/stores/redis/server-and-network-faults'],
   ['who waits does not ask again', core('queue/store-request'), 'Math.min(outcome.askAgainInMs ?? Infinity, KEEPS_PLACE_MS)', 'outcome.askAgainInMs ?? Infinity', 'L4: places are lost', 'single:calm'],
   ['a wake while asking', core('queue/store-request'), 'if (this.mustAskAgain) this.ask();', '', 'L4: what it learned while it asked is not asked for', 'test/core/queue/waiting'],

@@ -176,9 +176,7 @@ export class Callers {
     const paused = member.process.stoodStillMs;
     await lease.release();
     const tookMs = world.time.now - asked - (member.process.stoodStillMs - paused);
-    // One that goes with the next request of its process is answered when the replicas have that one's grant.
-    const boundMs = (world.plan.minReplicas > 0 ? 2 : 1) * world.plan.commandTimeoutMs;
-    if (tookMs > boundMs * SLOW + LATE_MS) world.violations.push(`a release took ${tookMs.toFixed(0)} ms: ${what()}`);
+    if (tookMs > world.plan.commandTimeoutMs * SLOW + LATE_MS) world.violations.push(`a release took ${tookMs.toFixed(0)} ms: ${what()}`);
   }
 
   private handsOn(random: Random): boolean {

@@ -200,11 +200,6 @@ export class StoreLease implements Appointment, HeldLease {
     return this.nextFence < this.grant.fence + this.grant.fences;
   }
 
-  /** How many fences it had if all of them were used, else 0. */
-  get usedUpFences(): number {
-    return this.hasFences ? 0 : this.grant.fences;
-  }
-
   /** Puts a caller on the lease. */
   admit({ maxHoldMs, minHoldMs }: ResolvedOptions, now: number): void {
     const until = now + maxHoldMs;

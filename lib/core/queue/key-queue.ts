@@ -298,14 +298,17 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     user.left('released');
   }
 
-  /** Gives a lease back, and tells its last user how that ended; with `now` in the same step in which the store is asked for the next call. */
+  /**
+   * Gives a lease back, and tells its last user how that ended; with `now` in the same step in which the store is asked for the next call, unless
+   * the answer to that waits for replicas.
+   */
   private giveBack(lease: StoreLease, user: Pick<LeaseUser, 'left'>, now?: number): void {
     lease.letGo();
     // Without a call in the line nobody will ask for more fences.
-    if (this.first) this.usedUpFences = lease.usedUpFences;
+    if (this.first) this.usedUpFences = lease.hasFences ? 0 : lease.grant.fences;
     if (this.leases.length === 1) this.leases = NO_LEASES;
     else this.forgetLease(lease);
-    if (now !== undefined) return this.send(now, lease, user);
+    if (now !== undefined && !this.first?.options.minReplicas) return this.send(now, lease, user);
     this.queues.background.releaseAndTell(lease, user);
     this.pump();
   }

@@ -44,6 +44,14 @@ describe('Of one process whose leases want different numbers of replicas', () =>
     expect(await held.release()).toBe('released');
   });
 
+  it('a release is answered when the lock was given back, whether or not replicas have the grant of the next call', async () => {
+    for (const replica of servers.replicas) await replica.kill();
+    const held = await locks.acquire('k');
+    const next = expect(locks.acquire('k', { minReplicas: 1, waitMs: 500 })).rejects.toMatchObject({ code: 'LOCK_STORE' });
+    expect(await held.release()).toBe('released');
+    await next;
+  });
+
   it('S1: a lock whose request waits for replicas that are gone is not freed between its tries: a release that is held up would take away what the same request gets later', async () => {
     for (const replica of servers.replicas) await replica.kill();
     const { lockKey } = new RedisKeys('lock').spotOf('k');
