@@ -19,7 +19,7 @@ import type { StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, LeaseRef, Reply, StoreRecovery } from '../../core/port/lock-store.js';
 import { readRecall, recallCall, type RecallReply } from '../wire/lua.generated.js';
 import { lasted } from '../wire/store-failure.js';
-import { SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
+import { SLOT_GROUPS, UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { marginOf } from '../wire/server-clock.js';
 import { beginningOf, SERVER_LENGTH, type ServerView } from './server-view.js';
 
@@ -130,7 +130,7 @@ export class Recovery implements StoreRecovery {
     const { memories, isCluster } = this.view;
     const unit = this.units[isCluster ? group : 0];
     // Anybody who may publish can say anything, so a group may be none.
-    if (unit?.groups.includes(group) !== true || memories.knownOf(group) === memory) return;
+    if (unit?.groups.includes(group) !== true || memories.known[group] === memory) return;
     if (isCluster && !this.groups().held.has(group)) return void this.learn(group, memory, memories.connection);
     unit.heard.set(group, memory);
     if (!unit.isUnderway) this.doubt((each) => each === group);
@@ -142,7 +142,7 @@ export class Recovery implements StoreRecovery {
    */
   compare(group: number, memory: string | undefined, connection: number): void {
     const { memories, clock } = this.view;
-    const isNews = memory !== undefined && memories.knownOf(group) === undefined && this.learn(group, memory, connection);
+    const isNews = memory !== undefined && memories.known[group] === UNKNOWN_MEMORY && this.learn(group, memory, connection);
     // In the next turn of the event loop the lease is known that this answer has granted.
     if (isNews || memories.isOutdated(group, memory)) clock.nextTurn(() => this.doubt((each) => each === group));
   }
@@ -172,7 +172,7 @@ export class Recovery implements StoreRecovery {
       heard.clear();
       const progress = await this.claimAndBringBack(unit.groups, inDoubt);
       // What came meanwhile is looked at without a pause.
-      const isNews = unit.inDoubt !== undefined || [...heard].some(([group, memory]) => memories.of(group) !== memory);
+      const isNews = unit.inDoubt !== undefined || [...heard].some(([group, memory]) => memories.known[group] !== memory);
       if (!isNews && progress === 'through') break;
       // A server that has answered has been asked for all leases: from now on only those count that its present memory does not know.
       if (progress !== 'unanswered') unit.inDoubt ??= 'some';
@@ -241,7 +241,7 @@ export class Recovery implements StoreRecovery {
     const { runner, keys, trust, memories, process, recoveryMs } = this.view;
     const { connection } = memories;
     const on = { keys: groups.map((group) => ({ fenceKey: keys.fence(group) })) };
-    const call = recallCall(on, { process, recoveryMs, groups: groups.map((group) => ({ floor: trust.floors.of(group), holds: held?.has(group) === true })) });
+    const call = recallCall(on, { process, recoveryMs, groups: groups.map((group) => ({ floor: trust.floors.highest[group]!, holds: held?.has(group) === true })) });
     return runner.run(call, (reply, sentAt, receivedAt) => {
       const told = readRecall(reply);
       const { now, recoversForMs } = told;

@@ -12,7 +12,7 @@ import { isTicketId } from '../../core/port/ticket.js';
 import { canTellWhoListens, probe, takeTrialLock, warnOfBlindness } from './boot-probe.js';
 import type { Connect } from '../wire/connections.js';
 import { downgradeCall, forceReleaseCall, inspectCall, readDowngrade, readForceRelease, readInspect } from '../wire/lua.generated.js';
-import { KEYS_PER_SCAN } from '../wire/redis-keys.js';
+import { KEYS_PER_SCAN, UNKNOWN_MEMORY } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO } from '../wire/server-clock.js';
 import { isOfOneLock, NOT_CONNECTED, type OutageListener } from '../wire/store-failure.js';
@@ -101,7 +101,8 @@ export class RedisStore implements LockStore {
 
   /** The name of the memory that the server has of this key; undefined while it has not said so on the present connection. */
   memoryOf(key: string): string | undefined {
-    return this.view.memories.knownOf(this.view.keys.groupOf(key));
+    const memory = this.view.memories.known[this.view.keys.groupOf(key)];
+    return memory === UNKNOWN_MEMORY ? undefined : memory;
   }
 
   async renew(request: RenewRequest): Promise<RenewOutcome> {
@@ -122,7 +123,7 @@ export class RedisStore implements LockStore {
     const until = clock.now() + timeoutMs;
     const limit = (): number => trust.clock.lowerBound(on.shard, until, clock.now());
     if (limit() === 0) await readClock();
-    const call = forceReleaseCall(on, { fence, floor: trust.floors.of(on.group), recoveryMs, notAfter: limit() || LONG_AGO });
+    const call = forceReleaseCall(on, { fence, floor: trust.floors.highest[on.group]!, recoveryMs, notAfter: limit() || LONG_AGO });
     const { kind } = await runner.run({ ...call, key, namesNobody: fence === undefined }, readForceRelease);
     if (kind === 'late') throw lateError(key, node);
     return kind === 'taken';
@@ -130,7 +131,7 @@ export class RedisStore implements LockStore {
 
   downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
     const spot = this.view.keys.spotOf(key);
-    const call = downgradeCall(spot, { id, floor: this.view.trust.floors.of(spot.group), recoveryMs: this.view.recoveryMs });
+    const call = downgradeCall(spot, { id, floor: this.view.trust.floors.highest[spot.group]!, recoveryMs: this.view.recoveryMs });
     return this.view.runner.run({ ...call, key }, readDowngrade);
   }
 

@@ -12,7 +12,7 @@
 import type { LockStoreError } from '../../core/port/errors.js';
 import { likeLength, type HeldLease, type RenewOutcome, type RenewRequest } from '../../core/port/lock-store.js';
 import { bringBackCallOf, readBringBack, readRenew, renewCall, type BringBackAnswer, type BringBackArgs, type RenewArgs } from '../wire/lua.generated.js';
-import type { Spot } from '../wire/redis-keys.js';
+import { UNKNOWN_MEMORY, type Spot } from '../wire/redis-keys.js';
 import type { ScriptCall, ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO, trustOf } from '../wire/server-clock.js';
 import { isTryAgain } from '../wire/store-failure.js';
@@ -62,7 +62,7 @@ export class Renewals {
     const { memories, keys } = this.view;
     const group = keys.groupOf(key);
     // A renewal that waits for replicas may be answered when the recovery of a server that forgot is over. A new master often has none.
-    if (minReplicas > 0 && memories.knownOf(group) === undefined) return true;
+    if (minReplicas > 0 && memories.known[group] === UNKNOWN_MEMORY) return true;
     return memories.isOutdated(group, memory);
   }
 

@@ -151,11 +151,11 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     // Most requests want no permit, and for them no object is made.
     const { mode, owner } = this.request.permits === undefined ? this.request : sharing(this.request);
     const minHoldMs = Math.floor(this.request.minHoldMs);
-    this.memory = memories.of(group);
+    this.memory = memories.known[group]!;
     this.connectionNumber = memories.connection;
-    const floor = trust.floors.of(group);
+    const floor = trust.floors.highest[group]!;
     if (!this.hasPlace) this.floor = floor;
-    const told = toldHolds.of(this.spot.key, this.askedAt);
+    const told = toldHolds.size > 0 ? toldHolds.of(this.spot.key, this.askedAt) : undefined;
     const taken = takesOver ?? (handsOn ? 'permit' : 'nothing');
     // The script looks for the holders of whom an earlier memory told, also when the recovery after that is over.
     const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined && leaseMs <= USUAL_LEASE_MS && (told === undefined || isToldBy(told, this.memory));
@@ -256,9 +256,9 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   private granted(grant: Grant, taken?: TakenHold): AcquireOutcome | Promise<AcquireOutcome> {
     const { request, spot, requests } = this;
     const { memories, toldHolds } = requests.view;
-    toldHolds.forget(spot.key);
+    toldHolds.delete(spot.key);
     if (request.minReplicas > 0) return this.confirmed(grant, taken);
-    if (grant.memory !== memories.of(spot.group)) requests.recovery.compare(spot.group, grant.memory, this.connectionNumber);
+    if (grant.memory !== memories.known[spot.group]) requests.recovery.compare(spot.group, grant.memory, this.connectionNumber);
     return { kind: 'granted', grant, taken };
   }
 
@@ -285,7 +285,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     const grant = trust.pushed(this, push, clock.now(), memories.madeBy(this.spot.group, grantedAt(push)));
     if (grant === undefined) return undefined;
     places.delete(push.id);
-    toldHolds.forget(push.key);
+    toldHolds.delete(push.key);
     return grant;
   }
 
@@ -343,7 +343,7 @@ export class BundledRelease extends ScriptRequest<'released' | 'lost'> {
   text(): string {
     const { request: { id, abandoned = false, askedAt, trustedUntil = -Infinity, mark }, spot: { group }, view: { trust, memories, recoveryMs } } = this;
     const mayBeOver = askedAt === undefined || askedAt >= trustedUntil || mark !== undefined;
-    return releaseText({ id, abandoned, mayBeOver, mark, recoveryMs, floor: trust.floors.of(group), known: memories.of(group) });
+    return releaseText({ id, abandoned, mayBeOver, mark, recoveryMs, floor: trust.floors.highest[group]!, known: memories.known[group]! });
   }
 
   answered(reply: ScriptReply): void {

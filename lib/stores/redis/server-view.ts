@@ -64,11 +64,8 @@ const HIGHEST_FLOOR = 2 ** 52;
  * it came in a server's answer, or was compared with that server's clock.
  */
 export class FenceFloors {
-  private readonly highest = new Float64Array(SLOT_GROUPS);
-
-  of(group: number): number {
-    return this.highest[group] ?? 0;
-  }
+  /** By slot group; 0 where none was seen. Only this object writes it. */
+  readonly highest = new Float64Array(SLOT_GROUPS);
 
   saw(group: number, fence: number): void {
     if (fence > this.highest[group]!) this.highest[group] = Math.min(fence, HIGHEST_FLOOR);
@@ -135,39 +132,29 @@ export const SERVER_LENGTH = NO_SERVER.length;
 export class Memories {
   /** Another number for each connection: what was asked on an earlier one may be the answer of another server. Only this object writes it. */
   connection = 0;
-  /** The memories that were answered on the present connection, by slot group. */
-  private known: (string | undefined)[] = unknownMemories();
+  /** The memories that were answered on the present connection, by slot group, as they are sent to the server: UNKNOWN_MEMORY where none was. Only this object writes it. */
+  known = unknownMemories();
   /** The memories that were answered last, also on earlier connections, by slot group. */
   private readonly last = unknownMemories();
-
-  /** The memory of a group, as it is sent to the server. */
-  of(group: number): string {
-    return this.known[group] ?? UNKNOWN_MEMORY;
-  }
-
-  /** The memory of a group; undefined while it is not known. */
-  knownOf(group: number): string | undefined {
-    return this.known[group];
-  }
 
   /**
    * The memory that made a grant at this server time; undefined while it is not known, and when the present memory began only after
    * that, so that it may have forgotten the grant.
    */
   madeBy(group: number, serverTime: number): string | undefined {
-    const memory = this.knownOf(group);
-    return memory !== undefined && beginningOf(memory) <= serverTime ? memory : undefined;
+    const memory = this.known[group]!;
+    return memory !== UNKNOWN_MEMORY && beginningOf(memory) <= serverTime ? memory : undefined;
   }
 
   /** Whether there is a group whose server does not say who it is. */
   get areBlind(): boolean {
-    return this.known.some((memory) => memory?.startsWith(NO_SERVER));
+    return this.known.some((memory) => memory.startsWith(NO_SERVER));
   }
 
   /** Whether the server has another memory than this one by now, as far as this process knows. */
   isOutdated(group: number, memory: string | undefined): boolean {
     const known = this.known[group];
-    return known !== undefined && known !== memory;
+    return known !== UNKNOWN_MEMORY && known !== memory;
   }
 
   /** Forgets the memories of this connection, because another server may answer on the next one. */
@@ -181,7 +168,7 @@ export class Memories {
     if (connection !== this.connection) return undefined;
     const before = this.last[group];
     this.known[group] = this.last[group] = memory;
-    return before === memory ? undefined : before;
+    return before === memory || before === UNKNOWN_MEMORY ? undefined : before;
   }
 }
 
@@ -190,8 +177,8 @@ export function beginningOf(memory: string): number {
   return Number(memory.slice(SERVER_LENGTH));
 }
 
-function unknownMemories(): (string | undefined)[] {
-  return new Array<undefined>(SLOT_GROUPS).fill(undefined);
+function unknownMemories(): string[] {
+  return new Array<string>(SLOT_GROUPS).fill(UNKNOWN_MEMORY);
 }
 
 /** Whether what {@link ToldHolds} says of a lock was told by this memory, and not by an earlier one. */
@@ -207,34 +194,29 @@ interface Told {
 
 /**
  * What this process was told of those who hold the locks for which it waits, or which it was refused. A server that forgot them hears it
- * with the next request for the same lock (stand-in.lua), so that for whoever waited before nothing changes.
+ * with the next request for the same lock (stand-in.lua), so that for whoever waited before nothing changes. They stand by key, the oldest
+ * first. An entry goes when the lock is granted to this process, or when no hold can last so long.
  */
-class ToldHolds {
-  /** By key, the oldest first. An entry goes when the lock is granted to this process, or when no hold can last so long. */
-  private readonly byKey = new Map<string, Told>();
-
-  constructor(private readonly format: WireFormat) {}
+class ToldHolds extends Map<string, Told> {
+  constructor(private readonly format: WireFormat) {
+    super();
+  }
 
   /** Notes what an answer says that came at the local instant `at`. One that says nothing may be that of a server that forgot. */
   note(key: string, holds: string, at: number): void {
     if (holds === '-') return;
-    this.byKey.delete(key);
-    this.byKey.set(key, { holds, at });
-    for (const [old, told] of this.byKey) {
+    this.delete(key);
+    this.set(key, { holds, at });
+    for (const [old, told] of this) {
       if (at - told.at <= this.format.longestMs) break;
-      this.byKey.delete(old);
+      this.delete(old);
     }
   }
 
-  /** What a request for this lock says: how many ms ago this process was told at least, and what. Mostly there is none to look up. */
+  /** What a request for this lock says: how many ms ago this process was told at least, and what. */
   of(key: string, now: number): string | undefined {
-    const told = this.byKey.size > 0 ? this.byKey.get(key) : undefined;
+    const told = this.get(key);
     if (told === undefined || now - told.at > this.format.longestMs) return undefined;
     return `${Math.max(0, Math.floor((now - told.at) * 0.99))},${told.holds}`;
-  }
-
-  /** The lock was granted to this process. */
-  forget(key: string): void {
-    if (this.byKey.size > 0) this.byKey.delete(key);
   }
 }

@@ -252,7 +252,7 @@ export class RedlockNode {
         `the fences of ${this.name} start from the clock and from what the other nodes and the running processes have seen.`;
       this.tell('warning', 'fences from clocks', message);
     }
-    return eachGroup((group) => Math.max(floors.of(group), ...answers.map(({ fences }) => fences[group]!)));
+    return eachGroup((group) => Math.max(floors.highest[group]!, ...answers.map(({ fences }) => fences[group]!)));
   }
 
   /** What an operator has to put right is an error of the boot, or is told. */

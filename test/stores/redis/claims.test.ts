@@ -44,12 +44,12 @@ async function booted({ isCluster = false, memory = ONE, recoveryMs = 400 } = {}
     if (on.isDamaged) throw new LockStoreError('WRONGTYPE', { retryable: false });
     return decode(reply, sentAt, clock.now());
   };
-  const trust = { floors: { of: (group: number) => 1_000 + group }, clock: { lowerBound: () => on.serverNow, observe: () => {} } };
+  const trust = { floors: { highest: Array.from({ length: SLOT_GROUPS }, (_, group) => 1_000 + group) }, clock: { lowerBound: () => on.serverNow, observe: () => {} } };
   const memories = new Memories();
   const review = async (doubt: string) => {
     done.push(`reviews ${doubt}`);
     await on.reviewing;
-    if (on.bringsBack) for (const lease of on.held) if (memories.isOutdated(keys.groupOf(lease.key), lease.memory)) lease.memory = memories.of(keys.groupOf(lease.key));
+    if (on.bringsBack) for (const lease of on.held) if (memories.isOutdated(keys.groupOf(lease.key), lease.memory)) lease.memory = memories.known[keys.groupOf(lease.key)]!;
   };
   const server = { runner: { run }, keys, trust, memories, clock, isCluster, node: 'a:6379', process: 'p', recoveryMs, report: (finding: Finding) => void on.told.push(finding) } as unknown as ServerView;
   const recovery = new Recovery(server, (group) => void on.forgot.push(group));
@@ -67,7 +67,7 @@ describe('A process that boots', () => {
     const { atBoot, bootCall, memories } = await booted();
     expect(atBoot).toEqual([`claims 0 of ${SLOT_GROUPS}`]);
     expect([bootCall.keys[3], bootCall.args.slice(0, 4)]).toEqual([keys.fence(3), ['p', 400, 1_000, 0]]);
-    expect(memories.knownOf(255)).toBeDefined();
+    expect(memories.known[255]).not.toBe(UNKNOWN_MEMORY);
   });
 });
 
@@ -176,7 +176,7 @@ describe('The message that a slot group has another memory', () => {
     answer.open();
     await on.clock.settle();
     expect(on.done.filter((what) => what.startsWith('claims 2'))).toHaveLength(2);
-    expect(on.memories.of(GROUP_A)).toBe(TWO);
+    expect(on.memories.known[GROUP_A]).toBe(TWO);
   });
 
   it('says to a process of a Cluster that holds nothing there how long the group stays closed: from the time in its name', async () => {
@@ -218,7 +218,7 @@ describe('The memory that granted or brought back a lease', () => {
     on.memories.reset();
     on.recovery.compare(GROUP_A, ONE, 1);
     await on.clock.settle();
-    expect([on.done, on.memories.knownOf(GROUP_A)]).toEqual([[], ONE]);
+    expect([on.done, on.memories.known[GROUP_A]]).toEqual([[], ONE]);
     on.memory = TWO;
     on.recovery.compare(GROUP_B, TWO, 1);
     await on.clock.settle();
@@ -296,8 +296,8 @@ describe('What a process knows of the memories of its server', () => {
   it('counts for one connection: on the next, which may lead to another server, requests name none', () => {
     const memories = new Memories();
     memories.learn(7, 'm1', memories.connection);
-    expect(memories.of(7)).toBe('m1');
+    expect(memories.known[7]).toBe('m1');
     memories.reset();
-    expect(memories.of(7)).toBe(UNKNOWN_MEMORY);
+    expect(memories.known[7]).toBe(UNKNOWN_MEMORY);
   });
 });

@@ -7,7 +7,7 @@ import type { Renewals } from '../../../lib/stores/redis/renewals.js';
 import { type BundledAcquire, BundledRelease, Requests } from '../../../lib/stores/redis/requests.js';
 import { type ServerView, Trust } from '../../../lib/stores/redis/server-view.js';
 import { release } from '../../../lib/stores/wire/lua.generated.js';
-import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
+import { RedisKeys, SLOT_GROUPS } from '../../../lib/stores/wire/redis-keys.js';
 import type { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
 import type { PushedGrant } from '../../../lib/stores/wire/wake-channel.js';
 import { acquireRequest } from '../../support/acquire-request.js';
@@ -20,7 +20,7 @@ function stage() {
   const sent: BundledRelease[] = [];
   const trust = new Trust();
   const bundles = { add: (one: BundledRelease) => void sent.push(one) };
-  const memories = { of: (group: number) => `memory ${group}` };
+  const memories = { known: Array.from({ length: SLOT_GROUPS }, (_, group) => `memory ${group}`) };
   const server = { bundles, keys, trust, memories, recoveryMs: 400 } as unknown as ServerView;
   const requests = new Requests(server, {} as Renewals, {} as Recovery);
   const give = (more: Partial<ReleaseRequest> = {}) => requests.release({ key: 'k', id: 'p.1', ...more });
@@ -77,8 +77,8 @@ function askedAgain() {
   const sent: BundledAcquire[] = [];
   const [trust, told] = [new Trust(), [] as unknown[]] as const;
   const bundles = { add: (one: BundledAcquire) => void sent.push(one), underway: () => sent };
-  const toldHolds = { of: () => undefined, note: () => {}, forget: () => {} };
-  const memories = { of: () => 'memory', madeBy: () => 'memory' };
+  const toldHolds = { size: 0, note: () => {}, delete: () => false };
+  const memories = { known: Array(SLOT_GROUPS).fill('memory'), madeBy: () => 'memory' };
   const server = { bundles, keys, trust, memories, toldHolds, channel: { check: () => {} }, clock: new FakeClock({ now: 0 }), recoveryMs: 400, process: 'p' } as unknown as ServerView;
   const requests = new Requests(server, {} as Renewals, {} as Recovery);
   requests.wake = (wake) => void told.push(wake.kind);

@@ -4,7 +4,7 @@ import type { HeldLease, RenewOutcome, RenewRequest } from '../../../lib/core/po
 import type { Recovery } from '../../../lib/stores/redis/recovery.js';
 import { Renewals } from '../../../lib/stores/redis/renewals.js';
 import { type ServerView, Trust } from '../../../lib/stores/redis/server-view.js';
-import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
+import { RedisKeys, SLOT_GROUPS, UNKNOWN_MEMORY } from '../../../lib/stores/wire/redis-keys.js';
 import { trustOf } from '../../../lib/stores/wire/server-clock.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { gate } from '../../support/locks.js';
@@ -14,7 +14,7 @@ function renewalsOf(server: object, recovery: object = {}): Renewals {
 }
 
 /** Renews one lease while the memory of the server is known or not, and tells what was sent, in order. */
-async function sentFor(minReplicas: number, known: string | undefined): Promise<string[]> {
+async function sentFor(minReplicas: number, known: string): Promise<string[]> {
   const sent: string[] = [];
   const server = {
     clock: new FakeClock(),
@@ -23,7 +23,7 @@ async function sentFor(minReplicas: number, known: string | undefined): Promise<
     timeoutMs: 2_000,
     keys: { groupOf: () => 0, shardOf: () => 0, spotOf: () => ({ group: 0 }), lock: () => 'l' },
     trust: { clock: { lowerBound: () => 1 } },
-    memories: { knownOf: () => known, isOutdated: () => false, connection: 0 },
+    memories: { known: [known], isOutdated: () => false, connection: 0 },
     runner: {
       run: async ({ script: { name } }: Call) => { sent.push(name); throw new LockStoreError('no answer'); },
       runAcknowledged: async ({ script: { name } }: Call, replicas: number) => { sent.push(`${name} ${replicas}`); throw new LockStoreError('no answer'); },
@@ -36,11 +36,11 @@ async function sentFor(minReplicas: number, known: string | undefined): Promise<
 
 describe('A renewal while the memory of its server is not known', () => {
   it('that waits for replicas is sent as a lease to bring back: a new master without replicas could have granted the lock before it answers', async () => {
-    expect(await sentFor(1, undefined)).toEqual(['bring-back']);
+    expect(await sentFor(1, UNKNOWN_MEMORY)).toEqual(['bring-back']);
   });
 
   it('that waits for none, or comes when the memory is known, is sent as a renewal', async () => {
-    expect(await sentFor(0, undefined)).toEqual(['renew']);
+    expect(await sentFor(0, UNKNOWN_MEMORY)).toEqual(['renew']);
     expect(await sentFor(1, 'm1')).toEqual(['renew 1']);
   });
 });
@@ -83,7 +83,7 @@ function stage({ answer = (_call: Call): readonly (readonly (number | string)[])
   const server = {
     runner: { run, runAcknowledged, failureOf: (error: Error) => new LockStoreError(error.message) },
     keys: new RedisKeys('lock', (group) => (isCluster ? group : 0)), trust, clock, maxLeaseMs: 60_000, recoveryMs, timeoutMs: 2_000,
-    memories: { knownOf: () => MEMORY, isOutdated: (_group: number, memory: string) => memory !== MEMORY, connection: 5 },
+    memories: { known: Array(SLOT_GROUPS).fill(MEMORY), isOutdated: (_group: number, memory: string) => memory !== MEMORY, connection: 5 },
   };
   const recovery = { compare: (...given: unknown[]) => void compared.push(given) };
   const sent = renewalsOf(server, recovery);
