@@ -116,6 +116,7 @@ function againIn(leftMs: number): number {
  */
 export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   declare askedAt: number;
+  override readonly timeoutMs = this.request.vote?.timeoutMs;
   /** The highest fence that was known when it was sent; of a place, when that was first asked for. The fence of its grant must be greater. */
   floor = this.placeFloor ?? 0;
   /** Whether its id has a place in the queue, as far as is known. */
@@ -125,7 +126,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   /** The message of its grant, if that came before the answer. */
   private early: PushedGrant | undefined;
   /** Until when the server may act on it, in its own time; 0 while that is not known. */
-  private limit: number;
+  private limit = 0;
   /** The server's memory that the request was sent for, and on which connection. */
   private memory = UNKNOWN_MEMORY;
   private connectionNumber = 0;
@@ -138,19 +139,17 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     /** The floor of the place that its id has already, if it asks again. */
     private readonly placeFloor: number | undefined,
   ) {
-    const { clock, trust } = requests.view;
-    super(acquire, spot, request.askedAt ?? clock.now(), done, request.replaces !== undefined || placeFloor !== undefined);
-    this.timeoutMs = request.vote?.timeoutMs;
-    this.limit = trust.clock.lowerBound(spot.shard, request.notAfter, this.askedAt);
+    super(acquire, spot, request.askedAt ?? requests.view.clock.now(), done, request.replaces !== undefined || placeFloor !== undefined);
   }
 
   text(): string {
     const { needsListener, view: { trust, memories, toldHolds, recoveryMs } } = this.requests;
-    const { group } = this.spot;
-    const { id, leaseMs, fences, queue, label, replaces, handsOn, takesOver, ticketUntil, graceMs = 0, vote } = this.request;
+    const { group, shard } = this.spot;
+    const { id, leaseMs, fences, queue, label, replaces, handsOn, takesOver, ticketUntil, graceMs = 0, notAfter, vote } = this.request;
     // Most requests want no permit, and for them no object is made.
     const { mode, owner } = this.request.permits === undefined ? this.request : sharing(this.request);
     const minHoldMs = Math.floor(this.request.minHoldMs);
+    this.limit = trust.clock.lowerBound(shard, notAfter, this.askedAt);
     this.memory = memories.known[group]!;
     this.connectionNumber = memories.connection;
     const floor = trust.floors.highest[group]!;
@@ -316,9 +315,8 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   }
 
   private askOnceMore(): void {
-    const { bundles, clock, trust } = this.requests.view;
+    const { bundles, clock } = this.requests.view;
     this.askedAt = clock.now();
-    this.limit = trust.clock.lowerBound(this.spot.shard, this.request.notAfter, this.askedAt);
     bundles.add(this);
   }
 }

@@ -18,17 +18,20 @@ const LARGEST_BUNDLE = 8;
 
 /** A request for a script that takes several requests in one call: a command of its own, or a part of one that it shares with others. */
 export abstract class ScriptRequest<A = never> extends Command {
+  readonly what = this.script.name;
+  readonly redisKey = this.spot.lockKey;
+
   constructor(
     readonly script: LuaScript,
     /** Where its lock stands. */
     readonly spot: Spot,
-    askedAt: number | undefined,
+    public askedAt: number | undefined,
     /** Called once with the reply; undefined after that. */
     protected done?: Done<A> | undefined,
     /** Whether it may be in one command with others like it for its lock: the script serves these in their order. */
     readonly sharesLock = false,
   ) {
-    super(script.name, spot.lockKey, askedAt);
+    super();
   }
 
   send(to: Sender, byHash: boolean): Promise<unknown> {
@@ -132,15 +135,17 @@ export class Bundles {
 
 /** Requests that leave together. One that is alone then is a command of its own. */
 class Bundle extends Command {
-  readonly requests: ScriptRequest[];
+  readonly what = this.first.what;
+  readonly redisKey = this.first.redisKey;
+  readonly askedAt = this.first.askedAt;
+  override readonly timeoutMs = this.first.timeoutMs;
+  readonly requests = [this.first];
 
   constructor(
     private readonly runner: ScriptRunner,
     readonly first: ScriptRequest,
   ) {
-    super(first.what, first.redisKey, first.askedAt);
-    this.timeoutMs = first.timeoutMs;
-    this.requests = [first];
+    super();
   }
 
   /** Whether it has a request for this lock that must be sent in an earlier command. */

@@ -18,26 +18,23 @@ import { type Attempt, CLOSED, isReply, NO_MASTER, NOT_CONNECTED, type Outage, r
  * answered, so that no further object is made for it.
  */
 export abstract class Command {
-  /** The server that it was sent to last, the instant at which it was sent, and that until which its answer is awaited. Only the runner writes these. */
-  sentTo: ServerConnection | undefined = undefined;
-  sentAt = 0;
-  deadline = 0;
-  /** Its position in the list of those that are awaited; -1 when it is not in it. Only the runner writes it. */
-  index = -1;
+  /** The server that it was sent to last, the instant at which it was sent, and that until which its answer is awaited. Only the runner writes these, when it sends it. */
+  declare sentTo: ServerConnection | undefined;
+  declare sentAt: number;
+  declare deadline: number;
+  /** Its position in the list of those that are awaited; -1 when it is not in it any more. Only the runner writes it. */
+  declare index: number;
   /** By default the one for all but what waits for replicas. */
   declare readonly connection?: Connection | undefined;
   /** Whether it waits until its connection is open, and does not fail at once when it is not. */
   declare readonly waitsForOpen?: boolean;
   /** For how long the answer is waited for, in ms; undefined: for as long as that of any command. */
-  timeoutMs: number | undefined = undefined;
-
-  constructor(
-    readonly what: string,
-    /** In a Cluster it is sent where this Redis key is; without one to any node. */
-    readonly redisKey: string | undefined,
-    /** A local instant not later than its sending; by default the moment of that. */
-    public askedAt: number | undefined,
-  ) {}
+  declare readonly timeoutMs?: number | undefined;
+  abstract readonly what: string;
+  /** In a Cluster it is sent where this Redis key is; without one to any node. */
+  abstract readonly redisKey: string | undefined;
+  /** A local instant not later than its sending; by default the moment of that. */
+  abstract readonly askedAt: number | undefined;
 
   /** `byHash`: to a server that has run it on this connection. Another one might not know the script, and get it again behind what follows. */
   abstract send(to: Sender, byHash: boolean): Promise<unknown>;
