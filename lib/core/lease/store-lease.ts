@@ -290,11 +290,6 @@ export class StoreLease implements Appointment, HeldLease {
     return this.renewing !== 'no';
   }
 
-  /** When the watchdog has to look at it, if the next renewal is planned for `at`: at the end of trust at the latest. */
-  nextLook(at: number): number {
-    return at < this.trustedUntil && (this.renews || this.isUnanswered) ? at : this.trustedUntil;
-  }
-
   /**
    * Until when the lease needs no renewal, because its trust reaches to `renewUntil` already. It is looked at again then, because a caller
    * that may hold the lock for longer can be put on it meanwhile. Undefined when it must be renewed now: each lease is renewed at least once,
@@ -303,7 +298,7 @@ export class StoreLease implements Appointment, HeldLease {
   restsUntil(now: number): number | undefined {
     if (this.isRenewing || !this.renews || this.heardAt <= this.grantedAt) return undefined;
     if (this.renewUntil - this.trustedUntil > TRAVEL_MS) return undefined;
-    return this.nextLook(now + Math.max(TRAVEL_MS, (this.trustedUntil - now) / 3));
+    return Math.min(this.trustedUntil, now + Math.max(TRAVEL_MS, (this.trustedUntil - now) / 3));
   }
 
   /** Starts a renewal. False when one is under way already, or the lease is not renewed at all. */

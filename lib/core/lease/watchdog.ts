@@ -58,7 +58,7 @@ export class Watchdog {
   /** Guards a lease from now on. The queue calls it in the same turn in which it learns of the grant, so no lease is ever unguarded. */
   watch(lease: StoreLease, now: number): void {
     const leftMs = lease.trustedUntil - now;
-    if (leftMs < lease.lengthMs * NEARLY_WHOLE) return this.schedule.set(lease, lease.nextLook(now + Math.min(WHOLE_AFTER_MS, leftMs / 3)));
+    if (leftMs < lease.lengthMs * NEARLY_WHOLE) return this.schedule.set(lease, now + Math.min(WHOLE_AFTER_MS, leftMs / 3));
     // The first renewal is spread at random, so that leases that were taken together are not all due at the same time.
     this.planRenewal(lease, now, (leftMs / 3) * (0.7 + 0.3 * Math.random()));
   }
@@ -178,7 +178,7 @@ export class Watchdog {
       case 'unknown': {
         lease.unanswered(outcome.lateUntil);
         this.renewFailed(lease, outcome.cause);
-        this.schedule.set(lease, lease.nextLook(now + pauseBefore(lease, now) * (0.5 + Math.random())));
+        this.schedule.set(lease, Math.min(lease.trustedUntil, now + pauseBefore(lease, now) * (0.5 + Math.random())));
       }
     }
   }
@@ -195,7 +195,7 @@ export class Watchdog {
       if (known >= now + inMs / 2 && known <= at) at = known;
       this.dueTimes.set(group, at);
     }
-    this.schedule.set(lease, lease.nextLook(at));
+    this.schedule.set(lease, at);
   }
 }
 
