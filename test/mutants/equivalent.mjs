@@ -7,7 +7,6 @@ const list = [
   ['lib/core/lease/store-lease.ts', 'if (this.listeners.length === 1 &&', 'It saves making a list; the next line does the same.', undefined, 'false'],
   ['lib/core/lease/store-lease.ts', 'if (this.listeners.length === 1 &&', 'It saves making a list; the next line does the same.', '1', '0'],
   ['lib/core/lease/store-lease.ts', 'if (this.listeners.length === 1 &&', 'It saves making a list; the next line does the same.', '0', '1'],
-  ['lib/core/lease/store-lease.ts', 'return at < this.trustedUntil &&', 'At that instant both answers are the same.', undefined, 'at <= this.trustedUntil'],
   ['lib/core/lease/watchdog.ts', 'this.dueTimes.get(group) ?? Infinity', 'A comparison with undefined is false as well; the number is there for the compiler.', undefined, 'this.dueTimes.get(group)'],
   ['lib/core/lease/watchdog.ts', 'known <= at) at = known', 'At that instant both answers are the same.', 'known <= at', 'known < at'],
   ['lib/core/lease/schedule.ts', 'index = -1;', 'Every number below 0 says that it is not there.', '1', '2'],
