@@ -76,16 +76,20 @@ export class Watchdog {
    * Renews one lease now, to end `leaseMs` from now. Without `leaseMs` a lease that renews is renewed to its usual length, and one of
    * fixed length keeps its end: the store is only asked whether it still has it.
    */
-  async renewNow(lease: StoreLease, leaseMs?: number): Promise<RenewOutcome> {
+  renewNow(lease: StoreLease, leaseMs?: number): Promise<RenewOutcome> {
     const sentAt = this.clock.now();
     const request = lease.renewal(sentAt, leaseMs);
-    const outcome = await this.store.renew(request);
-    const isInDoubt = lease.endRenewal();
-    this.answered(lease, outcome, request.leaseMs, sentAt);
-    // The store may have forgotten it after the renewal and before the answer to it came.
-    const isRolledBack = this.rolledBackAt > sentAt;
-    if (isRolledBack || (isInDoubt && this.mayBeForgotten(lease))) this.review(lease, this.clock.now(), isRolledBack);
-    return outcome;
+    const renewal: Promise<RenewOutcome> = this.store.renew(request).then((outcome) => {
+      this.renewals.delete(renewal);
+      const isInDoubt = lease.endRenewal();
+      this.answered(lease, outcome, request.leaseMs, sentAt);
+      // The store may have forgotten it after the renewal and before the answer to it came.
+      const isRolledBack = this.rolledBackAt > sentAt;
+      if (isRolledBack || (isInDoubt && this.mayBeForgotten(lease))) this.review(lease, this.clock.now(), isRolledBack);
+      return outcome;
+    });
+    this.renewals.add(renewal);
+    return renewal;
   }
 
   /** Declares every lease lost: at the end of a shutdown the process gives up what it still holds without releasing it. */
@@ -115,7 +119,7 @@ export class Watchdog {
     if (now >= lease.trustedUntil) return lease.endTrust();
     const lookAt = lease.restsUntil(now);
     this.schedule.set(lease, lookAt ?? lease.trustedUntil);
-    if (lookAt === undefined && lease.startRenewal()) this.renew(lease);
+    if (lookAt === undefined && lease.startRenewal()) void this.renewNow(lease);
   }
 
   /** All leases that are held: each of them has an appointment. */
@@ -147,16 +151,11 @@ export class Watchdog {
   private review(lease: StoreLease, now: number, isRolledBack: boolean): void {
     if (!lease.isTrusted(now) || !lease.startReview(isRolledBack)) return;
     this.schedule.set(lease, lease.trustedUntil);
-    this.renew(lease);
+    void this.renewNow(lease);
   }
 
   mayBeForgotten(lease: StoreLease): boolean {
     return this.store.mayHaveForgotten?.(lease) === true;
-  }
-
-  private renew(lease: StoreLease): void {
-    const answered = this.renewNow(lease).finally(() => this.renewals.delete(answered));
-    this.renewals.add(answered);
   }
 
   /** The machine slept, or its wall clock was set: nobody knows which, so trust is shortened and the store is asked. */

@@ -105,12 +105,8 @@ export class RedisStore implements LockStore {
     return memory === UNKNOWN_MEMORY ? undefined : memory;
   }
 
-  async renew(request: RenewRequest): Promise<RenewOutcome> {
-    const outcome = await this.renewals.renew(request);
-    // A grant with a used fence is replaced by a new request of the same id. If a message had made it a lease before, that lease is
-    // lost here, and the place of the new request goes with it.
-    if (outcome.kind === 'lost') this.requests.places.delete(request.id);
-    return outcome;
+  renew(request: RenewRequest): Promise<RenewOutcome> {
+    return this.renewals.renew(request);
   }
 
   /**

@@ -32,6 +32,9 @@ const MAX_BRING_BACKS_OUT = 4;
 /** A renewal that carries what is needed to bring the lease back. */
 type LeaseRequest = RenewRequest & { readonly held: HeldLease };
 
+/** The outcome of a renewal, or of bringing back what the server did not have. */
+type Eventual = RenewOutcome | Promise<RenewOutcome>;
+
 export class Renewals {
   private readonly plain = new Batches<RenewRequest>(MAX_RENEWED_TOGETHER, MAX_COMMANDS_OUT, (batch) => this.send(batch));
   /** A connection that waits for replicas can do nothing else meanwhile, so one command at a time waits for them, with all that came in the meantime. */
@@ -44,21 +47,23 @@ export class Renewals {
   ) {}
 
   /** Renews a lease, and brings it back if it was forgotten. Never rejects. */
-  async renew(request: RenewRequest): Promise<RenewOutcome> {
-    const { held } = request;
-    if (held === undefined || this.view.recoveryMs === 0) return this.renewOne(request);
-    if (!this.isBroughtBackFirst(request, held)) {
-      const outcome = await this.renewOne(request);
-      if (outcome.kind !== 'lost') return outcome;
-    }
-    let outcome = await this.broughtBack.run(this.shardOf(request), { ...request, held });
+  renew(request: RenewRequest): Promise<RenewOutcome> {
+    return this.canComeBack(request) && this.isBroughtBackFirst(request) ? this.bringBackOne(request) : this.renewOne(request);
+  }
+
+  private async bringBackOne(request: LeaseRequest): Promise<RenewOutcome> {
+    let outcome = await this.broughtBack.run(this.shardOf(request), request);
     if (outcome.kind === 'unknown') outcome = await this.notBroughtBack(request, outcome.cause);
     if (outcome.kind !== 'renewed' || request.minReplicas === 0) return outcome;
-    const renewed = await this.renewOne(request);
+    const renewed = await this.renewOne({ ...request, held: undefined });
     return renewed.kind === 'renewed' ? { ...renewed, memory: outcome.memory } : renewed;
   }
 
-  private isBroughtBackFirst({ key, minReplicas }: RenewRequest, { memory }: HeldLease): boolean {
+  private canComeBack(request: RenewRequest): request is LeaseRequest {
+    return request.held !== undefined && this.view.recoveryMs > 0;
+  }
+
+  private isBroughtBackFirst({ key, minReplicas, held: { memory } }: LeaseRequest): boolean {
     const { memories, keys } = this.view;
     const group = keys.groupOf(key);
     // A renewal that waits for replicas may be answered when the recovery of a server that forgot is over. A new master often has none.
@@ -75,7 +80,7 @@ export class Renewals {
     return this.view.keys.shardOf(this.view.keys.groupOf(key));
   }
 
-  private send(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+  private send(requests: readonly RenewRequest[]): Promise<readonly Eventual[]> {
     const { runner, trust } = this.view;
     return runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
       trust.clock.observe(this.shardOf(requests[0]!), { sentAt, receivedAt, serverNow: readRenew(reply).now });
@@ -84,15 +89,13 @@ export class Renewals {
   }
 
   /** What the server does not know is lost, however many replicas acknowledged it: then nothing was written. */
-  private sendAcknowledged(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+  private sendAcknowledged(requests: readonly RenewRequest[]): Promise<readonly Eventual[]> {
     const { minReplicas } = requests[0]!;
     const { runner } = this.view;
     return runner.runAcknowledged(this.callFor(requests), minReplicas, ([reply, acknowledged], sentAt) => {
-      const outcomes = this.outcomesOf(reply, requests, sentAt);
-      if (acknowledged >= minReplicas) return outcomes;
+      if (acknowledged >= minReplicas) return this.outcomesOf(reply, requests, sentAt);
       const error = new Error(`only ${acknowledged} of ${minReplicas} replicas acknowledged`);
-      const cause = runner.failureOf(error, { what: 'renew', key: onlyKeyOf(requests) });
-      return outcomes.map((outcome) => (outcome.kind === 'renewed' ? { kind: 'unknown', cause } : outcome));
+      return this.outcomesOf(reply, requests, sentAt, runner.failureOf(error, { what: 'renew', key: onlyKeyOf(requests) }));
     });
   }
 
@@ -107,15 +110,20 @@ export class Renewals {
     return Math.min(this.view.timeoutMs, Math.min(...requests.map(({ leaseMs }) => leaseMs)) / 3);
   }
 
-  /** The outcome of each renewal. The reply lists only leases that did not just get what was asked for. */
-  private outcomesOf(reply: ScriptReply, requests: readonly RenewRequest[], sentAt: number): RenewOutcome[] {
+  /**
+   * The outcome of each renewal; `failure` is that of a lease that was renewed. The reply lists only leases that did not just get what was asked for.
+   */
+  private outcomesOf(reply: ScriptReply, requests: readonly RenewRequest[], sentAt: number, failure?: LockStoreError): Eventual[] {
     const { keys } = this.view;
-    const renewed = (leftMs: number, contended: boolean): RenewOutcome => ({ kind: 'renewed', trustedUntil: trustOf(leftMs, sentAt), contended });
-    const outcomes = requests.map(({ leaseMs }) => renewed(Math.floor(leaseMs), false));
+    const renewed = (leftMs: number, contended: boolean): RenewOutcome =>
+      failure ? { kind: 'unknown', cause: failure } : { kind: 'renewed', trustedUntil: trustOf(leftMs, sentAt), contended };
+    const outcomes: Eventual[] = requests.map(({ leaseMs }) => renewed(Math.floor(leaseMs), false));
     for (const { position, left, contended } of readRenew(reply).leases) {
-      const { key, graceMs = 0 } = requests[position - 1]!;
+      const request = requests[position - 1]!;
+      const { key, graceMs = 0 } = request;
       if (typeof left === 'string') outcomes[position - 1] = this.failed(left, 'renew', { key, redisKeys: [keys.lock(key)] });
-      else outcomes[position - 1] = left < 0 ? { kind: 'lost' } : renewed(Math.max(0, left - graceMs), contended);
+      else if (left >= 0) outcomes[position - 1] = renewed(Math.max(0, left - graceMs), contended);
+      else outcomes[position - 1] = this.canComeBack(request) ? this.bringBackOne(request) : { kind: 'lost' };
     }
     return outcomes;
   }
@@ -202,7 +210,7 @@ function onlyKeyOf(requests: readonly RenewRequest[]): string | undefined {
 
 interface Waiting<T> {
   readonly request: T;
-  readonly answered: (outcome: RenewOutcome) => void;
+  readonly answered: (outcome: Eventual) => void;
 }
 
 /**
@@ -221,7 +229,7 @@ class Batches<T extends RenewRequest> {
     /** How many commands under one name may await their answers at a time. */
     private readonly most: number,
     /** Resolves with the outcomes, in the order of the requests. Rejects with LockStoreError. */
-    private readonly send: (requests: readonly T[]) => Promise<readonly RenewOutcome[]>,
+    private readonly send: (requests: readonly T[]) => Promise<readonly Eventual[]>,
   ) {}
 
   /** `name`: of the server, and of what may share a command. Never rejects. */
