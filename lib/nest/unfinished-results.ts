@@ -11,7 +11,8 @@ type Locked = 'method' | 'route';
 const STREAM: Readonly<Record<Locked, string>> = {
   method:
     'is locked and gave a stream, which would go on after its lock was given back. Let it return an Observable and give the decorator the ' +
-    "option returns: 'observable', or use LockService.withLock around what reads the stream.",
+    "option returns: 'observable', use LockService.withLock around what reads the stream, or let an async generator take the lock itself: " +
+    'await using lease = await locks.acquire(key).',
   route:
     'locks a route whose handler gave a stream, which Nest would send after the lock was given back. Let the handler ' +
     'write it to the response itself, with @Res(), and await that: await pipeline(stream, response).',
