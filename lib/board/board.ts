@@ -71,18 +71,18 @@ export class Board {
 
   private lookAgain(show: (view: string) => void): () => void {
     let stopped = false;
-    let pause: Timer | undefined;
+    let rest: Timer | undefined;
     const look = async (): Promise<void> => {
       const startedAt = systemClock.now();
       const view: BoardView = { at: systemClock.wallNow(), instances: await this.everyInstance() };
       if (stopped) return;
       show(JSON.stringify(view));
-      pause = systemClock.setTimer(() => void look(), Math.max(REST_MS, REST_FACTOR * (systemClock.now() - startedAt)));
+      rest = systemClock.setTimer(() => void look(), Math.max(REST_MS, REST_FACTOR * (systemClock.now() - startedAt)));
     };
     void look();
     return () => {
       stopped = true;
-      if (pause !== undefined) systemClock.clearTimer(pause);
+      if (rest !== undefined) systemClock.clearTimer(rest);
     };
   }
 

@@ -35,15 +35,7 @@ export interface HistoryView {
 }
 
 export class LockHistory {
-  private readonly counts: Record<Counted, number[]> = {
-    granted: zeros(),
-    waiting: zeros(),
-    refused: zeros(),
-    gaveUp: zeros(),
-    lost: zeros(),
-    renewFailed: zeros(),
-    failed: zeros(),
-  };
+  private readonly counts = Object.fromEntries(COUNTED.map((type) => [type, zeros()])) as Record<Counted, number[]>;
   private readonly incidents: Incident[] = [];
   private readonly startedAt: number;
   private slice = 0;
