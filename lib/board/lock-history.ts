@@ -13,7 +13,7 @@ const MAX_INCIDENTS = 20;
 /** A call that is refused after a shorter wait, in ms, did not mean to wait (`tryAcquire`, `onBusy: 'skip'`), so it is no incident. */
 const SHORTEST_WAIT_MS = 250;
 
-const COUNTED = ['granted', 'waiting', 'refused', 'gaveUp', 'lost', 'renewFailed', 'failed'] as const;
+const COUNTED = ['waiting', 'refused', 'gaveUp', 'lost', 'failed'] as const;
 type Counted = (typeof COUNTED)[number];
 
 /** A lost lease, a call that gave up, or a call that failed. */
@@ -81,21 +81,19 @@ function zeros(): number[] {
 }
 
 function countedAs(event: Exclude<LockEvent, StoreEvent>): Counted | undefined {
-  // A nested call has no hold of its own in the store, so only the outermost hold is counted.
+  // A nested call has no hold of its own in the store, so only the loss of the outermost hold is counted.
   if ('nested' in event && event.nested) return undefined;
   switch (event.type) {
     case 'busy':
       return event.waitedMs < SHORTEST_WAIT_MS ? 'refused' : 'gaveUp';
-    case 'released':
-    case 'handedOff':
-    case 'cancelled':
-      return undefined;
-    case 'adopted':
-      return 'granted';
     case 'termFailed':
       return 'failed';
-    default:
+    case 'waiting':
+    case 'lost':
+    case 'failed':
       return event.type;
+    default:
+      return undefined;
   }
 }
 

@@ -42,8 +42,8 @@ describe('the history of the board', () => {
 
   it('does not count calls inside a hold', () => {
     const history = new LockHistory(new FakeClock());
-    history.record({ ...of, type: 'granted', fence: 1, nested: true, waitedMs: 0 });
-    expect(history.view().counts.granted.at(-1)).toBe(0);
+    history.record({ ...lost, nested: true } as LockEvent);
+    expect(history.view().counts.lost.at(-1)).toBe(0);
   });
 });
 
