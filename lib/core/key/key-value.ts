@@ -36,22 +36,16 @@ export function guardOf(separator: string): string | undefined {
  * inside the value; when there are none, because the key has a single value, it leaves the text of the value as it is.
  */
 export function valueWriter(guards: readonly string[]): (value: unknown) => string {
-  if (guards.length === 0) return (value) => wellFormed(keyText(value));
+  if (guards.length === 0) return keyText;
   const special = [...new Set(guards)];
   const set = special.map((char) => `\\u{${char.codePointAt(0)!.toString(16)}}`).join('');
-  const first = new RegExp(`[${set}%]|\\p{Cs}`, 'u');
+  const first = new RegExp(`[${set}%]`, 'u');
   const escapes = special.map((char) => percent(char).slice(1)).join('|');
   const every = new RegExp(`[${set}]|%(?=(?:25)*(?:${escapes}))`, 'gu');
   return (value) => {
     const text = keyText(value);
-    return first.test(text) ? wellFormed(text).replace(every, percent) : text;
+    return first.test(text) ? text.replace(every, percent) : text;
   };
-}
-
-/** Returns the text unchanged. @throws UnfitForKey when it contains half a surrogate pair */
-function wellFormed(text: string): string {
-  if (LONE_SURROGATE.test(text)) throw new UnfitForKey('holds half a surrogate pair');
-  return text;
 }
 
 /** The character as `%XX` for each of its bytes in UTF-8. */
@@ -109,6 +103,7 @@ function objectText(value: object): string {
 /** `whose` begins the refusal of a text that the value only gave. */
 function idText(text: string, whose = ''): string {
   if (text === '') throw new UnfitForKey(`${whose}is an empty string`);
+  if (LONE_SURROGATE.test(text)) throw new UnfitForKey(`${whose}holds half a surrogate pair`);
   if (text === 'undefined') throw new UnfitForKey(`${whose}is the text 'undefined', which a missing value becomes`);
   if (text.includes('[object ') && OBJECT_TEXT.test(text)) throw new UnfitForKey(`${whose}is the text of an object without an id`);
   return text;
