@@ -115,12 +115,16 @@ function againIn(leftMs: number): number {
  * for the place of that in `places`, until the request is granted, released, answered without a place, or tried again: then the new try does.
  */
 export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
-  declare askedAt: number;
+  readonly script = acquire;
+  readonly what = acquire.name;
+  readonly redisKey = this.spot.lockKey;
+  askedAt = this.request.askedAt ?? this.requests.view.clock.now();
   override readonly timeoutMs = this.request.vote?.timeoutMs;
   /** The highest fence that was known when it was sent; of a place, when that was first asked for. The fence of its grant must be greater. */
   floor = this.placeFloor ?? 0;
   /** Whether its id has a place in the queue, as far as is known. */
   private hasPlace = this.placeFloor !== undefined;
+  override readonly sharesLock = this.hasPlace || this.request.replaces !== undefined;
   /** Whether it was answered with its place: a message of the grant is believed from then on. */
   private isWaiting = false;
   /** The message of its grant, if that came before the answer. */
@@ -134,12 +138,12 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   constructor(
     private readonly requests: Requests,
     readonly request: Request,
-    spot: Spot,
-    done: Done<AcquireOutcome>,
+    readonly spot: Spot,
+    protected done: Done<AcquireOutcome> | undefined,
     /** The floor of the place that its id has already, if it asks again. */
     private readonly placeFloor: number | undefined,
   ) {
-    super(acquire, spot, request.askedAt ?? requests.view.clock.now(), done, request.replaces !== undefined || placeFloor !== undefined);
+    super();
   }
 
   text(): string {
@@ -184,7 +188,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     if (this.done === undefined) return;
     if (typeof reply === 'string') return this.grantedAsAsked(reply);
     const { sentAt } = this;
-    const { clock, trust } = this.requests.view;
+    const { clock, trust, bundles } = this.requests.view;
     const receivedAt = clock.now();
     const list = listOf(reply);
     const code = Number(list[0]);
@@ -193,8 +197,9 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     const exchange: Exchange = { sentAt, receivedAt, serverNow: answer.now };
     trust.clock.observe(this.spot.shard, exchange);
     const outcome = this.outcomeOf(answer, exchange);
-    if (outcome === undefined) return this.askOnceMore();
-    this.settle(outcome, replacedLost);
+    if (outcome !== undefined) return this.settle(outcome, replacedLost);
+    this.askedAt = receivedAt;
+    bundles.add(this);
   }
 
   override failed(reason: unknown, runner: ScriptRunner): void {
@@ -313,12 +318,6 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     const { requests: { places }, request: { id } } = this;
     if (this.hasPlace && places.get(id) === this) places.delete(id);
   }
-
-  private askOnceMore(): void {
-    const { bundles, clock } = this.requests.view;
-    this.askedAt = clock.now();
-    bundles.add(this);
-  }
 }
 
 /** The mode and the owner of a request as scripts are told them: one for a permit says in place of its owner how many permits there are. */
@@ -328,13 +327,18 @@ export function sharing({ mode, owner, permits }: Pick<AcquireRequest, 'mode' | 
 
 /** One release: its part of a call of release.lua, which takes an id out of the lock, whether it holds or waits, and its outcome. */
 export class BundledRelease extends ScriptRequest<'released' | 'lost'> {
+  readonly script = release;
+  readonly what = release.name;
+  readonly redisKey = this.spot.lockKey;
+  readonly askedAt = this.request.askedAt;
+
   constructor(
     private readonly view: ServerView,
     private readonly request: MarkingRelease,
-    spot: Spot,
-    done?: Done<'released' | 'lost'>,
+    readonly spot: Spot,
+    protected done?: Done<'released' | 'lost'>,
   ) {
-    super(release, spot, request.askedAt, done);
+    super();
   }
 
   /** The highest fence and the memory are those that are known now: they must be those of the connection that carries the release. */

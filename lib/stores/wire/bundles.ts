@@ -18,21 +18,13 @@ const LARGEST_BUNDLE = 8;
 
 /** A request for a script that takes several requests in one call: a command of its own, or a part of one that it shares with others. */
 export abstract class ScriptRequest<A = never> extends Command {
-  readonly what = this.script.name;
-  readonly redisKey = this.spot.lockKey;
-
-  constructor(
-    readonly script: LuaScript,
-    /** Where its lock stands. */
-    readonly spot: Spot,
-    public askedAt: number | undefined,
-    /** Called once with the reply; undefined after that. */
-    protected done?: Done<A> | undefined,
-    /** Whether it may be in one command with others like it for its lock: the script serves these in their order. */
-    readonly sharesLock = false,
-  ) {
-    super();
-  }
+  abstract readonly script: LuaScript;
+  /** Where its lock stands. */
+  abstract readonly spot: Spot;
+  /** Whether it may be in one command with others like it for its lock: the script serves these in their order. */
+  declare readonly sharesLock?: boolean;
+  /** Called once with the reply; undefined after that. */
+  protected abstract done?: Done<A> | undefined;
 
   send(to: Sender, byHash: boolean): Promise<unknown> {
     const { script: { sha1, source }, spot: { redisKeys } } = this;

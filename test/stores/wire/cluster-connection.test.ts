@@ -2,6 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { pause } from '../../../lib/core/port/clock.js';
 import { Bundles, ScriptRequest } from '../../../lib/stores/wire/bundles.js';
+import type { Spot } from '../../../lib/stores/wire/redis-keys.js';
 import type { ClusterEntry } from '../../../lib/stores/wire/cluster-connection.js';
 import { connectingBy, routeByNodes, type Connection } from '../../../lib/stores/wire/connections.js';
 import { release } from '../../../lib/stores/wire/lua.generated.js';
@@ -125,6 +126,15 @@ function onStage(play: (stage: Stage) => Promise<void>): () => Promise<void> {
 }
 
 class OneKey extends ScriptRequest {
+  readonly script = release;
+  readonly what = release.name;
+  readonly redisKey = this.spot.lockKey;
+  protected done = undefined;
+
+  constructor(readonly spot: Spot, readonly askedAt: number) {
+    super();
+  }
+
   text(): string {
     return '1';
   }
@@ -204,7 +214,7 @@ describe('The connection to a Cluster', () => {
       (lockKey, shard) =>
         new Promise((answered, failed) => {
           const spot = { key: lockKey, group: shard, lockKey, queueKey: lockKey, fenceKey: lockKey, redisKeys: [lockKey, lockKey, lockKey], shard };
-          bundles.add(Object.assign(new OneKey(release, spot, clock.now()), { answered, failed }));
+          bundles.add(Object.assign(new OneKey(spot, clock.now()), { answered, failed }));
         }),
     );
     await clock.runUntil(Promise.all(answers));
