@@ -58,7 +58,6 @@ const list = [
   ['lib/core/key/check-key.ts', 'const bytes = key.length * 3 >', 'It saves counting the bytes of a short key.', undefined, 'true'],
   ['lib/core/key/check-key.ts', 'const bytes = key.length * 3 >', 'It saves counting the bytes of a short key.', undefined, 'key.length * 3 >= LONGEST_KEY_BYTES'],
   ['lib/core/key/key-value.ts', 'return first.test(text) ?', 'It saves looking for each escape in a value that needs none.', undefined, 'true'],
-  ['lib/core/key/key-value.ts', "if (text.includes('[object ')", 'It saves the regular expression for most values.', undefined, 'OBJECT_TEXT.test(text)'],
   ['lib/core/key/key-value.ts', "if ('then' in value", 'The first half is for the compiler: a property that is not there is no function.', undefined, "typeof value.then === 'function'"],
   ['lib/core/key/key-template.ts', 'if (!render) tagged.set(', 'It saves taking the template apart again.', undefined, 'true'],
   // lib/core/port

@@ -48,7 +48,7 @@ export function parseKeyTemplate(template: string, site: string, subject: Templa
 /** What is wrong with the path of a placeholder, as the end of a sentence that begins with it. */
 function pathProblem(path: readonly string[], subject: TemplateSubject): string | undefined {
   const isOfArguments = subject === 'arguments';
-  if (!path.every((segment) => /^[^\s<>]+$/u.test(segment))) return `has an empty part; expected ${isOfArguments ? '<0> or <0.id>' : '<user.id>'}`;
+  if (!path.every((segment) => /^[^\s<>]+$/u.test(segment))) return `has a part that is empty or has a space; expected ${isOfArguments ? '<0> or <0.id>' : '<user.id>'}`;
   const startsWithNumber = /^(?:0|[1-9]\d*)$/.test(path[0]!);
   if (isOfArguments && !startsWithNumber) return 'does not start with the position of an argument; expected <0> or <0.id>';
   if (isOfArguments || !startsWithNumber) return undefined;

@@ -105,7 +105,7 @@ function idText(text: string, whose = ''): string {
   if (text === '') throw new UnfitForKey(`${whose}is an empty string`);
   if (LONE_SURROGATE.test(text)) throw new UnfitForKey(`${whose}holds half a surrogate pair`);
   if (text === 'undefined') throw new UnfitForKey(`${whose}is the text 'undefined', which a missing value becomes`);
-  if (text.includes('[object ') && OBJECT_TEXT.test(text)) throw new UnfitForKey(`${whose}is the text of an object without an id`);
+  if (OBJECT_TEXT.test(text)) throw new UnfitForKey(`${whose}is the text of an object without an id`);
   return text;
 }
 

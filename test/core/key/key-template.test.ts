@@ -54,13 +54,13 @@ describe('a key template', () => {
   it.each([
     ['', 'it is empty'],
     ['order:<0', `'<0' is not closed`],
-    ['order:<>', `'<>' has an empty part; expected <0> or <0.id>`],
+    ['order:<>', `'<>' has a part that is empty or has a space; expected <0> or <0.id>`],
     ['order:<a>', 'does not start with the position of an argument'],
     ['order:<-1>', 'does not start with the position of an argument'],
     ['order:<01>', 'does not start with the position of an argument'],
-    ['order:<0.>', 'empty part'],
-    ['order:<0..id>', 'empty part'],
-    ['order:< 0>', 'empty part'],
+    ['order:<0.>', 'empty or has a space'],
+    ['order:<0..id>', 'empty or has a space'],
+    ['order:< 0>', 'empty or has a space'],
     ['order:<0><1>', 'need a separator'],
     ['order:<0>a<1>', 'could be part of a value'],
     ['order:<0>%3A<1>', 'could be part of a value'],
@@ -227,7 +227,7 @@ describe('a template of a request', () => {
   });
 
   it('is refused with an example of a path into the request', () => {
-    expect(() => route('cart:<user.>')).toThrow(`'<user.>' has an empty part; expected <user.id>`);
+    expect(() => route('cart:<user.>')).toThrow(`'<user.>' has a part that is empty or has a space; expected <user.id>`);
   });
 
   it('names the missing part of the request', () => {
