@@ -3,9 +3,8 @@
  * has the lock, or that nobody has it; without an answer it is asked again under the same ticket, while the lease can still be there.
  * A call that brings a ticket asks the store for each of its locks as other calls do (queue/store-request.ts).
  */
-import { Backoff } from '../lease/backoff.js';
 import type { StoreLease } from '../lease/store-lease.js';
-import { pause, keptAlive } from '../port/clock.js';
+import { Backoff, keptAlive, pause } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError, entangledHandOffError, foreignTicketError, handOffError, nestedHandOffError, noTicketsError } from '../port/hold-errors.js';
 import type { HandOffOptions, ResolvedOptions } from '../port/lock-options.js';

@@ -5,11 +5,10 @@
  * A request that got no answer may still be on its way and reach the store after its release. The store does nothing for it after
  * its `notAfter`. So only a release that was sent later than that, and was answered, is the last one.
  */
-import type { Clock } from '../port/clock.js';
+import { Backoff, type Clock } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError } from '../port/hold-errors.js';
 import type { HolderRef, LockStore, ReleaseRequest, Reply } from '../port/lock-store.js';
-import { Backoff } from './backoff.js';
 import type { Schedule } from './schedule.js';
 import type { LeaseUser, StoreLease } from './store-lease.js';
 

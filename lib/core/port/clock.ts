@@ -63,6 +63,22 @@ export function pause(clock: Clock, forMs: number, canEnd: (end: () => void) => 
   });
 }
 
+/** Growing pauses between tries. Each is spread at random over its second half, so that requests that failed together return apart. */
+export class Backoff {
+  /** By default the pauses are short, because others may wait, and calls are to be served soon after an outage. */
+  constructor(
+    private pauseMs = 20,
+    private readonly longestMs = 200,
+  ) {}
+
+  /** The pause before the next try, in ms. */
+  nextMs(): number {
+    const { pauseMs } = this;
+    this.pauseMs = Math.min(this.longestMs, 2 * pauseMs);
+    return pauseMs * (0.5 + Math.random() / 2);
+  }
+}
+
 /** Settles as `work` does, or rejects with what `late` gives when that takes longer than `withinMs`. */
 export function inTime<T>(clock: Clock, work: Promise<T>, withinMs: number, late: () => Error | Promise<Error>): Promise<T> {
   let timer: Timer;

@@ -12,8 +12,8 @@
  * has ended is asked for again under the same id, or given back if the call does not wait. One that comes when its request was cancelled is
  * released. So is one that a message tells of to a process that no longer has a request of that id (a `stray` wake, queues.ts).
  */
-import { Backoff } from '../lease/backoff.js';
 import { Alarm } from '../lease/schedule.js';
+import { Backoff } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
 import {
   asStoreError, busyError, givenUpError, outageError, ownerUpgradeError, permitsError, silenceError, slownessError, ticketError, tooManyHoldsError,

@@ -13,7 +13,7 @@
  * longer, can follow in batches (renewals.ts). In a Cluster a group in which this process holds nothing is not asked for at all: its
  * memory is told with the next answer to a request.
  */
-import { pause } from '../../core/port/clock.js';
+import { Backoff, pause } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, LeaseRef, Reply, StoreRecovery } from '../../core/port/lock-store.js';
@@ -23,9 +23,9 @@ import { SLOT_GROUPS, UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../wire/redis-keys.j
 import { marginOf } from '../wire/server-clock.js';
 import { beginningOf, SERVER_LENGTH, type ServerView } from './server-view.js';
 
-/** The pauses before groups that are not through are claimed again, in ms, each longer than the one before. */
-const FIRST_PAUSE_MS = 50;
-const LONGEST_PAUSE_MS = 800;
+/** The first and the longest pause before groups that are not through are claimed again, in ms. */
+const FIRST_PAUSE_MS = 60;
+const LONGEST_PAUSE_MS = 1_000;
 /** A claim is repeated as long as leases go on being brought back, in ms. It keeps its group closed for more than twice as long. */
 const CLAIMS_AGAIN_AFTER_MS = 2_000;
 /** A recovery that is not claimed by this process is looked at again after this long, in ms. */
@@ -164,7 +164,7 @@ export class Recovery implements StoreRecovery {
 
   private async recover(unit: ClaimUnit): Promise<void> {
     const { clock, memories } = this.view;
-    let pauseMs = FIRST_PAUSE_MS;
+    const backoff = new Backoff(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
     unit.isUnderway = true;
     while (this.isOpen && unit.inDoubt !== undefined) {
       const { inDoubt, heard } = unit;
@@ -178,8 +178,7 @@ export class Recovery implements StoreRecovery {
       if (progress !== 'unanswered') unit.inDoubt ??= 'some';
       else if (unit.inDoubt !== 'all') unit.inDoubt = inDoubt;
       if (isNews) continue;
-      await pause(clock, pauseMs * (0.5 + Math.random()), (goOn) => (unit.goOn = goOn));
-      pauseMs = Math.min(LONGEST_PAUSE_MS, 2 * pauseMs);
+      await pause(clock, backoff.nextMs(), (goOn) => (unit.goOn = goOn));
     }
     unit.isUnderway = false;
   }
