@@ -7,7 +7,7 @@
  * answering; that of ioredis cannot use nodes that do not name their hosts, and does not say which of its nodes was away.
  */
 import { pause } from '../../core/port/clock.js';
-import { answerWithin, askOnce, Connecting, nameOf, ServerConnection, type Address, type Needs, type Sender, type Source, type Target } from './server-connection.js';
+import { answerWithin, askOnce, BaseConnection, nameOf, ServerConnection, type Address, type Timing, type Sender, type Source, type Target } from './server-connection.js';
 
 export interface ClusterEntry {
   /** Makes clients of the nodes that are asked first, one source for each. */
@@ -30,7 +30,7 @@ interface Range {
   readonly master: Address;
 }
 
-export class ClusterConnection extends Connecting {
+export class ClusterConnection extends BaseConnection {
   /** The master of each slot, as a node said last; empty before. */
   private masterOf: readonly (ServerConnection | undefined)[] = [];
   /** The node that said so. */
@@ -42,7 +42,7 @@ export class ClusterConnection extends Connecting {
 
   constructor(
     private readonly entry: ClusterEntry,
-    private readonly needs: Needs,
+    private readonly timing: Timing,
   ) {
     super();
   }
@@ -96,7 +96,7 @@ export class ClusterConnection extends Connecting {
     const present = this.nodes.get(name);
     if (present !== undefined) return present;
     const source = { ...this.entry.ofNodes, address: this.entry.map(address) };
-    const node = new ServerConnection(() => Promise.resolve(source), this.needs);
+    const node = new ServerConnection(() => Promise.resolve(source), this.timing);
     this.nodes.set(name, node);
     const isOfNode = (redisKey: string): boolean => this.masterOf[slotOf(redisKey)] === node;
     node.events.on('open', () => this.changed(isOfNode));
@@ -132,7 +132,7 @@ export class ClusterConnection extends Connecting {
         this.events.emit('problem', error as Error);
         // While a node serves, nothing has ended: only the slots may be others by now.
         if (!this.isOpen) this.events.emit('end');
-        await pause(this.needs.clock, REFRESH_AGAIN_MS);
+        await pause(this.timing.clock, REFRESH_AGAIN_MS);
       }
     }
   }
@@ -147,8 +147,8 @@ export class ClusterConnection extends Connecting {
     for (const node of [...connected, ...this.entry.roots]) {
       try {
         const ranges = node instanceof ServerConnection
-          ? await answerWithin(slotsOf(node.source!, node.sender), NAMES_SLOTS_WITHIN_MS, this.needs.clock)
-          : await askOnce(node, this.needs, (sender) => slotsOf(node, sender), NAMES_SLOTS_WITHIN_MS);
+          ? await answerWithin(slotsOf(node.source!, node.sender), NAMES_SLOTS_WITHIN_MS, this.timing.clock)
+          : await askOnce(node, this.timing, (sender) => slotsOf(node, sender), NAMES_SLOTS_WITHIN_MS);
         if (ranges.length === 0) throw new Error('CLUSTERDOWN no node has slots');
         if (node instanceof ServerConnection) this.told = node;
         return ranges;

@@ -14,7 +14,7 @@ import { LockUsageError } from '../../core/port/errors.js';
 import { ClusterConnection, type ClusterEntry } from './cluster-connection.js';
 import { loginFrom, type AskLogin, type ClusterTarget, type ServerOptions, said, serverOf, serverOfUrl } from './redis-target.js';
 import { routeBySentinels } from './sentinel-master.js';
-import { mapped, ServerConnection, type Address, type AddressMap, type Listening, type Locate, type Needs, type Source } from './server-connection.js';
+import { mapped, ServerConnection, type Address, type AddressMap, type Listening, type Locate, type Timing, type Source } from './server-connection.js';
 
 /** Makes the connections to one target. A command of the store may take `timeoutMs`. @throws LockUsageError for a target that cannot be */
 export type Connect = (timeoutMs: number, clock: Clock) => Connections;
@@ -32,7 +32,7 @@ export interface Route {
   /** Its name in messages. */
   readonly node: string;
   /** `moved` is called with the address of the server that takes the place of the present one. */
-  begin(needs: Needs, moved: (to: Address) => void): Master | ClusterEntry;
+  begin(timing: Timing, moved: (to: Address) => void): Master | ClusterEntry;
 }
 
 /** A server that is located anew for each connection. */
@@ -54,11 +54,11 @@ export class Connections {
 
   constructor(
     route: Route,
-    private readonly needs: Needs,
+    private readonly timing: Timing,
     readonly writesNextTurn: boolean,
   ) {
     this.node = route.node;
-    this.to = route.begin(needs, (to) => this.all().forEach((connection) => connection instanceof ServerConnection && connection.leaveFor(to)));
+    this.to = route.begin(timing, (to) => this.all().forEach((connection) => connection instanceof ServerConnection && connection.leaveFor(to)));
     this.commands = this.connect();
     this.isCluster = this.commands instanceof ClusterConnection;
     this.commands.events.on('problem', (error) => (this.lastError = error));
@@ -78,7 +78,7 @@ export class Connections {
 
   /** Makes a connection for messages, which its maker closes; in a Cluster to any node, because messages reach all of them. */
   subscribe(listening: Listening): ServerConnection {
-    return new ServerConnection(() => this.commands.here(), this.needs, listening);
+    return new ServerConnection(() => this.commands.here(), this.timing, listening);
   }
 
   /** The masters, on each of which SCAN has to run. */
@@ -92,8 +92,8 @@ export class Connections {
   }
 
   private connect(): Connection {
-    const { to, needs } = this;
-    return 'roots' in to ? new ClusterConnection(to, needs) : new ServerConnection(to.locate, needs);
+    const { to, timing } = this;
+    return 'roots' in to ? new ClusterConnection(to, timing) : new ServerConnection(to.locate, timing);
   }
 
   private all(): readonly Connection[] {

@@ -3,7 +3,7 @@ import type { Cluster, Redis, RedisOptions } from 'ioredis';
 import { messageOf } from '../../core/port/errors.js';
 import { connectingBy, routeOf, routeToCluster, routeToServer, type Connect, type SourceOf } from './connections.js';
 import { type ClusterTarget, notLoaded, type RedisTarget, type ServerOptions } from './redis-target.js';
-import type { Client, Making } from './server-connection.js';
+import type { Client, ClientSpec } from './server-connection.js';
 
 /** What is used of the package. */
 export interface IoredisPackage {
@@ -29,7 +29,7 @@ export function byIoredis(target: RedisTarget, ioredis?: IoredisPackage): Connec
 }
 
 /** `given`: the client of the application of which this is a copy. */
-function clientOf(sender: Redis, how: Making, given?: Redis): Client {
+function clientOf(sender: Redis, how: ClientSpec, given?: Redis): Client {
   sender.on('connect', how.connected).on('error', how.failed).on('close', how.ended);
   return {
     sender,
@@ -57,7 +57,7 @@ function clientOf(sender: Redis, how: Making, given?: Redis): Client {
  * `connectionName`, and with CLIENT SETINFO without `disableClientInfo`. ioredis 5.8 to 5.11 waits for the answers to both, and takes
  * the end of the connection for an answer.
  */
-function optionsFor(given: ServerOptions, { address, login }: Making): RedisOptions {
+function optionsFor(given: ServerOptions, { address, login }: ClientSpec): RedisOptions {
   const options = given as RedisOptions;
   return {
     ...options,

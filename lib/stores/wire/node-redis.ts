@@ -6,7 +6,7 @@ import { LockUsageError } from '../../core/port/errors.js';
 import { connectingBy, routeByNodes, routeOf, routeTo, type Connect, type Route } from './connections.js';
 import { type ClusterTarget, type Endpoint, notLoaded, type ServerOptions, serverOfUrl } from './redis-target.js';
 import { routeBySentinels } from './sentinel-master.js';
-import { mapped, type Address, type AddressMap, type Client, type Making, type Source } from './server-connection.js';
+import { mapped, type Address, type AddressMap, type Client, type ClientSpec, type Source } from './server-connection.js';
 
 /** Options of createClient. Those that are not named here are passed on. */
 interface ClientOptions {
@@ -62,7 +62,7 @@ function sourceFrom(given: ClientOptions = {}, create: CreateClient): Source {
   return { address: {}, make: (how) => clientOf(given, create, how) };
 }
 
-function clientOf(given: ClientOptions, create: CreateClient, how: Making): Client {
+function clientOf(given: ClientOptions, create: CreateClient, how: ClientSpec): Client {
   const socket = new AbortController();
   const client = create(optionsFor(given, how, socket.signal));
   client.on('connect', how.connected);
@@ -92,7 +92,7 @@ function clientOf(given: ClientOptions, create: CreateClient, how: Making): Clie
 const MOST_IN_A_TURN = 2 ** 30;
 
 /** The options of the client of one connection: what the user may not change comes last. */
-function optionsFor({ socket, ...given }: ClientOptions, { address, login }: Making, signal: AbortSignal): ClientOptions {
+function optionsFor({ socket, ...given }: ClientOptions, { address, login }: ClientSpec, signal: AbortSignal): ClientOptions {
   return {
     ...given,
     ...login,

@@ -6,7 +6,7 @@
  */
 import { messageOf } from '../../core/port/errors.js';
 import type { Master, Route } from './connections.js';
-import { askOnce, mapped, nameOf, ServerConnection, type Address, type AddressMap, type Needs, type Source } from './server-connection.js';
+import { askOnce, mapped, nameOf, ServerConnection, type Address, type AddressMap, type Timing, type Source } from './server-connection.js';
 
 /** How long a Sentinel may take to answer, in ms. It is short, because a Sentinel has little to do, and others can be asked. */
 const ANSWERS_WITHIN_MS = 500;
@@ -20,7 +20,7 @@ export function routeBySentinels(name: string, sentinels: readonly Address[], of
   const map = mapped(natMap);
   return { node: `the master '${name}' of Sentinel`, begin };
 
-  function begin(needs: Needs, moved: (to: Address) => void): Master {
+  function begin(timing: Timing, moved: (to: Address) => void): Master {
     const listening = new Map<string, ServerConnection>();
     let isClosed = false;
     /** The one that is asked first stands first. */
@@ -33,7 +33,7 @@ export function routeBySentinels(name: string, sentinels: readonly Address[], of
     }
 
     const ask = (sentinel: Address): Promise<{ master: Address; others: readonly Address[] }> =>
-      askOnce(source(sentinel), needs, async (sender) => {
+      askOnce(source(sentinel), timing, async (sender) => {
         const asked = sender.call('sentinel', 'SENTINELS', name).catch(() => []);
         // This comes last, so that no news of another master comes between the answer and the connection to it.
         const found = await sender.call('sentinel', 'GET-MASTER-ADDR-BY-NAME', name);
@@ -46,7 +46,7 @@ export function routeBySentinels(name: string, sentinels: readonly Address[], of
       if (isClosed || listening.has(nameOf(sentinel))) return;
       const hear = (message: string): void => void (message.split(' ').includes(name) && switched(sentinel));
       const pauseMs = LISTENS_AGAIN_MS * (0.5 + Math.random());
-      const connection = new ServerConnection(() => Promise.resolve(source(sentinel)), needs, { channels: SWITCHES, hear, pauseMs });
+      const connection = new ServerConnection(() => Promise.resolve(source(sentinel)), timing, { channels: SWITCHES, hear, pauseMs });
       listening.set(nameOf(sentinel), connection);
       connection.start().catch(() => {});
     }

@@ -46,8 +46,8 @@ export interface Client {
   uncork?(): void;
 }
 
-/** What a client is made for. */
-export interface Making {
+/** Where a client leads to, and who hears of its connection. */
+export interface ClientSpec {
   /** In place of the address that its options have. */
   readonly address: Partial<Address>;
   /** In place of the login that its options have. */
@@ -66,13 +66,14 @@ export interface Source {
   readonly address: Partial<Address>;
   /** Asked for the login of each connection, if the user gave a function for it. */
   readonly login?: AskLogin | undefined;
-  readonly make: (how: Making) => Client;
+  readonly make: (how: ClientSpec) => Client;
 }
 
 /** Gives the source of clients of the server that is to be connected to now. Rejects when it is not known. */
 export type Locate = () => Promise<Source>;
 
-export interface Needs {
+/** What the steps of a connection are timed by. */
+export interface Timing {
   readonly clock: Clock;
   /** How long a command may take, in ms (commandTimeoutMs). */
   readonly timeoutMs: number;
@@ -120,7 +121,7 @@ interface ConnectionEvents {
 }
 
 /** A connection that is made anew whenever it ends: what that to one server and that to a Cluster have in common. */
-export abstract class Connecting {
+export abstract class BaseConnection {
   /** Whether commands can be sent: a client is connected, and the server has answered on the connection. Only the connection writes it. */
   isOpen = false;
   readonly events = new EventEmitter<ConnectionEvents>().setMaxListeners(0);
@@ -136,14 +137,14 @@ export abstract class Connecting {
   }
 }
 
-/** A client, from connecting to its end. */
-interface Live {
+/** A client, from connecting to its end. A connection has one link after another. */
+interface Link {
   client?: Client;
   /** The last error that the client told of, or the reason for which this process ended it while it was connecting. */
   reason?: Error;
 }
 
-export class ServerConnection extends Connecting {
+export class ServerConnection extends BaseConnection {
   sender = UNCONNECTED;
   /** The source of the server that the present connection leads to. */
   source: Source | undefined;
@@ -158,8 +159,8 @@ export class ServerConnection extends Connecting {
   readonly ran = new Set<string>();
   /** How many times the usual the server has for an answer: more than once when it was too slow. Only this object writes it. */
   patience = 1;
-  /** What is connected, or connecting; nothing once that has ended. */
-  private live: Live | undefined;
+  /** The present one; undefined once it has ended. */
+  private link: Link | undefined;
   private starting: Promise<void> | undefined;
   /** The timer of the present step of connecting, or of the pause before the next try. */
   private timer: Timer | undefined;
@@ -169,7 +170,7 @@ export class ServerConnection extends Connecting {
 
   constructor(
     private readonly locate: Locate,
-    private readonly needs: Needs,
+    private readonly timing: Timing,
     /** What it subscribes to, if it is one for messages: it is open when it has subscribed. */
     private readonly listening?: Listening,
     /** How long the server may take for each step of connecting, in ms. */
@@ -197,11 +198,11 @@ export class ServerConnection extends Connecting {
 
   /** All commands that are sent until {@link uncork} are one write: a write costs more than what is in it. */
   cork(): void {
-    this.live?.client?.cork?.();
+    this.link?.client?.cork?.();
   }
 
   uncork(): void {
-    this.live?.client?.uncork?.();
+    this.link?.client?.uncork?.();
   }
 
   /** Ends an open connection, so that a new one is made. `silence`: the server was silent for too long, so the new one gives it more time. */
@@ -213,13 +214,13 @@ export class ServerConnection extends Connecting {
 
   /** Leaves the server that it leads to, or begins to lead to. */
   leave(reason = new Error('Connection is closed.')): void {
-    const { live } = this;
-    if (live === undefined) return;
-    this.live = undefined;
-    live.reason ??= reason;
+    const { link } = this;
+    if (link === undefined) return;
+    this.link = undefined;
+    link.reason ??= reason;
     // The owner is told before the commands on the way fail, so that no command follows them into this connection.
     if (this.isOpen) this.lost(reason, FIRST_RECONNECT_MS);
-    live.client?.destroy();
+    link.client?.destroy();
   }
 
   /** The same, unless that is the one at `to`. */
@@ -242,12 +243,12 @@ export class ServerConnection extends Connecting {
 
   private async connect(): Promise<void> {
     if (this.closed) return;
-    this.letProcessEnd ??= this.needs.clock.keepAlive();
+    this.letProcessEnd ??= this.timing.clock.keepAlive();
     try {
       const source = await this.locate();
       if (this.closed) return;
       this.source = source;
-      await this.open(source, (this.live = {}));
+      await this.open(source, (this.link = {}));
     } catch (error) {
       this.lost(error as Error, RECONNECT_MS);
       throw error;
@@ -255,22 +256,22 @@ export class ServerConnection extends Connecting {
   }
 
   /** Rejects with what the client or the server says. A server that accepts connections and answers nothing is given up. */
-  private async open(source: Source, live: Live): Promise<void> {
-    const { listening, needs: { clock, timeoutMs } } = this;
+  private async open(source: Source, link: Link): Promise<void> {
+    const { listening, timing: { clock, timeoutMs } } = this;
     const stepMs = this.patience * this.stepMs;
     const beginStep = (): void => this.beginStep(stepMs, () => this.tooSlow(new Error(`the server takes connections, but gave no answer within ${stepMs} ms`)));
     try {
       const login = await source.login?.(clock, timeoutMs);
-      if (this.live !== live) throw new Error('the connection was closed');
+      if (this.link !== link) throw new Error('the connection was closed');
       const begunAt = clock.now();
       this.beginStep(stepMs, () => this.leave(new Error('connect ETIMEDOUT')));
-      const client = (live.client = source.make({
+      const client = (link.client = source.make({
         address: source.address,
         login,
-        connected: () => this.live === live && beginStep(),
+        connected: () => this.link === link && beginStep(),
         // What a client says of a connection that was ended here hides why.
-        failed: (error) => (live.reason = this.live === live ? error : live.reason),
-        ended: () => this.live === live && this.isOpen && this.leave(live.reason),
+        failed: (error) => (link.reason = this.link === link ? error : link.reason),
+        ended: () => this.link === link && this.isOpen && this.leave(link.reason),
       }));
       await client.connect();
       beginStep();
@@ -282,7 +283,7 @@ export class ServerConnection extends Connecting {
       beginStep();
       if (listening !== undefined) await subscribe(client, listening);
       // ioredis goes on in database 0, where the locks are not, when a server refuses another one.
-      if (live.reason !== undefined || this.live !== live) throw new Error('the connection was closed');
+      if (link.reason !== undefined || this.link !== link) throw new Error('the connection was closed');
       this.endTimer();
       this.sender = client.sender;
       this.isOpen = true;
@@ -290,7 +291,7 @@ export class ServerConnection extends Connecting {
       this.needsNoProcess();
       this.events.emit('open');
     } catch (error) {
-      const reason = live.reason ?? error;
+      const reason = link.reason ?? error;
       this.leave();
       if (source.login !== undefined && REFUSED_LOGIN.test(messageOf(reason))) throw new Error(LOGIN_OF_FUNCTION_REFUSED);
       throw reason;
@@ -307,19 +308,19 @@ export class ServerConnection extends Connecting {
    * when the time is over, what waits to be sent is sent, and what has come is read before the step ends.
    */
   private beginStep(stepMs: number, isOver: () => void): void {
-    const { clock } = this.needs;
+    const { clock } = this.timing;
     this.endTimer();
     const timer = clock.setTimer(() => void sentAndRead(clock).then(() => this.timer === timer && isOver()), stepMs);
     this.timer = timer;
   }
 
   private endTimer(): void {
-    if (this.timer !== undefined) this.needs.clock.clearTimer(this.timer);
+    if (this.timer !== undefined) this.timing.clock.clearTimer(this.timer);
     this.timer = undefined;
   }
 
   private lost(error: Error, pauseMs: number): void {
-    const { clock } = this.needs;
+    const { clock } = this.timing;
     const wasOpen = this.isOpen;
     this.sender = UNCONNECTED;
     this.ran.clear();
@@ -337,11 +338,11 @@ export class ServerConnection extends Connecting {
 }
 
 /** Asks a server over a connection of its own, which ends with the answer. That, and each step of connecting, may take `withinMs`. */
-export async function askOnce<T>(source: Source, needs: Needs, ask: (sender: Sender) => Promise<T>, withinMs: number): Promise<T> {
-  const connection = new ServerConnection(() => Promise.resolve(source), needs, undefined, withinMs);
+export async function askOnce<T>(source: Source, timing: Timing, ask: (sender: Sender) => Promise<T>, withinMs: number): Promise<T> {
+  const connection = new ServerConnection(() => Promise.resolve(source), timing, undefined, withinMs);
   try {
     await connection.start();
-    return await answerWithin(ask(connection.sender), withinMs, needs.clock);
+    return await answerWithin(ask(connection.sender), withinMs, timing.clock);
   } finally {
     connection.close();
   }
