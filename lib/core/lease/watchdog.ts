@@ -68,7 +68,7 @@ export class Watchdog {
    * long, or the data that it tells of may not be there any more. Then the request has to be made again. `trustFrom`: the instant from which
    * the trust counts, if that is earlier.
    */
-  isOutdated(sentAt: number, now: number, trustFrom = sentAt): boolean {
+  isStale(sentAt: number, now: number, trustFrom = sentAt): boolean {
     return this.sleep.look(now) > trustFrom || this.rolledBackAt > sentAt;
   }
 

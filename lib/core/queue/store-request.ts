@@ -229,7 +229,7 @@ export class StoreRequest implements AcquireRequest {
   private judge(grant: Grant, countedFrom: number): void {
     const { clock, watchdog } = this.queues;
     const now = clock.now();
-    if (watchdog.isOutdated(this.askedAt, now, countedFrom)) return this.ask();
+    if (watchdog.isStale(this.askedAt, now, countedFrom)) return this.ask();
     const leftMs = grant.trustedUntil - now;
     if (leftMs <= 0) return this.failed(slownessError(this.key, this.leaseMs));
     // A grant to a waiter is short at first, and the watchdog does not renew a lease of fixed length.
@@ -253,7 +253,7 @@ export class StoreRequest implements AcquireRequest {
     const renewed = await store.renew({ key, id, leaseMs, graceMs, minReplicas });
     const now = clock.now();
     this.isLengthening = false;
-    if (renewed.kind !== 'renewed' || now >= renewed.trustedUntil || watchdog.isOutdated(sentAt, now)) return this.ask();
+    if (renewed.kind !== 'renewed' || now >= renewed.trustedUntil || watchdog.isStale(sentAt, now)) return this.ask();
     if (this.state !== 'open') return;
     this.end('answered');
     this.keeper.requestGranted(this, { ...grant, trustedUntil: renewed.trustedUntil, memory: renewed.memory ?? grant.memory }, now);
