@@ -236,7 +236,7 @@ const list = [
   ['a wake before the place', core('queue/store-request'), 'if (this.wasDelayed) this.judge', 'this.judge', 'P10: a message of before is taken for the answer that is still on its way', 'test/core/queue/waiting'],
   ['no background release', core('lease/background-release'), 'const done = this.repeat(request, this.clock.now() + endsInMs);', 'const done = Promise.resolve(request && endsInMs).then(() => {});', 'S5: an unknown outcome keeps the lock', 'test/core/queue/store-request'],
   ['not set for the next', core('lease/schedule'), 'if (next < this.timerAt) this.arm(next, this.isShort);', '', 'what is not cancelled is never due', 'test/core/lease/schedule'],
-  ['given up with minHoldMs', core('hold/several-keys'), 'left: done }, now, true)', 'left: done }, now, false)', 'one of several locks stays taken for nobody', 'test/core'],
+  ['given up with minHoldMs', core('hold/several-keys'), 'leaseReleased: done }, now, true)', 'leaseReleased: done }, now, false)', 'one of several locks stays taken for nobody', 'test/core'],
   ['work under what was just lost', core('hold/lock-calls'), "      for (let n = 0; n < leases.length; n++) if (leases[n]!.state === 'lost') return void this.takeAnew(call, leases).then(served, refuse);\n", '', 'S3: a lease that was lost before the hold is made', 'test/core/hold/lost-before-the-work'],
   ['cancelled questions stay', core('queue/store-request'), "    this.end('cancelled');\n    this.giveBack();", "    this.end('cancelled');", 'L5: who gave up is served', 'single:calm'],
   ['slow store is asked for ever', core('queue/store-request'), 'return this.failed(slownessError(this.key, this.leaseMs));', 'return this.ask();', 'L5: who does not wait, waits', 'test/core/queue/waiting'],

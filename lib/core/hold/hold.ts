@@ -248,12 +248,12 @@ export class Hold implements Lease, LeaseUser {
     const outer = this.reentered?.get(lease);
     if (!outer) return lease.leave(this, now);
     lease.offLoss(this);
-    outer.leave(this.options.mode, this);
-    this.left(lease.state === 'lost' ? 'lost' : 'released');
+    outer.ended(this.options.mode, this);
+    this.leaseReleased(lease.state === 'lost' ? 'lost' : 'released');
   }
 
   /** One of its locks was given up. With the last one it ends. */
-  left(outcome: ReleaseOutcome): void {
+  leaseReleased(outcome: ReleaseOutcome): void {
     if (outcome === 'lost' || this.worst === 'released') this.worst = outcome;
     this.locksLeft -= 1;
     if (this.locksLeft > 0) return;
@@ -293,7 +293,7 @@ export class Hold implements Lease, LeaseUser {
     }
   }
 
-  /** Ends it here, because its locks go to a ticket: from now on no lease is this hold's. How that ended is told to {@link left} for each. */
+  /** Ends it here, because its locks go to a ticket: from now on no lease is this hold's. How that ended is told to {@link leaseReleased} for each. */
   giveToTicket(now: number): HandedLease[] {
     this.isHandedOff = true;
     this.isOpen = false;
@@ -323,7 +323,7 @@ export class Hold implements Lease, LeaseUser {
     }
     const loss = this.lossNow();
     if (loss) {
-      nested.leave(options.mode);
+      nested.ended(options.mode);
       throw loss;
     }
     (call.reentered ??= new Map()).set(nested.lease, nested);
@@ -409,7 +409,7 @@ class NestedCalls extends CallLine implements Reentry {
     this.holds.add(hold);
   }
 
-  leave(mode: LockMode, hold?: Hold): void {
+  ended(mode: LockMode, hold?: Hold): void {
     if (hold) this.holds.delete(hold);
     this.hold.nestedCalls -= 1;
     if (mode === 'write') this.writers -= 1;

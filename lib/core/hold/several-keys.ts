@@ -67,7 +67,7 @@ async function together({ clock, schedule }: LockCalls, all: readonly StoreLease
 /** Gives back a lock under which no work of the call began. */
 export function abandon({ reentered, options }: Call, lease: StoreLease, now: number, done: () => void): void {
   const outer = reentered?.get(lease);
-  if (!outer) return lease.leave({ leaseLost: () => {}, left: done }, now, true);
-  outer.leave(options.mode);
+  if (!outer) return lease.leave({ leaseLost: () => {}, leaseReleased: done }, now, true);
+  outer.ended(options.mode);
   done();
 }

@@ -68,12 +68,12 @@ export class Tickets {
     const outcome = await keptAlive(clock, () => this.untilAnswered(handOff, key));
     if (outcome === undefined || outcome instanceof LockStoreError) {
       this.giveBackHanded(handOff);
-      for (const _ of leases) hold.left(outcome ? 'unknown' : 'lost');
+      for (const _ of leases) hold.leaseReleased(outcome ? 'unknown' : 'lost');
       throw outcome ? handOffError(key, outcome) : hold.lossNow()!;
     }
     for (const { lease: { key: lock, id, lateUntil }, stays } of leases) {
       if (!stays) background.releaseLate({ key: lock, id, abandoned: true, lateUntil, askedAt: now });
-      hold.left('released');
+      hold.leaseReleased('released');
     }
     return ticketText({ home, instance, keys, process, secret, ...outcome });
   }

@@ -10,7 +10,7 @@ import { LockStoreError } from '../port/errors.js';
 import { asStoreError } from '../port/hold-errors.js';
 import type { HolderRef, LockStore, ReleaseRequest, Reply } from '../port/lock-store.js';
 import type { Schedule } from './schedule.js';
-import type { LeaseUser, StoreLease } from './store-lease.js';
+import type { LastUser, StoreLease } from './store-lease.js';
 
 /**
  * When more releases than this are open, the pauses grow with their number: in an outage every call that gives up leaves one, which is
@@ -63,12 +63,12 @@ export class BackgroundRelease {
   }
 
   /** Releases a lease and tells its last user the outcome. When it is unknown, the release is repeated in the background. */
-  releaseAndTell(lease: StoreLease, user: Pick<LeaseUser, 'left'>): void {
+  releaseAndTell(lease: StoreLease, user: LastUser): void {
     const replied = (outcome: Reply<'released' | 'lost'>): void => {
       const isUnknown = outcome instanceof LockStoreError;
       if (isUnknown) this.release(lease, lease.storeLengthMs);
       else this.released(lease);
-      user.left(isUnknown ? 'unknown' : outcome);
+      user.leaseReleased(isUnknown ? 'unknown' : outcome);
     };
     this.store.release(lease, replied)?.then(replied, (error: unknown) => replied(asStoreError(error, lease.key)));
   }

@@ -56,9 +56,12 @@ interface LossListener {
 
 /** A user of a lease: a hold. It is told either that the lease was lost, or how its release ended. */
 export interface LeaseUser extends LossListener {
-  /** The lease that it left was handed on or given back, with this outcome. */
-  left(outcome: ReleaseOutcome): void;
+  /** The lease that it has left was handed on or given back, with this outcome. */
+  leaseReleased(outcome: ReleaseOutcome): void;
 }
+
+/** The user that left a lease last, as far as its release concerns it. */
+export type LastUser = Pick<LeaseUser, 'leaseReleased'>;
 
 /** The queue of callers to which a lease belongs. */
 export interface LeaseKeeper {

@@ -19,7 +19,7 @@ export interface Reentry {
   /** This hold was made for the call. */
   began(hold: LeaseUser): void;
   /** The call, which had the lock in this mode, has ended, and its hold if there was one. */
-  leave(mode: LockMode, hold?: LeaseUser): void;
+  ended(mode: LockMode, hold?: LeaseUser): void;
 }
 
 /** What all calls of a lock module share: its core. */

@@ -15,7 +15,7 @@
  * next call: for `handOn` turns, and for 50 ms, that call gets it before those of other processes.
  */
 import { Alarm } from '../lease/schedule.js';
-import { askTheSame, HAND_ON_WINDOW_MS, StoreLease, type LeaseKeeper, type LeaseUser } from '../lease/store-lease.js';
+import { askTheSame, HAND_ON_WINDOW_MS, type LastUser, type LeaseKeeper, type LeaseUser, StoreLease } from '../lease/store-lease.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
 import type { Grant } from '../port/lock-store.js';
 import { type Call, CallLine } from './call.js';
@@ -32,7 +32,7 @@ const NO_TURNS = { since: -Infinity, left: 0 };
 const NO_LEASES: readonly StoreLease[] = [];
 const NO_REQUESTS: readonly StoreRequest[] = [];
 /** The last user of a lease that nobody used: nobody waits to hear how its release ends. */
-const NOBODY: Pick<LeaseUser, 'left'> = { left: () => {} };
+const NOBODY: LastUser = { leaseReleased: () => {} };
 
 export class KeyQueue extends CallLine implements LeaseKeeper {
   /** The leases, the newest first: calls are admitted to that one. Readers, or those who have a permit, may be on earlier ones. */
@@ -148,7 +148,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
    * Asks for the first call for which no request was made; there is one, because requests are fewer than calls. `unused`: a lease that the
    * request replaces.
    */
-  private send(now: number, unused?: StoreLease, user?: Pick<LeaseUser, 'left'>): void {
+  private send(now: number, unused?: StoreLease, user?: LastUser): void {
     const { requests } = this;
     this.arrivalsWhenAsked = this.arrivals;
     const asked = requests === NO_REQUESTS ? undefined : new Set(requests.map(({ asker }) => asker));
@@ -278,10 +278,10 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     if (lease.state === 'lost') {
       // It is released for the sake of those who wait: the store may still have it.
       if (lease.users === 0) this.queues.background.release(lease, lease.storeLengthMs);
-      return user.left('lost');
+      return user.leaseReleased('lost');
     }
     if (lease.users > 0) {
-      user.left('released');
+      user.leaseReleased('released');
       // The order matters: the user that leaves has released in time, and only those that stay may lose the lease.
       return lease.loseIfOverdue();
     }
@@ -290,19 +290,19 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     const follows = first && this.requests.length < Math.min(this.size, this.permits ?? 1) && (lease === this.leases[0] || this.permits !== undefined);
     if (!follows || lease.waivesMinHold) return this.giveBack(lease, user);
     // The lease is handed on in the next turn of the event loop. A permit is not, and goes back at once.
-    if (this.isResting && this.permits === undefined) return user.left('released');
+    if (this.isResting && this.permits === undefined) return user.leaseReleased('released');
     const now = this.queues.clock.now();
     if (!lease.admits(first.options, now, this.queues.defaults.handOn, first.arrival)) return this.giveBack(lease, user, now);
     this.admit(first, lease, now);
     this.pump(now);
-    user.left('released');
+    user.leaseReleased('released');
   }
 
   /**
    * Gives a lease back, and tells its last user how that ended; with `now` in the same step in which the store is asked for the next call, unless
    * the answer to that waits for replicas.
    */
-  private giveBack(lease: StoreLease, user: Pick<LeaseUser, 'left'>, now?: number): void {
+  private giveBack(lease: StoreLease, user: LastUser, now?: number): void {
     lease.letGo();
     // Without a call in the line nobody will ask for more fences.
     if (this.first) this.usedUpFences = lease.hasFences ? 0 : lease.grant.fences;

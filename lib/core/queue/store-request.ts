@@ -18,7 +18,7 @@ import { LockStoreError } from '../port/errors.js';
 import {
   asStoreError, busyError, givenUpError, outageError, ownerUpgradeError, permitsError, silenceError, slownessError, ticketError, tooManyHoldsError,
 } from '../port/hold-errors.js';
-import type { LeaseUser, StoreLease } from '../lease/store-lease.js';
+import type { LastUser, StoreLease } from '../lease/store-lease.js';
 import { WAKES_COUNT_FROM_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type Grant, type Reply } from '../port/lock-store.js';
 import type { Call } from './call.js';
 import type { KeyQueue } from './key-queue.js';
@@ -98,7 +98,7 @@ export class StoreRequest implements AcquireRequest {
     /** A lease of this process that the store releases in the same command; undefined once it has. */
     private replaced?: StoreLease | undefined,
     /** The last user of that lease, which learns how the release ended by the first answer or failure. Later tries release again and tell nobody. */
-    private replacedUser?: Pick<LeaseUser, 'left'> | undefined,
+    private replacedUser?: LastUser | undefined,
     /** Whether the permit of that lease goes to this request before those who wait. */
     readonly handsOn = false,
   ) {
@@ -176,7 +176,7 @@ export class StoreRequest implements AcquireRequest {
     else this.lateUntil = this.unansweredUntil;
     const { replacedUser } = this;
     this.replacedUser = undefined;
-    replacedUser?.left(isUnknown ? 'unknown' : outcome.replacedLost ? 'lost' : 'released');
+    replacedUser?.leaseReleased(isUnknown ? 'unknown' : outcome.replacedLost ? 'lost' : 'released');
     if (this.state === 'answered') return;
     if (this.state === 'cancelled') {
       // Its release may have reached the store before it did, so it is released once more.
