@@ -128,7 +128,7 @@ export class Hold implements Lease, LeaseUser {
 
   /** Whether one of its locks at least is that of a hold around it. */
   get reentersOthers(): boolean {
-    return this.reentered !== undefined && this.reentered.size > 0;
+    return (this.reentered?.size ?? 0) > 0;
   }
 
   /** How many holds there are of its locks: itself and those inside it. One inside counts once, however many of the locks it re-entered. */

@@ -1,6 +1,12 @@
 /**
- * Hands holds off, and reads tickets. The giver's trust ends before anything is sent. What the store answers can only be that the ticket
- * has the lock, or that nobody has it; without an answer it is asked again under the same ticket, while the lease can still be there.
+ * Hands holds off, and reads tickets. The giver's trust ends before anything is sent, so that what the store answers can only be that the
+ * ticket has the locks, or that nobody has them.
+ *
+ *     held ──▶ asking ──▶ handed off
+ *               │ ▲ ▲└──▶ unknown to the store ──(it forgot the hold, and has it back)──▶ asked anew, once
+ *               ▼ │ │                         └─▶ undone: the hold is lost
+ *           no answer ──(until the trust would have ended)──▶ undone: the locks are released in the background
+ *
  * A call that brings a ticket asks the store for each of its locks as other calls do (queue/store-request.ts).
  */
 import type { StoreLease } from '../lease/store-lease.js';
@@ -39,8 +45,8 @@ interface HandOff {
   readonly until: number;
 }
 
-/** The last instant of the ticket on the store's clock, in ms, and what the store remembers of the first lock; undefined when it does not know one of the holds. */
-type HandedOff = { readonly until: number; readonly memory: string | undefined } | undefined;
+/** What the store says of a ticket that has the locks; undefined when it does not know one of the holds. */
+type TicketTerms = Pick<Ticket, 'until' | 'memory'> | undefined;
 
 export class Tickets {
   constructor(
@@ -65,9 +71,9 @@ export class Tickets {
     const leases = hold.giveToTicket(now);
     const until = Math.min(now + Math.max(options.waitMs, defaults.commandTimeoutMs), ...leases.map(({ lease }) => lease.trustedUntil));
     const handOff = { ticketId: ticketIdOf({ process, secret }), withinMs, leases, until };
-    const outcome = await keptAlive(clock, () => this.untilAnswered(handOff, key));
+    const outcome = await keptAlive(clock, () => this.outcomeOf(handOff));
     if (outcome === undefined || outcome instanceof LockStoreError) {
-      this.giveBackHanded(handOff);
+      this.undo(handOff);
       for (const _ of leases) hold.leaseReleased(outcome ? 'unknown' : 'lost');
       throw outcome ? handOffError(key, outcome) : hold.lossNow()!;
     }
@@ -104,40 +110,46 @@ export class Tickets {
     for (const key of keys) background.release({ key, id }, leaseMs + graceMs + defaults.commandTimeoutMs);
   }
 
-  private async untilAnswered(handOff: HandOff, key: string): Promise<HandedOff | LockStoreError> {
+  /** A store that does not know a hold may have forgotten it. Once it has all of them again, it is asked once more. */
+  private async outcomeOf(handOff: HandOff): Promise<TicketTerms | LockStoreError> {
+    const outcome = await this.untilAnswered(handOff);
+    return outcome === undefined && (await this.hasThemAgain(handOff)) ? this.untilAnswered(handOff) : outcome;
+  }
+
+  private async untilAnswered(handOff: HandOff): Promise<TicketTerms | LockStoreError> {
     const { clock, defaults } = this.core;
+    const { leases, until } = handOff;
     const backoff = new Backoff();
-    for (let wasBroughtBack = false; ; ) {
+    for (;;) {
       const notAfter = clock.now() + defaults.commandTimeoutMs;
-      try {
-        const outcome = await this.ask(handOff, notAfter);
-        if (outcome || wasBroughtBack || !(await this.bringBack(handOff))) return outcome;
-        wasBroughtBack = true;
-      } catch (reason) {
-        const error = asStoreError(reason, key);
-        const retryAt = Math.max(clock.now() + backoff.nextMs(), lastCopyAt(handOff, notAfter) + 1);
-        if (!error.retryable || retryAt >= handOff.until) return error;
-        await pause(clock, retryAt - clock.now());
-      }
+      const outcome = await this.ask(handOff, notAfter).catch((reason: unknown) => asStoreError(reason, leases[0]!.lease.key));
+      if (!(outcome instanceof LockStoreError)) return outcome;
+      // The network may still deliver a copy of this try. It does nothing to holds that have left their ids. Beside a hold that stays it
+      // would make the ticket anew when that has been adopted, and others could adopt it too: so there the next try comes after it.
+      const lateUntil = leases.some(({ stays }) => stays) ? notAfter : -Infinity;
+      const retryAt = Math.max(clock.now() + backoff.nextMs(), lateUntil + 1);
+      if (!outcome.retryable || retryAt >= until) return outcome;
+      await pause(clock, retryAt - clock.now());
     }
   }
 
-  /** Puts the ticket into the place of the holds, one after another. */
-  private async ask({ ticketId, withinMs, leases }: HandOff, notAfter: number): Promise<HandedOff> {
-    let handedOff: HandedOff;
+  /** Puts the ticket into the place of the holds, one after another. The ticket lasts as long as the first of its leases to end. */
+  private async ask({ ticketId, withinMs, leases }: HandOff, notAfter: number): Promise<TicketTerms> {
+    let terms: TicketTerms;
     for (const { lease: { key, id }, stays } of leases) {
-      const takesOver = stays ? 'beside' : 'hold';
-      const terms = { mode: 'write', queue: false, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
-      const outcome = await this.core.store.acquire({ ...terms, key, id: ticketId, leaseMs: withinMs, replaces: id, takesOver, notAfter });
+      const outcome = await this.core.store.acquire({
+        key, id: ticketId, replaces: id, takesOver: stays ? 'beside' : 'hold', leaseMs: withinMs, notAfter,
+        mode: 'write', queue: false, fences: 1, minHoldMs: 0, minReplicas: 0,
+      });
       if (outcome.kind !== 'granted') return undefined;
       const { end } = outcome.taken!;
-      handedOff = handedOff ? { ...handedOff, until: Math.min(handedOff.until, end) } : { until: end, memory: outcome.grant.memory };
+      terms = terms ? { ...terms, until: Math.min(terms.until, end) } : { until: end, memory: outcome.grant.memory };
     }
-    return handedOff;
+    return terms;
   }
 
-  /** A store that does not know a hold may have forgotten it. Whether it has all of them again: so they can be handed off after all. */
-  private async bringBack({ leases, until }: HandOff): Promise<boolean> {
+  /** Brings the leases back to a store that forgot them. Whether it has all of them. */
+  private async hasThemAgain({ leases, until }: HandOff): Promise<boolean> {
     const { store, clock } = this.core;
     if (!store.onDoubt || clock.now() >= until) return false;
     const outcomes = await Promise.all(leases.map(({ renewal }) => store.renew(renewal)));
@@ -145,7 +157,7 @@ export class Tickets {
   }
 
   /** Releases the holds and the ticket: the hold has ended, and nobody knows the ticket. So nobody has what an unanswered request may still bring, either. */
-  private giveBackHanded({ ticketId, withinMs, leases }: HandOff): void {
+  private undo({ ticketId, withinMs, leases }: HandOff): void {
     const { clock, defaults, queues: { background } } = this.core;
     const lateUntil = clock.now() + defaults.commandTimeoutMs;
     for (const { lease: { key, id, storeLengthMs }, stays } of leases) {
@@ -153,12 +165,4 @@ export class Tickets {
       background.release({ key, id: ticketId, lateUntil }, withinMs + defaults.commandTimeoutMs);
     }
   }
-}
-
-/**
- * Until when a try without an answer must not be repeated. Its copy, which the network may still deliver, does nothing to holds that
- * have left their ids. Beside a hold that stays it would make the ticket anew when that has been adopted, and others could adopt it too.
- */
-function lastCopyAt({ leases }: HandOff, notAfter: number): number {
-  return leases.some(({ stays }) => stays) ? notAfter : -Infinity;
 }
