@@ -125,8 +125,6 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   /** Whether its id has a place in the queue, as far as is known. */
   private hasPlace = this.placeFloor !== undefined;
   override readonly sharesLock = this.hasPlace || this.request.replaces !== undefined;
-  /** Whether it was answered with its place: a message of the grant is believed from then on. */
-  private isWaiting = false;
   /** The message of its grant, if that came before the answer. */
   private early: PushedGrant | undefined;
   /** Until when the server may act on it, in its own time; 0 while that is not known. */
@@ -169,20 +167,6 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     });
   }
 
-  /**
-   * Judges the message of its grant. The grant becomes a lease when the message is enough to trust it; otherwise the waiter asks. A message
-   * that came before the answer is kept for the answer.
-   */
-  messageCame(push: PushedGrant): void {
-    if (!this.isWaiting) {
-      this.early = push;
-      return;
-    }
-    const { key, id } = push;
-    const grant = this.believed(push);
-    this.requests.wake(grant === undefined ? { kind: 'ask', key, id } : { kind: 'granted', key, id, grant });
-  }
-
   answered(reply: ScriptReply): void {
     // Its caller has an error already.
     if (this.done === undefined) return;
@@ -198,13 +182,9 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     trust.clock.observe(this.spot.shard, exchange);
     const outcome = this.outcomeOf(answer, exchange);
     if (outcome !== undefined) return this.settle(outcome, replacedLost);
+    // It is asked once more, with a limit in the time of the server.
     this.askedAt = receivedAt;
     bundles.add(this);
-  }
-
-  override failed(reason: unknown, runner: ScriptRunner): void {
-    this.leavePlace();
-    super.failed(reason, runner);
   }
 
   /** Reads the commonest answer, which is only the server's time in µs. That is the fence, except for a vote, and the rest follows from the request. */
@@ -283,15 +263,19 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     throw new LockStoreError(`Lock '${key}': the grant was gone before ${minReplicas} replicas had acknowledged it. It is safe to try again.`, { key });
   }
 
-  /** The grant of its place from the message, which ends the place; undefined when the message is not enough to trust it. */
-  private believed(push: PushedGrant): Grant | undefined {
-    const { places, view: { trust, memories, toldHolds, clock } } = this.requests;
-    const grant = trust.pushed(this, push, clock.now(), memories.madeBy(this.spot.group, grantedAt(push)));
-    if (grant === undefined) return undefined;
-    places.delete(push.id);
-    toldHolds.delete(push.key);
-    return grant;
+  /** Tells the outcome when it is known. Only a request that waits keeps its place. */
+  private settle(outcome: AcquireOutcome | Promise<AcquireOutcome>, replacedLost = false): void {
+    if (outcome instanceof Promise || outcome.kind !== 'waiting') this.leavePlace();
+    if (outcome instanceof Promise) outcome.then((later) => this.settle(later, replacedLost), (error: LockStoreError) => this.tell(error));
+    else this.tell(replacedLost ? { ...outcome, replacedLost } : outcome);
   }
+
+  override failed(reason: unknown, runner: ScriptRunner): void {
+    this.leavePlace();
+    super.failed(reason, runner);
+  }
+
+  // The place of its request in the queue.
 
   /** The outcome for a place in the queue: `waiting`, or the grant if its message came first. */
   private waits(askAgainInMs: number | undefined): AcquireOutcome | Promise<AcquireOutcome> {
@@ -300,17 +284,35 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     channel.check();
     // Since this try was sent, the id may have been released, or asked for by a later try, which keeps its own place.
     if (this.hasPlace && places.get(request.id) !== this) return { kind: 'waiting', askAgainInMs };
-    this.hasPlace = this.isWaiting = true;
+    this.hasPlace = true;
     places.set(request.id, this);
     if (early === undefined) return { kind: 'waiting', askAgainInMs };
     const grant = this.believed(early);
     return grant === undefined ? requests.acquire({ ...request, replaces: undefined, askedAt: clock.now() }) : { kind: 'granted', grant };
   }
 
-  private settle(outcome: AcquireOutcome | Promise<AcquireOutcome>, replacedLost = false): void {
-    if (outcome instanceof Promise || outcome.kind !== 'waiting') this.leavePlace();
-    if (outcome instanceof Promise) outcome.then((later) => this.settle(later, replacedLost), (error: LockStoreError) => this.tell(error));
-    else this.tell(replacedLost ? { ...outcome, replacedLost } : outcome);
+  /**
+   * Judges the message of its grant. The grant becomes a lease when the message is enough to trust it; otherwise the waiter asks. A message
+   * that came before the answer is kept for the answer.
+   */
+  messageCame(push: PushedGrant): void {
+    if (this.done !== undefined) {
+      this.early = push;
+      return;
+    }
+    const { key, id } = push;
+    const grant = this.believed(push);
+    this.requests.wake(grant === undefined ? { kind: 'ask', key, id } : { kind: 'granted', key, id, grant });
+  }
+
+  /** The grant of its place from the message, which ends the place; undefined when the message is not enough to trust it. */
+  private believed(push: PushedGrant): Grant | undefined {
+    const { places, view: { trust, memories, toldHolds, clock } } = this.requests;
+    const grant = trust.pushed(this, push, clock.now(), memories.madeBy(this.spot.group, grantedAt(push)));
+    if (grant === undefined) return undefined;
+    places.delete(push.id);
+    toldHolds.delete(push.key);
+    return grant;
   }
 
   /** Gives up the place, unless a later try of its id has it. */
