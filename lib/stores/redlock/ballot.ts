@@ -40,7 +40,7 @@ export class Ballot {
   /** What comes of it, once it was cast: a request that is made twice is one ballot. */
   outcome: Promise<AcquireOutcome> | undefined;
   /** Once it is over: what its releases say. */
-  leaving: (MarkingRelease & { readonly askedAt: number }) | undefined;
+  releaseRequest: (MarkingRelease & { readonly askedAt: number }) | undefined;
 
   constructor(
     readonly redlock: RedlockStore,
@@ -101,7 +101,7 @@ export class Ballot {
   /** Ends the ballot and releases it on the nodes, also in the background on those that do not answer. */
   release(how: Partial<MarkingRelease>): Promise<'released' | 'lost'> {
     this.end(how);
-    return agree<'released' | 'lost'>('a release', this.request.key, this.redlock.nodes, (_, done, at) => this.standings[at]!.leave(done));
+    return agree<'released' | 'lost'>('a release', this.request.key, this.redlock.nodes, (_, done, at) => this.standings[at]!.release(done));
   }
 
   /** Ends the ballot, if it has not ended, and takes it back from all nodes on which it may stand. `mark`: the mark that its request has there then. */
@@ -114,7 +114,7 @@ export class Ballot {
   /** A ballot under which nobody has worked owes no minHoldMs. */
   private end({ mark, abandoned = false, askedAt = this.redlock.clock.now() }: Partial<MarkingRelease>): void {
     const { id, trustedUntil, state, request: { key } } = this;
-    this.leaving = { key, id, askedAt, trustedUntil, abandoned: abandoned || state !== 'held', mark };
+    this.releaseRequest = { key, id, askedAt, trustedUntil, abandoned: abandoned || state !== 'held', mark };
     this.state = 'over';
   }
 
@@ -211,11 +211,11 @@ class Standing {
   }
 
   /** Releases the ballot, where the node may have it, and leaves its mark on every node. */
-  leave(done: Done<'released' | 'lost'>): void {
-    const { ballot: { leaving }, node, mayHave } = this;
-    if (!mayHave && (leaving!.mark === undefined || !node.isUsable)) return done('lost');
+  release(done: Done<'released' | 'lost'>): void {
+    const { ballot: { releaseRequest }, node, mayHave } = this;
+    if (!mayHave && (releaseRequest!.mark === undefined || !node.isUsable)) return done('lost');
     this.mayHave = false;
-    void node.store.release(leaving!, (reply) => {
+    void node.store.release(releaseRequest!, (reply) => {
       if (mayHave && (reply instanceof LockStoreError || this.lateUntil !== undefined)) this.withdraw();
       done(reply);
     });
@@ -223,14 +223,14 @@ class Standing {
 
   /** Takes the ballot back if it stands on the node. While its vote is out nothing is sent, because most of the last votes are refusals too. */
   takeBack(): void {
-    if (this.mayHave && (this.end !== undefined || this.lateUntil !== undefined)) this.leave(() => {});
+    if (this.mayHave && (this.end !== undefined || this.lateUntil !== undefined)) this.release(() => {});
   }
 
   /** Releases it until the node has answered. */
   private withdraw(): void {
-    const { ballot: { leaving, request: { graceMs = 0 }, redlock: { options: { maxLeaseMs } } }, lateUntil } = this;
+    const { ballot: { releaseRequest, request: { graceMs = 0 }, redlock: { options: { maxLeaseMs } } }, lateUntil } = this;
     // By then it has ended by itself, however it was renewed.
-    this.node.background.release({ ...leaving!, lateUntil }, maxLeaseMs + graceMs);
+    this.node.background.release({ ...releaseRequest!, lateUntil }, maxLeaseMs + graceMs);
   }
 
   /**
@@ -280,7 +280,7 @@ class Standing {
     this.memory = vote.memory;
     if (ballot.state === 'over') {
       // A vote may come after the release: a script that the server did not know is sent again, behind it.
-      this.mayHave ||= vote.trustedUntil >= trustOf(Math.floor(request.leaseMs), ballot.leaving!.askedAt);
+      this.mayHave ||= vote.trustedUntil >= trustOf(Math.floor(request.leaseMs), ballot.releaseRequest!.askedAt);
       this.takeBack();
     } else if (ballot.fence === 0) this.vote = vote;
     else if (vote.fence !== ballot.fence) void this.give(request.leaseMs);
