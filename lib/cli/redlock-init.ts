@@ -5,7 +5,7 @@
 import { pause, systemClock } from '../core/port/clock.js';
 import { LockStoreError, type NodeFailure } from '../core/port/errors.js';
 import type { RedisStore } from '../stores/redis/redis-store.js';
-import { admit, survey, type Survey } from '../stores/redlock/redlock-node.js';
+import { admit, recall, type Recalled } from '../stores/redlock/redlock-node.js';
 import { connectTo } from '../stores/wire/connect-to.js';
 import type { RedisTarget } from '../stores/wire/redis-target.js';
 import type { Target } from './arguments.js';
@@ -14,7 +14,7 @@ import { COMMAND_TIMEOUT_MS, PAUSE_MS, reached, REACHED_WITHIN_MS } from './reac
 import { NodeToAsk } from './redlock-look.js';
 import { serversOf } from './servers.js';
 
-/** The longest lease that was granted: there was none. A node then admits in the millisecond after it was greeted. */
+/** The longest lease that was granted: there was none. A node then admits in the millisecond after its memory was recalled. */
 const NOTHING_GRANTED_MS = 0;
 
 /** Rejects with LockStoreError when a node cannot be asked; then what it says of the other nodes is done nowhere. */
@@ -22,14 +22,14 @@ export async function initRedlock(target: Target, { out, err, json }: Pick<Termi
   const { prefix } = target;
   const nodes = await nodesOf(await serversOf(target), prefix);
   try {
-    const surveys = await Promise.all(nodes.map((node) => reached(() => survey(node))));
-    const refusal = refusalFor(nodes, surveys);
+    const recalled = await Promise.all(nodes.map((node) => reached(() => recall(node))));
+    const refusal = refusalFor(nodes, recalled);
     if (refusal !== undefined) {
       await err.message(`holdfast: ${refusal}`);
       return EXIT.nothing;
     }
     await pause(systemClock, PAUSE_MS);
-    const failed = await admitAll(nodes, surveys);
+    const failed = await admitAll(nodes, recalled);
     if (failed.length > 0) throw halfWay(failed, nodes.length);
     const names = nodes.map(({ server }) => server);
     if (json) await out.line(JSON.stringify({ prefix, nodes: names, vote: true }));
@@ -48,23 +48,23 @@ async function nodesOf(servers: readonly RedisTarget[], prefix: string): Promise
 }
 
 /** Why nothing may be done; undefined when all nodes are new as far as they know. */
-function refusalFor(nodes: readonly RedisStore[], surveys: readonly Survey[]): string | undefined {
-  const second = surveys.findIndex(({ server }, at) => surveys.findIndex((other) => other.server === server) < at);
+function refusalFor(nodes: readonly RedisStore[], recalled: readonly Recalled[]): string | undefined {
+  const second = recalled.findIndex(({ server }, at) => recalled.findIndex((other) => other.server === server) < at);
   if (second >= 0) {
-    const first = surveys.findIndex(({ server }) => server === surveys[second]!.server);
+    const first = recalled.findIndex(({ server }) => server === recalled[second]!.server);
     return `${nodes[first]!.server} and ${nodes[second]!.server} are one server; each node must be a master of its own. Nothing was changed.`;
   }
-  const used = nodes.filter((_, at) => surveys[at]!.fences.some((fence) => fence > 0)).map(({ server }) => server);
+  const used = nodes.filter((_, at) => recalled[at]!.fences.some((fence) => fence > 0)).map(({ server }) => server);
   if (used.length === 0) return undefined;
   const who = used.length === 1 ? `${used[0]} has voted before: it` : `${used.join(', ')} have voted before: they`;
   return `${who} may have granted locks. Nothing was changed; nodes that are new or forgot vote by themselves when the longest lease has passed.`;
 }
 
 /** Names the nodes that were not let in, each with the reason. */
-async function admitAll(nodes: readonly RedisStore[], surveys: readonly Survey[]): Promise<NodeFailure[]> {
+async function admitAll(nodes: readonly RedisStore[], recalled: readonly Recalled[]): Promise<NodeFailure[]> {
   const admitted = nodes.map(async (node, at): Promise<NodeFailure | undefined> => {
     try {
-      return (await admit(node, surveys[at]!.since, NOTHING_GRANTED_MS, [])) ? undefined : { node: node.server, reason: 'it was restarted or flushed meanwhile' };
+      return (await admit(node, recalled[at]!.since, NOTHING_GRANTED_MS, [])) ? undefined : { node: node.server, reason: 'it was restarted or flushed meanwhile' };
     } catch (error) {
       return { node: node.server, reason: error instanceof Error ? error.message : String(error) };
     }

@@ -48,8 +48,8 @@ export const defects: readonly Defect[] = [
   { name: 'nothing is withdrawn', world: 'votes of three nodes', breaks: 'L6' },
   { name: 'votes have no limit', world: 'one process, and a vote that is held up', breaks: 'L6' },
   { name: 'votes of a ballot that is over are forgotten', world: 'one process, and a vote that is held up', breaks: 'L6' },
-  { name: 'nobody is surveyed', world: 'the fences of a node that forgot', breaks: 'S2' },
-  { name: 'a survey of one is enough', world: 'the fences of a node that forgot', breaks: 'S2' },
+  { name: 'the others are not asked', world: 'the fences of a node that forgot', breaks: 'S2' },
+  { name: 'one of the others is enough', world: 'the fences of a node that forgot', breaks: 'S2' },
 ];
 
 /** What the explorer finds with the defect in its world. Throws when the defect is not there. */

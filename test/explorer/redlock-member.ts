@@ -80,10 +80,10 @@ export class Voting {
         return this.heardRaised(node, letter);
       case 'withdrawal':
         return this.heardWithdrawal(node, letter);
-      case 'greet':
-        return this.heardGreeting(node, letter);
-      case 'survey':
-        return this.heardSurvey(Number(letter.about), letter);
+      case 'recall':
+        return this.heardRecall(node, letter);
+      case 'recall of others':
+        return this.heardOther(Number(letter.about), letter);
       case 'admit':
         return this.attend(node, letter.reply?.[0] === 1 ? undefined : RETRY_MS);
     }
@@ -102,9 +102,9 @@ export class Voting {
     this.postWithdrawal(node, ballot);
   }
 
-  greet(node: number): void {
-    this.know(node, { attention: { kind: 'greeting' } });
-    this.post(node, 'greet', '', this.recall());
+  recall(node: number): void {
+    this.know(node, { attention: { kind: 'recalling' } });
+    this.post(node, 'recall', '', this.recallCall());
   }
 
   has(defect: string): boolean {
@@ -220,22 +220,22 @@ export class Voting {
     this.know(node, { attention: inMs === undefined ? { kind: 'none' } : { kind: 'wanted', at: this.now + inMs } });
   }
 
-  private heardGreeting(node: number, { reply }: NodeLetter): void {
+  private heardRecall(node: number, { reply }: NodeLetter): void {
     if (reply === undefined) return this.attend(node, RETRY_MS);
     const { recoversForMs, now, groups } = readRecall(reply);
     if (recoversForMs === 0) return this.attend(node, undefined);
     const since = beginningOf(groups[0]!.memory) - AHEAD;
     const leftMs = since + this.rules.maxLeaseMs + 1 - now;
     if (leftMs > 0) return this.attend(node, leftMs);
-    this.know(node, { attention: { kind: 'surveying', since, awaited: this.state.nodes.length - 1, whole: 0, out: 0, floor: this.member.floor } });
+    this.know(node, { attention: { kind: 'asking others', since, awaited: this.state.nodes.length - 1, whole: 0, out: 0, floor: this.member.floor } });
     this.state.nodes.forEach((_, other) => {
-      if (other !== node) this.post(other, 'survey', String(node), this.recall());
+      if (other !== node) this.post(other, 'recall of others', String(node), this.recallCall());
     });
   }
 
-  private heardSurvey(node: number, { reply }: NodeLetter): void {
+  private heardOther(node: number, { reply }: NodeLetter): void {
     const { attention } = this.knownOf(node);
-    if (attention.kind !== 'surveying') return;
+    if (attention.kind !== 'asking others') return;
     const isWhole = reply !== undefined && readRecall(reply).recoversForMs === 0;
     const floor = Math.max(attention.floor, reply === undefined ? 0 : readRecall(reply).groups[0]!.fence);
     const whole = attention.whole + Number(isWhole);
@@ -243,15 +243,15 @@ export class Voting {
     const awaited = attention.awaited - 1;
     if (awaited > 0) return this.know(node, { attention: { ...attention, awaited, whole, out, floor } });
     const quorum = quorumOf(this.state.nodes.length);
-    const enough = this.has('a survey of one is enough') ? 1 : quorum;
+    const enough = this.has('one of the others is enough') ? 1 : quorum;
     if (whole < enough && this.state.nodes.length - out - 1 >= quorum) return this.attend(node, RETRY_MS);
     this.know(node, { attention: { kind: 'admitting' } });
-    const floors = [this.has('nobody is surveyed') ? 0 : floor];
+    const floors = [this.has('the others are not asked') ? 0 : floor];
     this.post(node, 'admit', '', admitCall(MEMORY_KEYS, { maxLeaseMs: this.rules.maxLeaseMs, since: attention.since + AHEAD, floors }));
   }
 
   /** What a node is asked for its memory, and told of fences. */
-  private recall(): BuiltCall {
+  private recallCall(): BuiltCall {
     return recallCall({ keys: [{ fenceKey: NODE_KEYS.fenceKey }] }, { process: this.member.name, recoveryMs: UNTIL_TOLD_MS, groups: [{ floor: this.member.floor, holds: false }] });
   }
 

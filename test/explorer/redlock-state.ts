@@ -12,7 +12,7 @@ export interface Granted {
   readonly end: number;
 }
 
-export type NodeQuestion = 'vote' | 'withdrawal' | 'raise fence' | 'greet' | 'survey' | 'admit';
+export type NodeQuestion = 'vote' | 'withdrawal' | 'raise fence' | 'recall' | 'recall of others' | 'admit';
 
 export interface NodeLetter {
   readonly way: 'request' | 'answer';
@@ -37,9 +37,9 @@ export interface Withdrawal {
 
 /** How a process brings back a node that forgot: see recovery.ts. */
 export type Attention =
-  | { readonly kind: 'none' | 'greeting' | 'admitting' }
+  | { readonly kind: 'none' | 'recalling' | 'admitting' }
   | { readonly kind: 'wanted'; readonly at: number }
-  | { readonly kind: 'surveying'; readonly since: number; readonly awaited: number; readonly whole: number; readonly out: number; readonly floor: number };
+  | { readonly kind: 'asking others'; readonly since: number; readonly awaited: number; readonly whole: number; readonly out: number; readonly floor: number };
 
 /** What a process knows of one node. */
 export interface Known {
@@ -113,8 +113,8 @@ export function canonicalOf(state: NodesState, skewsMs: readonly number[]): stri
   const { now, ticks, faults, members, nodes, highest } = state;
   const walls = skewsMs.map((skewMs) => wallFence(now, skewMs));
   const columns = nodes.map((node) => nodeText(node, PROCESS_BEGINS_AT + now));
-  // A survey is about another node, which it names by its number.
-  if (!columns.some((column) => column.includes('survey'))) columns.sort();
+  // A recall of others is about another node, which it names by its number.
+  if (!columns.some((column) => column.includes('recall of others'))) columns.sort();
   return canonicalText(JSON.stringify([now, ticks, Object.values(faults), members.map((member) => ({ ...member, castAt: member.castAt === PROCESS_BEGINS_AT + now })), highest, walls]) + columns.join('|'), now);
 }
 

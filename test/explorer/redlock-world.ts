@@ -132,7 +132,7 @@ export class RedlockWorld implements HealingWorld<NodesState> {
       if (ballot !== undefined && ballot.fence === 0 && now > castAt) yield step('question', 'waits no longer for votes', (voting) => voting.giveUpOnMute());
       for (const [node, { known }] of state.nodes.entries()) {
         const { attention, withdrawals } = known[at]!;
-        if (attention.kind === 'wanted' && attention.at <= now) yield step('question', `greets node ${node + 1}`, (voting) => voting.greet(node));
+        if (attention.kind === 'wanted' && attention.at <= now) yield step('question', `recalls node ${node + 1}`, (voting) => voting.recall(node));
         for (const one of withdrawals) if (!one.isSent && one.sentAt < now) yield step('question', `withdraws ${one.ballot} from node ${node + 1} again`, (voting) => voting.withdrawAgain(node, one.ballot));
       }
     }
@@ -178,7 +178,7 @@ export class RedlockWorld implements HealingWorld<NodesState> {
       if (may('flush')) yield step('flush', `node ${node + 1} is flushed`, (draft) => changeNode(draft, node, { memory: { ...memory, entries: new Map() } }));
       if (may('empty restart')) {
         const forgotten = { entries: new Map(), incarnation: memory.incarnation + 1 };
-        // Every process is connected anew, and greets it.
+        // Every process is connected anew, and recalls it.
         const attention = { kind: 'wanted', at: PROCESS_BEGINS_AT + state.now } as const;
         const known = state.nodes[node]!.known.map((one) => ({ ...one, attention }));
         yield step('empty restart', `node ${node + 1} restarts without its data`, (draft) => changeNode(draft, node, { memory: forgotten, known, letters: letters.filter(({ stray }) => !stray).map(failed) }));

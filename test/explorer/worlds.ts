@@ -56,5 +56,5 @@ export const redlockWorlds: readonly RedlockPlan[] = [
   { ...VOTES, name: 'a vote that is held up', faults: { late: 1 } },
   { ...VOTES, name: 'a node that is flushed', faults: { flush: 1 } },
   { ...VOTES, name: 'a node that restarts without its data', faults: { 'empty restart': 1 } },
-  { ...VOTES, name: 'the fences of a node that forgot', tasks: [1], attempts: 2, maxLeaseMs: 600, skewsMs: [-600_000], hasGranted: true, suffers: ['survey'], faults: { 'empty restart': 1, late: 1 } },
+  { ...VOTES, name: 'the fences of a node that forgot', tasks: [1], attempts: 2, maxLeaseMs: 600, skewsMs: [-600_000], hasGranted: true, suffers: ['recall of others'], faults: { 'empty restart': 1, late: 1 } },
 ];

@@ -283,25 +283,25 @@ describe('bring-back.lua on a node of a Redlock', () => {
 describe('recall.lua on a node', () => {
   it('tells the last fence, and that the node votes', async () => {
     await node.bringBack('a', 'p.1/1', 1_795_237_393_715_000);
-    expect(await node.survey('a')).toMatchObject({ closed: false, memory: expect.stringMatching(/^\w{16}:\d+$/), fence: '1795237393715000' });
-    expect((await node.survey('b')).fence).toBe('1');
+    expect(await node.recall('a')).toMatchObject({ closed: false, memory: expect.stringMatching(/^\w{16}:\d+$/), fence: '1795237393715000' });
+    expect((await node.recall('b')).fence).toBe('1');
   });
 
   it('tells of a node whether it ever voted, also when it was restarted with its data since, and of a new one that it did not', async () => {
     await node.client.flushall();
-    expect([(await node.survey('a')).fence, (await node.survey('a')).fence]).toEqual(['0', '0']);
+    expect([(await node.recall('a')).fence, (await node.recall('a')).fence]).toEqual(['0', '0']);
     await node.client.set(node.keys.spotOf('a').fenceKey, `1 ${'0'.repeat(16)}:1700000000000`);
-    expect([(await node.survey('a')).fence, (await node.survey('a')).fence]).toEqual(['1', '1']);
+    expect([(await node.recall('a')).fence, (await node.recall('a')).fence]).toEqual(['1', '1']);
   });
 
   it('closes what the node forgot, tells since when, and takes the fence that it is told', async () => {
     await node.client.flushall();
     const before = await node.now();
-    const { closed, since, fence } = await node.survey('a');
+    const { closed, since, fence } = await node.recall('a');
     expect([closed, fence]).toEqual([true, '0']);
     expect(since).toBeGreaterThanOrEqual(before);
-    expect(await node.survey('a', 5_000)).toMatchObject({ closed: true, since, fence: '5000' });
-    expect(await node.survey('a', 4_000)).toMatchObject({ closed: true, fence: '5000' });
+    expect(await node.recall('a', 5_000)).toMatchObject({ closed: true, since, fence: '5000' });
+    expect(await node.recall('a', 4_000)).toMatchObject({ closed: true, fence: '5000' });
     expect((await node.vote('a', 'p.1/1'))[0]).toBe(7);
   });
 });
@@ -309,7 +309,7 @@ describe('recall.lua on a node', () => {
 describe('admit.lua', () => {
   const forgets = async (): Promise<number> => {
     await node.client.flushall();
-    return (await node.survey('a')).since;
+    return (await node.recall('a')).since;
   };
   const passes = (since: number): Promise<void> => eventually(async () => expect(await node.now()).toBeGreaterThan(since + MAX_LEASE_MS));
 
@@ -341,7 +341,7 @@ describe('admit.lua', () => {
     const since = await forgets();
     await passes(since);
     expect(await node.admit(since, MAX_LEASE_MS, { a: 0 })).toBe(1);
-    expect((await node.survey('a')).fence).toBe('1');
+    expect((await node.recall('a')).fence).toBe('1');
   });
 
   it('returns 1 after the longest lease, and the next fence is above those that were told', async () => {

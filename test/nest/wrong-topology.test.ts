@@ -50,7 +50,7 @@ describe('a Cluster whose nodes do not name their hosts', () => {
 describe('bootTimeoutMs', () => {
   it.each(['ioredis', 'redis'] as const)('is a bound, also for a server that falls silent in the middle of the boot, by %s', async (client) => {
     await using redis = await startRedis();
-    const connectedFirst = jest.spyOn(WireFormat.prototype, 'claim').mockImplementation(() => new Promise(() => undefined));
+    const connectedFirst = jest.spyOn(WireFormat.prototype, 'agree').mockImplementation(() => new Promise(() => undefined));
     try {
       const refused = boot(redis.url, client, 700).catch((error: unknown) => error);
       expect(await refused).toMatchObject({ code: 'LOCK_STORE', message: expect.stringContaining('could not be reached within 700 ms: no answer') });

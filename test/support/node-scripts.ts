@@ -100,7 +100,7 @@ export class NodeScripts {
   }
 
   /** Asks for the memory and the last fence of the group of this lock. `closed`: whether it waits to be told the last fences. */
-  async survey(key: string, floor = 0): Promise<{ closed: boolean; memory: string; since: number; fence: string }> {
+  async recall(key: string, floor = 0): Promise<{ closed: boolean; memory: string; since: number; fence: string }> {
     const { fenceKey } = this.keys.spotOf(key);
     const call = recallCall({ keys: [{ fenceKey }] }, { process: 'p', recoveryMs: UNTIL_TOLD_MS, groups: [{ floor, holds: false }] });
     const [, closedForMs, [[memory, fence]]] = (await this.run(call)) as [number, number, [[string, string]]];

@@ -69,7 +69,7 @@ export async function probe(store: Booting): Promise<StoreSummary> {
 
 async function check(store: Booting): Promise<StoreSummary> {
   await runEveryCommand(store);
-  await store.format.claim();
+  await store.format.agree();
   // Each answer will do: a server that forgot refuses a lock for as long as it recovers, and is fit all the same.
   await takeTrialLock(store, () => {});
   await store.recovery.learnAtBoot();

@@ -3,15 +3,15 @@
  * that a slot group has another memory than before. The server itself notices it by the first script that comes, and closes the group: it
  * grants nothing new there (memory.lua). Those who wait ask again, and say who they were told holds the lock (stand-in.lua).
  *
- *     in doubt ──▶ claimed ──▶ what an earlier memory knew is brought back ──▶ through
+ *     in doubt ──▶ recalled ──▶ what an earlier memory knew is brought back ──▶ through
  *        ▲           └──(no answer)──▶ pause ─┐        └──(not all of it)──▶ pause ─┐
  *        └────────────────────────────────────┴─────────────────────────────────────┘
  *
- * The claim is the first command that is sent (recall.lua). It is one for all slot groups of a server, and in a Cluster one for each group in
- * which this process holds something. It begins the recovery of a server that forgot, keeps claimed groups closed for some seconds,
- * and tells the server the highest fences that this process has seen; its answer names the memories. So the leases themselves, which take
- * longer, can follow in batches (renewals.ts). In a Cluster a group in which this process holds nothing is not asked for at all: its
- * memory is told with the next answer to a request.
+ * A recall is the first command that is sent (recall.lua). It is one for all slot groups of a server, and in a Cluster one for each group in
+ * which this process holds something. It begins the recovery of a server that forgot, tells it the highest fences that this process has
+ * seen, and claims the groups in which this process holds something: they stay closed for some seconds. Its answer names the memories. So
+ * the leases themselves, which take longer, can follow in batches (renewals.ts). In a Cluster a group in which this process holds nothing is
+ * not recalled at all: its memory is told with the next answer to a request.
  */
 import { Backoff, pause } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
@@ -23,7 +23,7 @@ import { SLOT_GROUPS, UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../wire/redis-keys.j
 import { marginOf } from '../wire/server-clock.js';
 import { beginningOf, SERVER_LENGTH, type ServerView } from './server-view.js';
 
-/** The first and the longest pause before groups that are not through are claimed again, in ms. */
+/** The first and the longest pause before groups that are not through are recalled again, in ms. */
 const FIRST_PAUSE_MS = 60;
 const LONGEST_PAUSE_MS = 1_000;
 /** A claim is repeated as long as leases go on being brought back, in ms. It keeps its group closed for more than twice as long. */
@@ -31,17 +31,22 @@ const CLAIMS_AGAIN_AFTER_MS = 2_000;
 /** A recovery that is not claimed by this process is looked at again after this long, in ms. */
 const LOOKS_AFTER_MS = 500;
 
-/** Slot groups that are claimed by one command, and how far their recovery has come. */
-interface ClaimUnit {
+/** Which leases have to be renewed: all, as after a new connection, or those that an earlier memory knew; undefined for none. */
+type InDoubt = 'all' | 'some' | undefined;
+
+/** Slot groups that are recalled by one command, and how far their recovery has come. */
+interface RecallUnit {
   readonly groups: readonly number[];
-  /** Which of their leases have to be renewed: all, as after a new connection, or those that an earlier memory knew; undefined for none. */
-  inDoubt: Exclude<Doubt, 'rolled back'> | undefined;
+  doubt: InDoubt;
   isUnderway: boolean;
-  /** The memories that messages have told of since the last claim. */
+  /** The memories that messages have told of since the last recall. */
   readonly heard: Map<number, string>;
   /** Ends the present pause. */
   goOn: () => void;
 }
+
+/** The slot groups in which this process holds something, and those in which the present memory does not know all of that. */
+type HeldGroups = Readonly<Record<'held' | 'outdated', ReadonlySet<number>>>;
 
 export class Recovery implements StoreRecovery {
   recoveries = 0;
@@ -51,17 +56,17 @@ export class Recovery implements StoreRecovery {
   isOpen = false;
   /** Called when the server forgot, and when its recovery is over. */
   listener: (event: StoreEvent) => void = () => {};
-  /** Called with the answer to each claim, and to the first question at boot. */
-  claimed: (answer: Reply<RecallReply>) => void = () => {};
+  /** Called with the answer to each recall that begins a recovery, claims groups, or is made at boot. */
+  recalled: (answer: Reply<RecallReply>) => void = () => {};
   /** The listeners of {@link onDoubt}, which renew leases in doubt and so bring back those that were forgotten. */
   private readonly doubters: ((doubt: Doubt) => Promise<void> | void)[] = [];
   /** The leases of this process. */
   private held: () => Iterable<LeaseRef> = () => [];
-  private readonly units: readonly ClaimUnit[];
+  private readonly units: readonly RecallUnit[];
   /** The local instant at which the recovery ends, as far as the server has said. */
   private openAt = -Infinity;
   /** What was found in this turn of the event loop, and the review that begins in the next one. */
-  private found: Readonly<Record<'held' | 'outdated', ReadonlySet<number>>> | undefined;
+  private found: HeldGroups | undefined;
   private reviewing: Promise<void> | undefined;
   /** Whether the listener was told that the server forgot, and not yet that its recovery is over. */
   private isTelling = false;
@@ -75,18 +80,18 @@ export class Recovery implements StoreRecovery {
     const groups = Array.from({ length: SLOT_GROUPS }, (_, group) => group);
     // In a Cluster each group may have another master than the others.
     const parts = view.isCluster ? groups.map((group) => [group]) : [groups];
-    this.units = parts.map((part) => ({ groups: part, inDoubt: undefined, isUnderway: false, heard: new Map(), goOn: () => {} }));
+    this.units = parts.map((part) => ({ groups: part, doubt: undefined, isUnderway: false, heard: new Map(), goOn: () => {} }));
   }
 
   get recoversForMs(): number {
     return Math.max(0, this.openAt - this.view.clock.now());
   }
 
-  /** Asks for all memories for the first time, at boot. Rejects with LockStoreError, and then nothing else is asked. */
+  /** Recalls all memories for the first time, at boot. Rejects with LockStoreError, and then nothing else is asked. */
   async learnAtBoot(): Promise<void> {
     const { memories, memories: { connection } } = this.view;
-    const [answer] = await Promise.all(this.units.map(({ groups }) => this.ask(groups)));
-    this.claimed(answer!);
+    const [answer] = await Promise.all(this.units.map(({ groups }) => this.recall(groups)));
+    this.recalled(answer!);
     this.isOpen = true;
     if (memories.connection !== connection) this.doubt();
   }
@@ -109,11 +114,11 @@ export class Recovery implements StoreRecovery {
   }
 
   /** Assumes that what was granted in these slot groups may be forgotten. */
-  doubt(isConcerned: (group: number) => boolean = () => true, doubt: ClaimUnit['inDoubt'] = 'some'): void {
+  doubt(isConcerned: (group: number) => boolean = () => true, doubt: InDoubt = 'some'): void {
     if (!this.isOpen) return;
     for (const unit of this.units) {
       if (!unit.groups.some(isConcerned)) continue;
-      if (unit.inDoubt !== 'all') unit.inDoubt = doubt;
+      unit.doubt = graver(unit.doubt, doubt);
       unit.goOn();
       if (!unit.isUnderway) void this.recover(unit);
     }
@@ -162,52 +167,55 @@ export class Recovery implements StoreRecovery {
     return true;
   }
 
-  private async recover(unit: ClaimUnit): Promise<void> {
+  /** Has the leases of these groups renewed or brought back, until nothing is in doubt. */
+  private async recover(unit: RecallUnit): Promise<void> {
     const { clock, memories } = this.view;
     const backoff = new Backoff(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
     unit.isUnderway = true;
-    while (this.isOpen && unit.inDoubt !== undefined) {
-      const { inDoubt, heard } = unit;
-      unit.inDoubt = undefined;
+    while (this.isOpen && unit.doubt !== undefined) {
+      const { doubt, heard, groups } = unit;
+      unit.doubt = undefined;
       heard.clear();
-      const progress = await this.claimAndBringBack(unit.groups, inDoubt);
+      const left = await this.recallAndBringBack(groups, doubt);
       // What came meanwhile is looked at without a pause.
-      const isNews = unit.inDoubt !== undefined || [...heard].some(([group, memory]) => memories.known[group] !== memory);
-      if (!isNews && progress === 'through') break;
-      // A server that has answered has been asked for all leases: from now on only those count that its present memory does not know.
-      if (progress !== 'unanswered') unit.inDoubt ??= 'some';
-      else if (unit.inDoubt !== 'all') unit.inDoubt = inDoubt;
-      if (isNews) continue;
-      await pause(clock, backoff.nextMs(), (goOn) => (unit.goOn = goOn));
+      if ([...heard].some(([group, memory]) => memories.known[group] !== memory)) unit.doubt ??= 'some';
+      const isNews = unit.doubt !== undefined;
+      unit.doubt = graver(unit.doubt, left);
+      if (!isNews && left !== undefined) await pause(clock, backoff.nextMs(), (goOn) => (unit.goOn = goOn));
     }
     unit.isUnderway = false;
   }
 
-  /** Whether the server has answered, and has back all that was held in these groups. */
-  private async claimAndBringBack(groups: readonly number[], doubt: Doubt): Promise<'unanswered' | 'partly' | 'through'> {
+  /** Resolves with what is in doubt still: as much as before when the server has not answered, and nothing when all is back that was held. */
+  private async recallAndBringBack(groups: readonly number[], doubt: InDoubt): Promise<InDoubt> {
     const { clock, isCluster } = this.view;
     const { held } = this.groups();
-    if (isCluster && !groups.some((group) => held.has(group))) return 'through';
-    // A claim that the server refuses, because a record is damaged, is answered: the leases of other records can come back all the same.
-    const claim = async (): Promise<boolean> => {
-      const answer = await this.ask(groups, held).catch((error: LockStoreError) => error);
-      const isAnswered = !(answer instanceof LockStoreError && answer.retryable);
-      if (isAnswered) this.claimed(answer);
-      return isAnswered;
-    };
-    if (!(await claim())) return 'unanswered';
+    if (isCluster && !groups.some((group) => held.has(group))) return undefined;
+    if (!(await this.claim(groups))) return doubt;
     // The groups stay closed only as long as they are claimed, so the claim is repeated until the leases are back.
     const reviewed = this.review(doubt);
-    while (this.isOpen && (await pause(clock, CLAIMS_AGAIN_AFTER_MS, (end) => void reviewed.then(end)))) await claim();
+    while (this.isOpen && (await pause(clock, CLAIMS_AGAIN_AFTER_MS, (end) => void reviewed.then(end)))) await this.claim(groups);
     const { outdated } = this.groups();
-    if (groups.some((group) => outdated.has(group))) return 'partly';
-    // All are back, so the claim is withdrawn: this one says that nothing is held.
-    if (this.recoversForMs > 0 && held.size > 0 && this.isOpen) await this.ask(groups).catch(() => undefined);
-    return 'through';
+    // The server has been asked for all leases: from now on only those count that its present memory does not know.
+    if (groups.some((group) => outdated.has(group))) return 'some';
+    // All are back, so the claim is withdrawn: this recall says that nothing is held.
+    if (this.recoversForMs > 0 && held.size > 0 && this.isOpen) await this.recall(groups).catch(() => undefined);
+    return undefined;
+  }
+
+  /**
+   * Claims those of these groups in which something is held. Whether the server has answered: also when it refuses, because a record is damaged, and
+   * the leases of other records can come back all the same.
+   */
+  private async claim(groups: readonly number[]): Promise<boolean> {
+    const answer = await this.recall(groups, this.groups().held).catch((error: LockStoreError) => error);
+    const isAnswered = !(answer instanceof LockStoreError && answer.retryable);
+    if (isAnswered) this.recalled(answer);
+    return isAnswered;
   }
 
   /** Several groups that are claimed in one turn of the event loop are reviewed together. */
-  private async review(doubt: Doubt): Promise<void> {
+  private async review(doubt: InDoubt): Promise<void> {
     this.reviewing ??= new Promise<void>((resolve) => this.view.clock.nextTurn(resolve)).then(() => {
       this.reviewing = undefined;
       return this.tellDoubt('some');
@@ -220,8 +228,8 @@ export class Recovery implements StoreRecovery {
     await Promise.all(this.doubters.map(async (doubter) => doubter(doubt)));
   }
 
-  /** In which groups this process holds something now, and in which a lease that the present memory does not know (`outdated`). It is looked up once in a turn of the event loop, because there may be very many leases. */
-  private groups(): NonNullable<Recovery['found']> {
+  /** It is looked up once in a turn of the event loop, because there may be very many leases. */
+  private groups(): HeldGroups {
     const { keys, memories, clock } = this.view;
     if (this.found !== undefined) return this.found;
     const found = { held: new Set<number>(), outdated: new Set<number>() };
@@ -235,8 +243,8 @@ export class Recovery implements StoreRecovery {
     return found;
   }
 
-  /** Asks for the memories and the last fences of these groups, after telling the fences that this process has seen, and in which it holds something. */
-  ask(groups: readonly number[], held?: ReadonlySet<number>): Promise<RecallReply> {
+  /** Asks for the memories and the last fences of these groups, after telling the fences that this process has seen, and claiming those in which it holds something. */
+  recall(groups: readonly number[], held?: ReadonlySet<number>): Promise<RecallReply> {
     const { runner, keys, trust, memories, process, recoveryMs } = this.view;
     const { connection } = memories;
     const on = { keys: groups.map((group) => ({ fenceKey: keys.fence(group) })) };
@@ -276,6 +284,10 @@ export class Recovery implements StoreRecovery {
     report({ kind: `end of the recovery of ${store}`, level: 'info', message: `Locks: ${store} grants again. This process brought back ${broughtBack} ${broughtBack === 1 ? 'lease' : 'leases'}.` });
     this.listener({ type: 'storeRecovered', store, reason, afterMs: clock.now() - since, broughtBack });
   }
+}
+
+function graver(one: InDoubt, other: InDoubt): InDoubt {
+  return one === 'all' ? one : (other ?? one);
 }
 
 type ForgotReason = StoreEvent['reason'];

@@ -28,7 +28,7 @@ import type { Connect } from '../wire/connections.js';
 import { admitCall, readAdmit, type RecallReply } from '../wire/lua.generated.js';
 import { NO_SERVER, SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { lasted, subjectOf } from '../wire/store-failure.js';
-import { ANSWERS_WITHIN_MS } from './quorum.js';
+import { ANSWERS_WITHIN_MS, answersOf } from './quorum.js';
 import type { RedlockStore, RedlockStoreOptions } from './redlock-store.js';
 
 /** The pause before a node is looked at again that cannot vote yet, in ms: the longest where it is random. */
@@ -37,7 +37,7 @@ const LOOKS_AGAIN_AFTER_MS = 500;
 const LOOKED_AT_EVERY_MS = 2_000;
 
 /** What a node remembers. */
-export type Survey = ReturnType<typeof surveyOf>;
+export type Recalled = ReturnType<typeof recalledFrom>;
 
 /** The store of a node: that of one Redis, whose recovery has no end of its own. @throws LockUsageError */
 export function storeOfNode(connection: Connect, options: Omit<RedlockStoreOptions, 'nodes'>, redlock: RedisStoreOptions['redlock']): RedisStore {
@@ -47,11 +47,11 @@ export function storeOfNode(connection: Connect, options: Omit<RedlockStoreOptio
 }
 
 /** Asks a node what it remembers, and tells it the fences that this process has seen: should no quorum of others remember, they have to be enough. */
-export function survey({ recovery }: RedisStore): Promise<Survey> {
-  return recovery.ask(eachGroup((group) => group)).then(surveyOf);
+export function recall({ recovery }: RedisStore): Promise<Recalled> {
+  return recovery.recall(eachGroup((group) => group)).then(recalledFrom);
 }
 
-function surveyOf({ now, recoversForMs, groups }: RecallReply) {
+function recalledFrom({ now, recoversForMs, groups }: RecallReply) {
   return {
     /** The time of the server, in ms. */
     now,
@@ -66,7 +66,7 @@ function surveyOf({ now, recoversForMs, groups }: RecallReply) {
   };
 }
 
-/** Lets the node vote again, if it has not forgotten anything since the survey, and what it forgot had `maxLeaseMs` to end. */
+/** Lets the node vote again, if it has not forgotten anything since that recall, and what it forgot had `maxLeaseMs` to end. */
 export function admit({ view: { runner, keys } }: RedisStore, since: number, maxLeaseMs: number, floors: readonly number[]): Promise<boolean> {
   const call = admitCall({ fenceKeys: eachGroup((group) => keys.fence(group)) }, { maxLeaseMs, since, floors });
   return runner.run(call, (reply) => readAdmit(reply) === 'admitted');
@@ -91,7 +91,7 @@ export class RedlockNode {
   /** The server, and since when it remembers, as they were when the node was met last. */
   private memory: string | undefined;
   /** What the server has said that it remembers, until {@link serve} looks at it; or why it does not say so. */
-  private found: Reply<Survey> | undefined;
+  private found: Reply<Recalled> | undefined;
   /** Ends the present pause. */
   private goOn = (): void => {};
   /** While it does not vote, because it may have forgotten something: the memory for which the log says so. */
@@ -145,8 +145,8 @@ export class RedlockNode {
   private makeStore(): void {
     const { connection, redlock, redlock: { options, floors, clock } } = this;
     const store = storeOfNode(connection, options, { floors, outages: { away: (reason) => this.tellAway(reason), back: (afterMs) => this.tellBack(afterMs) } });
-    store.recovery.claimed = (answer) => {
-      this.found = answer instanceof LockStoreError ? answer : surveyOf(answer);
+    store.recovery.recalled = (answer) => {
+      this.found = answer instanceof LockStoreError ? answer : recalledFrom(answer);
       this.goOn();
     };
     store.view.connections.commands.events.on('open', () => (this.server = this.found = undefined));
@@ -187,13 +187,13 @@ export class RedlockNode {
   }
 
   /** Learns who the server is, and claims it for this node. */
-  private async meet({ server, since }: Survey): Promise<void> {
+  private async meet({ server, since }: Recalled): Promise<void> {
     const { store: { view: { memories, format } }, redlock, redlock: { options: { prefix } } } = this;
     const { connection } = memories;
     if (server === NO_SERVER) throw notAllowed(this.name, prefix, '+info', new Error('it does not say who it is, so a restart of it could not be noticed'));
     const memory = `${server}${since}`;
     // Another version may have used a server first that lost its data.
-    if (memory !== this.memory) await format.claim();
+    if (memory !== this.memory) await format.agree();
     // Then what the server says on the present connection comes next.
     if (connection !== memories.connection) return;
     this.memory = memory;
@@ -211,7 +211,7 @@ export class RedlockNode {
   }
 
   /** Lets the node vote again when it may. Returns in how many ms it should be looked at again; Infinity when it votes. */
-  private async readmit({ closed, since, now }: Survey): Promise<number> {
+  private async readmit({ closed, since, now }: Recalled): Promise<number> {
     const { store, redlock: { clock, nodes } } = this;
     if (this.server === undefined) return LOOKS_AGAIN_AFTER_MS;
     if (!closed) {
@@ -222,7 +222,7 @@ export class RedlockNode {
       return Infinity;
     }
     // A lease that the node forgot may be as long as the longest of all processes, of which the other nodes tell.
-    await Promise.allSettled(nodes.filter(({ isUsable }) => isUsable).map(({ store: { view } }) => view.format.claim()));
+    await Promise.allSettled(nodes.filter(({ isUsable }) => isUsable).map(({ store: { view } }) => view.format.agree()));
     const maxLeaseMs = Math.max(...nodes.map(({ store: { view } }) => view.format.longestMs));
     const leftMs = Math.max(0, since + maxLeaseMs + 1 - now);
     if (this.outSince !== this.memory) {
@@ -241,8 +241,7 @@ export class RedlockNode {
   private async fencesOfOthers(): Promise<readonly number[] | undefined> {
     const { nodes, floors, quorum } = this.redlock;
     const others = nodes.filter((other) => other !== this && other.isUsable);
-    const surveys = await Promise.all(others.map(({ store }) => survey(store).catch(() => undefined)));
-    const answers = surveys.filter((found) => found !== undefined);
+    const answers = answersOf(await Promise.all(others.map(({ store }) => recall(store).catch(() => undefined))));
     const whole = answers.filter(({ closed }) => !closed).length;
     const forgetful = nodes.filter(({ votesFrom }) => votesFrom > this.outFrom).length;
     if (whole < quorum && nodes.length - forgetful >= quorum) return undefined;

@@ -11,7 +11,7 @@ import { FORMAT_VERSION, OLDEST_VERSION, SLOT_GROUPS, type RedisKeys } from './r
 import type { ScriptRunner } from './script-runner.js';
 
 /** The pause before a server that did not answer is asked again, in ms. */
-const CLAIMS_AGAIN_AFTER_MS = 100;
+const AGREES_AGAIN_AFTER_MS = 100;
 
 export class WireFormat {
   private version = FORMAT_VERSION;
@@ -29,7 +29,7 @@ export class WireFormat {
   ) {}
 
   /** Writes the format where there is none. @throws LockStoreError when the server does not answer, or other processes have another one */
-  async claim(): Promise<void> {
+  async agree(): Promise<void> {
     const { runner, keys, node, version, longestMs } = this;
     const ours = { oldest: OLDEST_VERSION, newest: version, groups: SLOT_GROUPS, maxLeaseMs: longestMs };
     const told = await runner.run(agreeCall({ formatKey: keys.format }, ours), readAgree);
@@ -47,14 +47,14 @@ export class WireFormat {
     );
   }
 
-  /** Claims it on a server that may have forgotten it, until that is answered or nobody wants it any more. Reports what cannot be right. */
+  /** Agrees on it with a server that may have forgotten it, until that is answered or nobody wants it any more. Reports what cannot be right. */
   async keep(isWanted: () => boolean, report: Report): Promise<void> {
     if (this.isKeeping) return;
     this.isKeeping = true;
-    let error = await this.claim().catch((failure: LockStoreError) => failure);
+    let error = await this.agree().catch((failure: LockStoreError) => failure);
     while (error?.retryable && isWanted()) {
-      await pause(this.clock, CLAIMS_AGAIN_AFTER_MS);
-      error = await this.claim().catch((failure: LockStoreError) => failure);
+      await pause(this.clock, AGREES_AGAIN_AFTER_MS);
+      error = await this.agree().catch((failure: LockStoreError) => failure);
     }
     this.isKeeping = false;
     if (error && isWanted()) report({ kind: `format on ${this.node}`, level: 'error', message: error.message });
