@@ -144,7 +144,7 @@ export class RedlockNode {
 
   private makeStore(): void {
     const { connection, redlock, redlock: { options, floors, clock } } = this;
-    const store = storeOfNode(connection, options, { floors, outages: { away: (reason) => this.tellAway(reason), back: (afterMs) => this.tellBack(afterMs) } });
+    const store = storeOfNode(connection, options, { floors, outages: this });
     store.recovery.recalled = (answer) => {
       this.found = answer instanceof LockStoreError ? answer : recalledFrom(answer);
       this.goOn();
@@ -169,7 +169,7 @@ export class RedlockNode {
         this.found = undefined;
         if (found instanceof LockStoreError) throw found;
         if (found !== undefined) await this.meet(found);
-        if (!this.isOpen && redlock.startedAt !== undefined && !redlock.isClosed) this.tellBack(redlock.clock.now() - redlock.startedAt);
+        if (!this.isOpen && redlock.startedAt !== undefined && !redlock.isClosed) this.back(redlock.clock.now() - redlock.startedAt);
         if (!this.isOpen) this.isAway = false;
         this.isOpen = true;
         told('open');
@@ -261,7 +261,8 @@ export class RedlockNode {
     this.tell('error', `refused ${this.name}`, `Locks: ${this.name} is not used until this process is restarted: ${error.message}`);
   }
 
-  private tellAway(reason: string): void {
+  /** Its server does not serve. */
+  away(reason: string): void {
     this.isAway = true;
     const { quorum, nodes, serving } = this.redlock;
     // The loss of the quorum has words of its own, because no lock can be had then.
@@ -272,7 +273,8 @@ export class RedlockNode {
     this.tell('warning', kind, `Locks: the Redlock node ${this.name} does not serve: ${reason.replace(/\.$/, '')}. ${serving} of ${nodes.length} nodes serve, ${next}`);
   }
 
-  private tellBack(afterMs: number): void {
+  /** Its server serves again, after so long. */
+  back(afterMs: number): void {
     this.isAway = false;
     const { quorum, nodes, serving } = this.redlock;
     const [kind, next] = serving === quorum ? ['store back', ': there is a quorum again.'] : ['node back', '.'];
