@@ -112,7 +112,7 @@ export class Ballot {
   }
 
   /** A ballot under which nobody has worked owes no minHoldMs. */
-  private end({ mark, abandoned = false, askedAt = this.redlock.clock.now() }: Partial<MarkingRelease>): void {
+  private end({ mark, abandoned, askedAt = this.redlock.clock.now() }: Partial<MarkingRelease>): void {
     const { id, trustedUntil, state, request: { key } } = this;
     this.releaseRequest = { key, id, askedAt, trustedUntil, abandoned: abandoned || state !== 'held', mark };
     this.state = 'over';
