@@ -83,8 +83,9 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
       case 'http':
         return sendHttp(host.switchToHttp().getResponse<HttpResponse>(), reply);
       case 'graphql':
-        // A resolver fails with the error that its filter returns.
-        return Object.assign(new Error(message), { extensions: { code, http: { status: statusCode } } });
+        // A resolver fails with the error that its filter returns. The response does not get its status, as `http` among the extensions would do
+        // it: other fields may have been served, so nobody on the way may send the request again because of a 503.
+        return Object.assign(new Error(message), { extensions: { code, statusCode } });
       case 'ws':
         return sendWs(host.switchToWs().getClient(), reply);
       case 'rpc':

@@ -47,7 +47,7 @@ describe('A busy lock', () => {
     const ask = async (query: string) => (await request(app.getHttpServer()).post('/graphql').send({ query })).body;
     await using _held = await app.get(LockService).acquire('order:7');
     expect(await ask('{ cart(id: "8") }')).toEqual({ data: { cart: 'cart:8' } });
-    expect(await ask('{ pay(id: "7") }')).toMatchObject({ errors: [{ extensions: { code: 'LOCK_TIMEOUT' } }] });
+    expect(await ask('{ pay(id: "7") }')).toMatchObject({ errors: [{ extensions: { code: 'LOCK_TIMEOUT', statusCode: 423 } }] });
   });
 
   it('of a gateway is an exception', async () => {
