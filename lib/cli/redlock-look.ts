@@ -5,7 +5,7 @@
 import { LockStoreError } from '../core/port/errors.js';
 import type { ListOptions, LockState } from '../core/port/lock-state.js';
 import type { RedisStore } from '../stores/redis/redis-store.js';
-import { FenceFloors } from '../stores/redis/server-view.js';
+import { FenceFloors } from '../stores/redis/remote-redis.js';
 import { listByQuorum, viewOf } from '../stores/redlock/quorum-view.js';
 import { agree, ANSWERS_WITHIN_MS, asking, quorumOf, type QuorumNode } from '../stores/redlock/quorum.js';
 import { storeOfNode } from '../stores/redlock/redlock-node.js';
@@ -73,7 +73,7 @@ export class NodeToAsk implements QuorumNode {
   }
 
   get isListening(): boolean {
-    return this.store.view.connections.commands.isOpen;
+    return this.store.redis.connections.commands.isOpen;
   }
 
   refusal(key: string | undefined): LockStoreError {

@@ -8,7 +8,7 @@ import type { AcquireRequest, Grant } from '../../lib/core/port/lock-store.js';
 import { acquireCall, bringBackCall, recallCall, releaseCall, renewCall, type BuiltCall } from '../../lib/stores/wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
 import { LONG_AGO, ServerClock } from '../../lib/stores/wire/server-clock.js';
-import { beginningOf, Trust } from '../../lib/stores/redis/server-view.js';
+import { beginningOf, Trust } from '../../lib/stores/redis/remote-redis.js';
 import { grantedAt, type PushedGrant } from '../../lib/stores/wire/wake-channel.js';
 import { PROCESS_BEGINS_AT, SERVER_BEGINS_AT } from './canonical.js';
 import { localNow, type Client, type Held, type Letter, type Question, type Released, type Request, type State, type Task } from './redis-state.js';

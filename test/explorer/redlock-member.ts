@@ -2,7 +2,7 @@
  * What a process does with three nodes, a step at a time: the rules of ballot.ts, redlock-store.ts and redlock-node.ts
  * written as changes of a state. Verdict, quorum and trust are the library's own functions.
  */
-import { beginningOf } from '../../lib/stores/redis/server-view.js';
+import { beginningOf } from '../../lib/stores/redis/remote-redis.js';
 import { quorumEnd, quorumOf, verdict } from '../../lib/stores/redlock/quorum.js';
 import {
   acquireCall, addBringBack, admitCall, bringBack, readAcquire, readBringBack, readRecall, recallCall, releaseCall, type BuiltCall,

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
 import { FIRST_LEASE_MS, MAX_HOLDS_OF_OWNER } from '../../lib/core/port/lock-store.js';
 import { WAITER_LEASE_MS } from '../../lib/stores/memory/lock-machine.js';
-import { FenceFloors } from '../../lib/stores/redis/server-view.js';
+import { FenceFloors } from '../../lib/stores/redis/remote-redis.js';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
 import { NO_SERVER, USUAL_LEASE_MS } from '../../lib/stores/wire/redis-keys.js';
 import { listOf } from '../../lib/stores/wire/store-failure.js';

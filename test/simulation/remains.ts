@@ -19,7 +19,7 @@ interface Counted {
 }
 
 interface InsideNode {
-  readonly view: { readonly runner: { readonly underway: readonly unknown[] } };
+  readonly redis: { readonly runner: { readonly underway: readonly unknown[] } };
   readonly requests: { readonly places: Counted };
 }
 
@@ -84,10 +84,10 @@ export class Remains {
 }
 
 function inStore(store: InsideStore): Record<string, number> {
-  if ('view' in store) return { places: store.requests.places.size, requests: store.view.runner.underway.length };
+  if ('redis' in store) return { places: store.requests.places.size, requests: store.redis.runner.underway.length };
   return {
     ballots: store.ballots.size,
     withdrawals: store.schedule.size,
-    requests: store.nodes.reduce((sum, { store: { view: { runner } } }) => sum + runner.underway.length, 0),
+    requests: store.nodes.reduce((sum, { store: { redis: { runner } } }) => sum + runner.underway.length, 0),
   };
 }

@@ -205,7 +205,7 @@ export class World implements Recorder {
     const process = new SimProcess(`p${++this.joined}`, time, random.fork(), driftOf(random));
     const ways = this.servers.map((server) => new Way(process, server, random.fork(), time));
     const store = this.storeFor(process, ways, { bootTimeoutMs: OTHER_BOOT_TIMEOUT_MS });
-    for (const { view } of store instanceof RedlockStore ? store.nodes.map((node) => node.store) : [store as RedisStore]) Object.assign(view.format, { version: 1 });
+    for (const { redis } of store instanceof RedlockStore ? store.nodes.map((node) => node.store) : [store as RedisStore]) Object.assign(redis.format, { version: 1 });
     const began = time.now;
     this.isFormatDisputed = true;
     const error = await store.open().then(

@@ -15,10 +15,10 @@ import { causeOf, isReply, reasonOf, RECOVERING_REASON } from '../wire/store-fai
 import type { WakeListener } from '../wire/wake-channel.js';
 import type { Recovery } from './recovery.js';
 import type { RedisStoreOptions } from './redis-store.js';
-import type { ServerView } from './server-view.js';
+import type { RemoteRedis } from './remote-redis.js';
 
 /** The store that boots. */
-interface Booting extends ServerView, Pick<RedisStoreOptions, 'bootTimeoutMs' | 'strictServer' | 'minReplicas' | 'redlock'> {
+interface Booting extends RemoteRedis, Pick<RedisStoreOptions, 'bootTimeoutMs' | 'strictServer' | 'minReplicas' | 'redlock'> {
   readonly recovery: Recovery;
   readonly messages: WakeListener;
 }
@@ -117,7 +117,7 @@ async function runEveryCommand({ runner, keys, process, node, connections }: Boo
  * or it has become a replica. Trials of one process at the same time have the same id, so they do not get in each other's way. Rejects with
  * LockStoreError. `accept` throws for an answer that a fit server does not give.
  */
-export async function takeTrialLock({ process, keys: ofStore, runner, recoveryMs }: ServerView, accept = notRecovering): Promise<void> {
+export async function takeTrialLock({ process, keys: ofStore, runner, recoveryMs }: RemoteRedis, accept = notRecovering): Promise<void> {
   const name = `trial:${process}`;
   const [id, keys] = [`${process}.trial`, ofStore.probe(ofStore.groupOf(name), name)];
   const request: AcquireArgs = {
@@ -169,7 +169,7 @@ const WHO_LISTENS = 'pubsub|numsub';
  * process's own channel, which it has subscribed to. Never rejects; without an answer no waiter is passed over. On a
  * Cluster a node knows only its own subscribers, and behind some proxies the subscriptions are on another server than the scripts.
  */
-export async function canTellWhoListens({ runner, isCluster, node, keys, process, report }: ServerView): Promise<boolean> {
+export async function canTellWhoListens({ runner, isCluster, node, keys, process, report }: RemoteRedis): Promise<boolean> {
   if (isCluster) return false;
   try {
     const [, count] = await runner.command<[string, number]>(['pubsub', 'NUMSUB', keys.channel(process)]);
@@ -184,7 +184,7 @@ export async function canTellWhoListens({ runner, isCluster, node, keys, process
 }
 
 /** Warns that a restart of the server cannot be noticed, unless recovery is switched off. */
-export function warnOfBlindness({ memories, node, recoveryMs, report }: ServerView): void {
+export function warnOfBlindness({ memories, node, recoveryMs, report }: RemoteRedis): void {
   if (recoveryMs === 0 || !memories.areBlind) return;
   const message =
     `Locks: ${node} does not tell its user who it is, so a restart or a failover that loses data is not noticed: two may hold a lock then. ` +

@@ -21,7 +21,7 @@ import { readRecall, recallCall, type RecallReply } from '../wire/lua.generated.
 import { lasted } from '../wire/store-failure.js';
 import { SLOT_GROUPS, UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { marginOf } from '../wire/server-clock.js';
-import { beginningOf, SERVER_LENGTH, type ServerView } from './server-view.js';
+import { beginningOf, SERVER_LENGTH, type RemoteRedis } from './remote-redis.js';
 
 /** The first and the longest pause before groups that are not through are recalled again, in ms. */
 const FIRST_PAUSE_MS = 60;
@@ -73,23 +73,23 @@ export class Recovery implements StoreRecovery {
   private stopTelling: () => void = () => {};
 
   constructor(
-    private readonly view: ServerView,
+    private readonly redis: RemoteRedis,
     /** Called when a group has another memory than before. */
     private readonly forgot: (group: number) => void,
   ) {
     const groups = Array.from({ length: SLOT_GROUPS }, (_, group) => group);
     // In a Cluster each group may have another master than the others.
-    const parts = view.isCluster ? groups.map((group) => [group]) : [groups];
+    const parts = redis.isCluster ? groups.map((group) => [group]) : [groups];
     this.units = parts.map((part) => ({ groups: part, doubt: undefined, isUnderway: false, heard: new Map(), goOn: () => {} }));
   }
 
   get recoversForMs(): number {
-    return Math.max(0, this.openAt - this.view.clock.now());
+    return Math.max(0, this.openAt - this.redis.clock.now());
   }
 
   /** Recalls all memories for the first time, at boot. Rejects with LockStoreError, and then nothing else is asked. */
   async learnAtBoot(): Promise<void> {
-    const { memories, memories: { connection } } = this.view;
+    const { memories, memories: { connection } } = this.redis;
     const [answer] = await Promise.all(this.units.map(({ groups }) => this.recall(groups)));
     this.recalled(answer!);
     this.isOpen = true;
@@ -99,7 +99,7 @@ export class Recovery implements StoreRecovery {
   /** Waits for the end of a recovery, so that an application that starts on an empty server is not refused its first locks. */
   async recovered(atMostMs: number): Promise<void> {
     const leftMs = Math.min(this.recoversForMs, atMostMs);
-    if (leftMs > 0) await pause(this.view.clock, leftMs);
+    if (leftMs > 0) await pause(this.redis.clock, leftMs);
   }
 
   close(): void {
@@ -132,7 +132,7 @@ export class Recovery implements StoreRecovery {
 
   /** Handles the message that a group has this memory. */
   heard(group: number, memory: string): void {
-    const { memories, isCluster } = this.view;
+    const { memories, isCluster } = this.redis;
     const unit = this.units[isCluster ? group : 0];
     // Anybody who may publish can say anything, so a group may be none.
     if (unit?.groups.includes(group) !== true || memories.known[group] === memory) return;
@@ -146,16 +146,16 @@ export class Recovery implements StoreRecovery {
    * older than what is known, so that the lease may be forgotten, or the message of the new memory was missed.
    */
   compare(group: number, memory: string | undefined, connection: number): void {
-    const { memories, clock } = this.view;
+    const { memories, clock } = this.redis;
     const isNews = memory !== undefined && memories.known[group] === UNKNOWN_MEMORY && this.learn(group, memory, connection);
     // In the next turn of the event loop the lease is known that this answer has granted.
     if (isNews || memories.isOutdated(group, memory)) clock.nextTurn(() => this.doubt((each) => each === group));
   }
 
   private learn(group: number, memory: string, connection: number): boolean {
-    const before = this.view.memories.learn(group, memory, connection);
+    const before = this.redis.memories.learn(group, memory, connection);
     if (before === undefined) return false;
-    const { clock, keys, trust, recoveryMs } = this.view;
+    const { clock, keys, trust, recoveryMs } = this.redis;
     const now = clock.now();
     // A process that holds nothing in the group did not ask how long it stays closed. It is recoveryMs at least, from the time in the memory's name.
     const leftMs = Math.min(recoveryMs, beginningOf(memory) + recoveryMs - trust.clock.lowerBound(keys.shardOf(group), now, now));
@@ -169,7 +169,7 @@ export class Recovery implements StoreRecovery {
 
   /** Has the leases of these groups renewed or brought back, until nothing is in doubt. */
   private async recover(unit: RecallUnit): Promise<void> {
-    const { clock, memories } = this.view;
+    const { clock, memories } = this.redis;
     const backoff = new Backoff(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
     unit.isUnderway = true;
     while (this.isOpen && unit.doubt !== undefined) {
@@ -188,7 +188,7 @@ export class Recovery implements StoreRecovery {
 
   /** Resolves with what is in doubt still: as much as before when the server has not answered, and nothing when all is back that was held. */
   private async recallAndBringBack(groups: readonly number[], doubt: InDoubt): Promise<InDoubt> {
-    const { clock, isCluster } = this.view;
+    const { clock, isCluster } = this.redis;
     const { held } = this.groups();
     if (isCluster && !groups.some((group) => held.has(group))) return undefined;
     if (!(await this.claim(groups))) return doubt;
@@ -216,7 +216,7 @@ export class Recovery implements StoreRecovery {
 
   /** Several groups that are claimed in one turn of the event loop are reviewed together. */
   private async review(doubt: InDoubt): Promise<void> {
-    this.reviewing ??= new Promise<void>((resolve) => this.view.clock.nextTurn(resolve)).then(() => {
+    this.reviewing ??= new Promise<void>((resolve) => this.redis.clock.nextTurn(resolve)).then(() => {
       this.reviewing = undefined;
       return this.tellDoubt('some');
     });
@@ -230,7 +230,7 @@ export class Recovery implements StoreRecovery {
 
   /** It is looked up once in a turn of the event loop, because there may be very many leases. */
   private groups(): HeldGroups {
-    const { keys, memories, clock } = this.view;
+    const { keys, memories, clock } = this.redis;
     if (this.found !== undefined) return this.found;
     const found = { held: new Set<number>(), outdated: new Set<number>() };
     for (const { key, memory } of this.held()) {
@@ -245,7 +245,7 @@ export class Recovery implements StoreRecovery {
 
   /** Asks for the memories and the last fences of these groups, after telling the fences that this process has seen, and claiming those in which it holds something. */
   recall(groups: readonly number[], held?: ReadonlySet<number>): Promise<RecallReply> {
-    const { runner, keys, trust, memories, process, recoveryMs } = this.view;
+    const { runner, keys, trust, memories, process, recoveryMs } = this.redis;
     const { connection } = memories;
     const on = { keys: groups.map((group) => ({ fenceKey: keys.fence(group) })) };
     const call = recallCall(on, { process, recoveryMs, groups: groups.map((group) => ({ floor: trust.floors.highest[group]!, holds: held?.has(group) === true })) });
@@ -270,7 +270,7 @@ export class Recovery implements StoreRecovery {
    * are. A Redlock has words of its own for a node that forgot.
    */
   private async tell(before: string, memory: string): Promise<void> {
-    const { node: store, clock, report, recoveryMs } = this.view;
+    const { node: store, clock, report, recoveryMs } = this.redis;
     if (this.isTelling || recoveryMs === 0 || recoveryMs === UNTIL_TOLD_MS) return;
     this.isTelling = true;
     const [reason, forMs, since, alreadyBack] = [whatHappened(before, memory), this.recoversForMs, clock.now(), this.broughtBack];

@@ -20,7 +20,7 @@ import type { WakeListener } from '../wire/wake-channel.js';
 import { Recovery } from './recovery.js';
 import { Renewals } from './renewals.js';
 import { Requests } from './requests.js';
-import { type FenceFloors, serverView, type ServerView } from './server-view.js';
+import { type FenceFloors, remoteRedis, type RemoteRedis } from './remote-redis.js';
 
 export interface RedisStoreOptions {
   /** The prefix of every Redis key and channel. */
@@ -45,16 +45,16 @@ export interface RedisStoreOptions {
 }
 
 export class RedisStore implements LockStore {
-  readonly view: ServerView = serverView(this.options);
-  readonly server = this.view.node;
+  readonly redis: RemoteRedis = remoteRedis(this.options);
+  readonly server = this.redis.node;
   readonly capabilities: StoreCapabilities = {
-    queue: true, replicas: true, permits: true, groupOf: this.view.isCluster ? (key) => this.view.keys.groupOf(key) : undefined,
+    queue: true, replicas: true, permits: true, groupOf: this.redis.isCluster ? (key) => this.redis.keys.groupOf(key) : undefined,
   };
   readonly ticketHome = `redis ${this.options.prefix}`;
   summary: StoreSummary | undefined;
-  readonly recovery = new Recovery(this.view, (group) => this.serverForgot(group));
-  private readonly renewals = new Renewals(this.view, this.recovery);
-  readonly requests = new Requests(this.view, this.renewals, this.recovery);
+  readonly recovery = new Recovery(this.redis, (group) => this.serverForgot(group));
+  private readonly renewals = new Renewals(this.redis, this.recovery);
+  readonly requests = new Requests(this.redis, this.renewals, this.recovery);
   readonly acquire = this.requests.acquire;
   readonly release = this.requests.release;
 
@@ -63,14 +63,14 @@ export class RedisStore implements LockStore {
   }
 
   async open(): Promise<void> {
-    const { options, recovery, requests, view, view: { runner, outage } } = this;
+    const { options, recovery, requests, redis, redis: { runner, outage } } = this;
     const deadline = options.clock.now() + options.bootTimeoutMs;
     try {
-      this.summary = await probe({ ...options, ...view, recovery, messages: this.messages() });
+      this.summary = await probe({ ...options, ...redis, recovery, messages: this.messages() });
       if (options.redlock === undefined) {
         await recovery.recovered(deadline - options.clock.now());
-        warnOfBlindness(view);
-        requests.needsListener = await canTellWhoListens(view);
+        warnOfBlindness(redis);
+        requests.needsListener = await canTellWhoListens(redis);
       }
       outage.watch();
     } catch (error) {
@@ -92,16 +92,16 @@ export class RedisStore implements LockStore {
   }
 
   mayHaveForgotten({ key, memory }: LeaseRef): boolean {
-    return this.view.memories.isOutdated(this.view.keys.groupOf(key), memory);
+    return this.redis.memories.isOutdated(this.redis.keys.groupOf(key), memory);
   }
 
   whenSent(done: () => void): void {
-    this.view.bundles.whenSent(done);
+    this.redis.bundles.whenSent(done);
   }
 
   /** The name of the memory that the server has of this key; undefined while it has not said so on the present connection. */
   memoryOf(key: string): string | undefined {
-    const memory = this.view.memories.known[this.view.keys.groupOf(key)];
+    const memory = this.redis.memories.known[this.redis.keys.groupOf(key)];
     return memory === UNKNOWN_MEMORY ? undefined : memory;
   }
 
@@ -114,7 +114,7 @@ export class RedisStore implements LockStore {
    * it from a later holder, after its caller was told that it had failed.
    */
   async forceRelease(key: string, fence?: number): Promise<boolean> {
-    const { runner, trust, clock, node, timeoutMs, recoveryMs, keys, readClock } = this.view;
+    const { runner, trust, clock, node, timeoutMs, recoveryMs, keys, readClock } = this.redis;
     const on = keys.spotOf(key);
     const until = clock.now() + timeoutMs;
     const limit = (): number => trust.clock.lowerBound(on.shard, until, clock.now());
@@ -126,13 +126,13 @@ export class RedisStore implements LockStore {
   }
 
   downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
-    const spot = this.view.keys.spotOf(key);
-    const call = downgradeCall(spot, { id, floor: this.view.trust.floors.highest[spot.group]!, recoveryMs: this.view.recoveryMs });
-    return this.view.runner.run({ ...call, key }, readDowngrade);
+    const spot = this.redis.keys.spotOf(key);
+    const call = downgradeCall(spot, { id, floor: this.redis.trust.floors.highest[spot.group]!, recoveryMs: this.redis.recoveryMs });
+    return this.redis.runner.run({ ...call, key }, readDowngrade);
   }
 
   inspect(key: string, timeoutMs?: number): Promise<LockState> {
-    return this.view.runner.run({ ...inspectCall(this.view.keys.spotOf(key)), key, timeoutMs }, (reply) => lockState(key, reply));
+    return this.redis.runner.run({ ...inspectCall(this.redis.keys.spotOf(key)), key, timeoutMs }, (reply) => lockState(key, reply));
   }
 
   /**
@@ -141,7 +141,7 @@ export class RedisStore implements LockStore {
    * whole time is listed, unless another program has put something else at one of its Redis keys.
    */
   async *list({ startsWith = '' }: ListOptions = {}): AsyncGenerator<LockState, void, undefined> {
-    const { connections, runner, keys, report } = this.view;
+    const { connections, runner, keys, report } = this.redis;
     const pattern = keys.lockPattern(startsWith);
     const masters = connections.masters();
     if (masters.length === 0) throw runner.failureOf(new Error(NOT_CONNECTED), { what: 'list' });
@@ -162,14 +162,14 @@ export class RedisStore implements LockStore {
   }
 
   tryOut(): Promise<void> {
-    return takeTrialLock(this.view);
+    return takeTrialLock(this.redis);
   }
 
   async close(): Promise<void> {
     this.recovery.close();
-    this.view.channel.close();
-    this.view.runner.close();
-    this.view.connections.close();
+    this.redis.channel.close();
+    this.redis.runner.close();
+    this.redis.connections.close();
   }
 
   /** What becomes of the messages of the server. */
@@ -179,7 +179,7 @@ export class RedisStore implements LockStore {
       granted: (grant) => requests.granted(grant),
       wake: (wake) => requests.wake(wake),
       forgot: (group, memory) => recovery.heard(group, memory),
-      flushed: this.view.recoveryMs === 0 ? undefined : () => recovery.rolledBack(),
+      flushed: this.redis.recoveryMs === 0 ? undefined : () => recovery.rolledBack(),
       listening: () => {
         recovery.doubt();
         requests.askAgain();
@@ -189,7 +189,7 @@ export class RedisStore implements LockStore {
 
   /** Forgets what the server said when a connection ends or begins, because another server may answer now, and asks it anew. */
   private followConnections(): void {
-    const { recovery, view: { connections, outage, trust, memories, keys, channel, readClock } } = this;
+    const { recovery, redis: { connections, outage, trust, memories, keys, channel, readClock } } = this;
     const { commands } = connections;
     commands.events.on('change', (isConcerned) => {
       trust.clock.reset();
@@ -210,7 +210,7 @@ export class RedisStore implements LockStore {
   /** The requests that wait ask again, which tells the server who holds their locks; and processes with another wire format must not boot now. */
   private serverForgot(group: number): void {
     this.requests.askAgain(group);
-    void this.view.format.keep(() => this.recovery.isOpen, this.view.report);
+    void this.redis.format.keep(() => this.recovery.isOpen, this.redis.report);
   }
 }
 

@@ -18,7 +18,7 @@ import { LONG_AGO, trustOf } from '../wire/server-clock.js';
 import { isTryAgain } from '../wire/store-failure.js';
 import type { Recovery } from './recovery.js';
 import { BundledRelease, sharing } from './requests.js';
-import type { ServerView } from './server-view.js';
+import type { RemoteRedis } from './remote-redis.js';
 
 /** How many leases one command renews at most: 250 cost a server well under a millisecond. */
 const MAX_RENEWED_TOGETHER = 250;
@@ -42,7 +42,7 @@ export class Renewals {
   private readonly broughtBack = new Batches<LeaseRequest>(MAX_BROUGHT_BACK_TOGETHER, MAX_BRING_BACKS_OUT, (batch) => this.bringBack(batch));
 
   constructor(
-    private readonly view: ServerView,
+    private readonly redis: RemoteRedis,
     private readonly recovery: Recovery,
   ) {}
 
@@ -60,11 +60,11 @@ export class Renewals {
   }
 
   private canComeBack(request: RenewRequest): request is LeaseRequest {
-    return request.held !== undefined && this.view.recoveryMs > 0;
+    return request.held !== undefined && this.redis.recoveryMs > 0;
   }
 
   private isBroughtBackFirst({ key, minReplicas, held: { memory } }: LeaseRequest): boolean {
-    const { memories, keys } = this.view;
+    const { memories, keys } = this.redis;
     const group = keys.groupOf(key);
     // A renewal that waits for replicas may be answered when the recovery of a server that forgot is over. A new master often has none.
     if (minReplicas > 0 && memories.known[group] === UNKNOWN_MEMORY) return true;
@@ -77,11 +77,11 @@ export class Renewals {
   }
 
   private shardOf({ key }: RenewRequest): number {
-    return this.view.keys.shardOf(this.view.keys.groupOf(key));
+    return this.redis.keys.shardOf(this.redis.keys.groupOf(key));
   }
 
   private send(requests: readonly RenewRequest[]): Promise<readonly Eventual[]> {
-    const { runner, trust } = this.view;
+    const { runner, trust } = this.redis;
     return runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
       trust.clock.observe(this.shardOf(requests[0]!), { sentAt, receivedAt, serverNow: readRenew(reply).now });
       return this.outcomesOf(reply, requests, sentAt);
@@ -91,7 +91,7 @@ export class Renewals {
   /** What the server does not know is lost, however many replicas acknowledged it: then nothing was written. */
   private sendAcknowledged(requests: readonly RenewRequest[]): Promise<readonly Eventual[]> {
     const { minReplicas } = requests[0]!;
-    const { runner } = this.view;
+    const { runner } = this.redis;
     return runner.runAcknowledged(this.callFor(requests), minReplicas, ([reply, acknowledged], sentAt) => {
       if (acknowledged >= minReplicas) return this.outcomesOf(reply, requests, sentAt);
       const error = new Error(`only ${acknowledged} of ${minReplicas} replicas acknowledged`);
@@ -100,21 +100,21 @@ export class Renewals {
   }
 
   private callFor(requests: readonly RenewRequest[]): ScriptCall {
-    const { keys } = this.view;
+    const { keys } = this.redis;
     const lockKeys = requests.map(({ key }) => keys.lock(key));
     return { ...renewCall({ lockKeys }, { runs: runsOf(requests) }), key: onlyKeyOf(requests), timeoutMs: this.timeoutOf(requests) };
   }
 
   /** The deadline of a command leaves time for another try before its shortest lease ends. */
   private timeoutOf(requests: readonly RenewRequest[]): number {
-    return Math.min(this.view.timeoutMs, Math.min(...requests.map(({ leaseMs }) => leaseMs)) / 3);
+    return Math.min(this.redis.timeoutMs, Math.min(...requests.map(({ leaseMs }) => leaseMs)) / 3);
   }
 
   /**
    * The outcome of each renewal; `failure` is that of a lease that was renewed. The reply lists only leases that did not just get what was asked for.
    */
   private outcomesOf(reply: ScriptReply, requests: readonly RenewRequest[], sentAt: number, failure?: LockStoreError): Eventual[] {
-    const { keys } = this.view;
+    const { keys } = this.redis;
     const renewed = (leftMs: number, contended: boolean): RenewOutcome =>
       failure ? { kind: 'unknown', cause: failure } : { kind: 'renewed', trustedUntil: trustOf(leftMs, sentAt), contended };
     const outcomes: Eventual[] = requests.map(({ leaseMs }) => renewed(Math.floor(leaseMs), false));
@@ -129,7 +129,7 @@ export class Renewals {
   }
 
   private async bringBack(requests: readonly LeaseRequest[]): Promise<readonly RenewOutcome[]> {
-    const { runner, trust, keys, memories } = this.view;
+    const { runner, trust, keys, memories } = this.redis;
     // A lease that was released meanwhile must not be brought back, because nobody would release it again.
     const held = requests.filter((request) => request.held.state === 'held');
     if (held.length === 0) return requests.map(() => ({ kind: 'lost' }));
@@ -152,12 +152,12 @@ export class Renewals {
       const outcome = await this.renewOne({ ...request, minReplicas: 0 });
       if (outcome.kind === 'renewed') return outcome;
     }
-    return { kind: 'unknown', cause, lateUntil: this.view.clock.now() + this.view.timeoutMs };
+    return { kind: 'unknown', cause, lateUntil: this.redis.clock.now() + this.redis.timeoutMs };
   }
 
   private argsOf(request: LeaseRequest): BringBackArgs {
     const { id, leaseMs, graceMs = 0, held } = request;
-    const { clock, trust, recoveryMs, timeoutMs } = this.view;
+    const { clock, trust, recoveryMs, timeoutMs } = this.redis;
     const now = clock.now();
     const { mode, grant: { fence, fences }, options, trustedUntil, minHoldUntil, memory, ticketId } = held;
     // The limit is not later than the timeout of the answer, so that a release, which waits until then, comes last (lateUntil).
@@ -170,11 +170,11 @@ export class Renewals {
   }
 
   private outcomeOf({ key, id, held }: LeaseRequest, news: BringBackAnswer, sentAt: number, connection: number): RenewOutcome {
-    const { recovery, view, view: { keys, bundles } } = this;
+    const { recovery, redis, redis: { keys, bundles } } = this;
     switch (news.kind) {
       case 'held':
         // In a Cluster a request may be sent again, and reach the node behind the release of its lease. If this fails, the lease ends by itself.
-        if (held.state === 'released') bundles.add(new BundledRelease(view, { key, id }, keys.spotOf(key)));
+        if (held.state === 'released') bundles.add(new BundledRelease(redis, { key, id }, keys.spotOf(key)));
         if (news.memory !== held.memory) recovery.broughtBack += 1;
         recovery.compare(keys.groupOf(key), news.memory, connection);
         return { kind: 'renewed', trustedUntil: trustOf(news.leftMs, sentAt), contended: news.contended, memory: news.memory };
@@ -187,7 +187,7 @@ export class Renewals {
 
   /** The outcome for one lock of several in a command `what`, for which alone the server did nothing, and said why (`words`). */
   private failed(words: string, what: string, { key, redisKeys }: Pick<Spot, 'key' | 'redisKeys'>): RenewOutcome {
-    return { kind: 'unknown', cause: this.view.runner.failureOf(new Error(words), { what, key, redisKeys }) };
+    return { kind: 'unknown', cause: this.redis.runner.failureOf(new Error(words), { what, key, redisKeys }) };
   }
 }
 

@@ -26,7 +26,7 @@ import { listOf, recoveringError, UnexpectedReplyError } from '../wire/store-fai
 import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
 import type { Recovery } from './recovery.js';
 import type { Renewals } from './renewals.js';
-import { isToldBy, type ServerView } from './server-view.js';
+import { isToldBy, type RemoteRedis } from './remote-redis.js';
 
 /** What a request says besides when it is a vote on a node of a Redlock. */
 export interface Vote {
@@ -52,14 +52,14 @@ export class Requests {
   readonly places = new Map<string, BundledAcquire>();
 
   constructor(
-    readonly view: ServerView,
+    readonly redis: RemoteRedis,
     readonly renewals: Renewals,
     readonly recovery: Recovery,
   ) {}
 
   /** Asks for a lock. Rejects with LockStoreError when the outcome is not known. The store has this function as its own, which spares each request a call. */
   readonly acquire = ((request: Request, done?: Done<AcquireOutcome>) => {
-    const { places, view: { bundles, keys } } = this;
+    const { places, redis: { bundles, keys } } = this;
     if (done === undefined) return promised((settle) => this.acquire(request, settle));
     const earlier = places.size > 0 ? places.get(request.id) : undefined;
     const asked = new BundledAcquire(this, request, keys.spotOf(request.key), done, earlier?.floor);
@@ -69,10 +69,10 @@ export class Requests {
 
   /** Takes an id out of its lock, whether it holds or waits. Rejects with LockStoreError when the outcome is not known. */
   readonly release = ((request: MarkingRelease, done?: Done<'released' | 'lost'>) => {
-    const { places, view, view: { bundles, keys } } = this;
+    const { places, redis, redis: { bundles, keys } } = this;
     if (done === undefined) return promised((settle) => this.release(request, settle));
     if (places.size > 0) places.delete(request.id);
-    return bundles.add(new BundledRelease(view, request, keys.spotOf(request.key), done));
+    return bundles.add(new BundledRelease(redis, request, keys.spotOf(request.key), done));
   }) as Verb<MarkingRelease, 'released' | 'lost'>;
 
   /** Tells the requests that wait to ask again: in this slot group, or everywhere. */
@@ -86,12 +86,12 @@ export class Requests {
     const place = this.places.get(id) ?? this.underway(id);
     if (place !== undefined) place.messageCame(push);
     // Only an id of this process is released, whatever a message says.
-    else if (id.startsWith(`${this.view.process}.`)) this.wake({ kind: 'stray', key, id });
+    else if (id.startsWith(`${this.redis.process}.`)) this.wake({ kind: 'stray', key, id });
   }
 
   /** The try of this id that is on its way. */
   private underway(id: string): BundledAcquire | undefined {
-    for (const one of this.view.bundles.underway()) if (one instanceof BundledAcquire && one.request.id === id) return one;
+    for (const one of this.redis.bundles.underway()) if (one instanceof BundledAcquire && one.request.id === id) return one;
     return undefined;
   }
 }
@@ -118,7 +118,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   readonly script = acquire;
   readonly what = acquire.name;
   readonly redisKey = this.spot.lockKey;
-  askedAt = this.request.askedAt ?? this.requests.view.clock.now();
+  askedAt = this.request.askedAt ?? this.requests.redis.clock.now();
   override readonly timeoutMs = this.request.vote?.timeoutMs;
   /** The highest fence that was known when it was sent; of a place, when that was first asked for. The fence of its grant must be greater. */
   floor = this.placeFloor ?? 0;
@@ -145,7 +145,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   }
 
   text(): string {
-    const { needsListener, view: { trust, memories, toldHolds, recoveryMs } } = this.requests;
+    const { needsListener, redis: { trust, memories, toldHolds, recoveryMs } } = this.requests;
     const { group, shard } = this.spot;
     const { id, leaseMs, fences, queue, label, replaces, handsOn, takesOver, ticketUntil, graceMs = 0, notAfter, vote } = this.request;
     // Most requests want no permit, and for them no object is made.
@@ -172,7 +172,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     if (this.done === undefined) return;
     if (typeof reply === 'string') return this.grantedAsAsked(reply);
     const { sentAt } = this;
-    const { clock, trust, bundles } = this.requests.view;
+    const { clock, trust, bundles } = this.requests.redis;
     const receivedAt = clock.now();
     const list = listOf(reply);
     const code = Number(list[0]);
@@ -190,7 +190,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   /** Reads the commonest answer, which is only the server's time in µs. That is the fence, except for a vote, and the rest follows from the request. */
   private grantedAsAsked(reply: string): void {
     const { request: { mode, leaseMs, vote }, spot: { shard, group }, sentAt, memory } = this;
-    const { trust, clock } = this.requests.view;
+    const { trust, clock } = this.requests.redis;
     const nowUs = Number(reply);
     if (!(nowUs > 0)) throw new UnexpectedReplyError(reply);
     const fence = vote?.proposal ?? nowUs;
@@ -205,7 +205,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
   private outcomeOf(answer: AcquireReply, exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
     const { request, spot, requests } = this;
-    const { trust, clock, node, toldHolds, channel } = requests.view;
+    const { trust, clock, node, toldHolds, channel } = requests.redis;
     if ('holds' in answer) toldHolds.note(spot.key, answer.holds, exchange.receivedAt);
     switch (answer.kind) {
       case 'granted':
@@ -239,7 +239,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
 
   private granted(grant: Grant, taken?: TakenHold): AcquireOutcome | Promise<AcquireOutcome> {
     const { request, spot, requests } = this;
-    const { memories, toldHolds } = requests.view;
+    const { memories, toldHolds } = requests.redis;
     toldHolds.delete(spot.key);
     if (request.minReplicas > 0) return this.confirmed(grant, taken);
     if (grant.memory !== memories.known[spot.group]) requests.recovery.compare(spot.group, grant.memory, this.connectionNumber);
@@ -280,7 +280,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   /** The outcome for a place in the queue: `waiting`, or the grant if its message came first. */
   private waits(askAgainInMs: number | undefined): AcquireOutcome | Promise<AcquireOutcome> {
     const { request, requests, early } = this;
-    const { places, view: { channel, clock } } = requests;
+    const { places, redis: { channel, clock } } = requests;
     channel.check();
     // Since this try was sent, the id may have been released, or asked for by a later try, which keeps its own place.
     if (this.hasPlace && places.get(request.id) !== this) return { kind: 'waiting', askAgainInMs };
@@ -307,7 +307,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
 
   /** The grant of its place from the message, which ends the place; undefined when the message is not enough to trust it. */
   private believed(push: PushedGrant): Grant | undefined {
-    const { places, view: { trust, memories, toldHolds, clock } } = this.requests;
+    const { places, redis: { trust, memories, toldHolds, clock } } = this.requests;
     const grant = trust.pushed(this, push, clock.now(), memories.madeBy(this.spot.group, grantedAt(push)));
     if (grant === undefined) return undefined;
     places.delete(push.id);
@@ -335,7 +335,7 @@ export class BundledRelease extends ScriptRequest<'released' | 'lost'> {
   readonly askedAt = this.request.askedAt;
 
   constructor(
-    private readonly view: ServerView,
+    private readonly redis: RemoteRedis,
     private readonly request: MarkingRelease,
     readonly spot: Spot,
     protected done?: Done<'released' | 'lost'>,
@@ -345,7 +345,7 @@ export class BundledRelease extends ScriptRequest<'released' | 'lost'> {
 
   /** The highest fence and the memory are those that are known now: they must be those of the connection that carries the release. */
   text(): string {
-    const { request: { id, abandoned = false, askedAt, trustedUntil = -Infinity, mark }, spot: { group }, view: { trust, memories, recoveryMs } } = this;
+    const { request: { id, abandoned = false, askedAt, trustedUntil = -Infinity, mark }, spot: { group }, redis: { trust, memories, recoveryMs } } = this;
     const mayBeOver = askedAt === undefined || askedAt >= trustedUntil || mark !== undefined;
     return releaseText({ id, abandoned, mayBeOver, mark, recoveryMs, floor: trust.floors.highest[group]!, known: memories.known[group]! });
   }

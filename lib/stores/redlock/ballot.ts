@@ -66,7 +66,7 @@ export class Ballot {
     const { redlock: { nodes, quorum, clock, options: { commandTimeoutMs }, floors }, id, standings, request } = this;
     const { key, leaseMs } = request;
     const now = clock.now();
-    const proposal = Math.max(floors.highest[nodes[0]!.store.view.keys.groupOf(key)]! + 1, Math.floor(clock.wallNow()) * 1_000);
+    const proposal = Math.max(floors.highest[nodes[0]!.store.redis.keys.groupOf(key)]! + 1, Math.floor(clock.wallNow()) * 1_000);
     const timeoutMs = Math.min(commandTimeoutMs, ANSWERS_WITHIN_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
     const notAfter = Math.min(request.notAfter, now + Math.max(leaseMs, commandTimeoutMs));
     const asked = { ...request, id, queue: false, replaces: undefined, askedAt: now, notAfter, vote: { proposal, mark: this.mark(), timeoutMs } };

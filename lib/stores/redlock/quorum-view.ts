@@ -11,7 +11,7 @@ export async function viewOf(key: string, nodes: readonly QuorumNode[]): Promise
   const quorum = quorumOf(nodes.length);
   const replies = await poll<LockState, Replies<LockState>>(
     nodes,
-    asking(key, ({ store }) => store.inspect(key, Math.min(store.view.timeoutMs, ANSWERS_WITHIN_MS))),
+    asking(key, ({ store }) => store.inspect(key, Math.min(store.redis.timeoutMs, ANSWERS_WITHIN_MS))),
     (all, count) => (count === nodes.length || (answersOf(all).length >= quorum && nodes.every((node, at) => all[at] !== undefined || !node.isListening)) ? all : undefined),
   );
   const views = answersOf(replies);

@@ -22,7 +22,7 @@ import { BackgroundRelease } from '../../core/lease/background-release.js';
 import type { ReportLevel } from '../../core/port/lock-events.js';
 import type { Reply } from '../../core/port/lock-store.js';
 import { RedisStore, type RedisStoreOptions } from '../redis/redis-store.js';
-import { beginningOf } from '../redis/server-view.js';
+import { beginningOf } from '../redis/remote-redis.js';
 import { notAllowed } from '../redis/boot-probe.js';
 import type { Connect } from '../wire/connections.js';
 import { admitCall, readAdmit, type RecallReply } from '../wire/lua.generated.js';
@@ -42,7 +42,7 @@ export type Recalled = ReturnType<typeof recalledFrom>;
 /** The store of a node: that of one Redis, whose recovery has no end of its own. @throws LockUsageError */
 export function storeOfNode(connection: Connect, options: Omit<RedlockStoreOptions, 'nodes'>, redlock: RedisStoreOptions['redlock']): RedisStore {
   const store = new RedisStore({ ...options, connection, recoveryMs: UNTIL_TOLD_MS, redlock });
-  if (store.view.isCluster) throw new LockUsageError('Lock options: a node of a Redlock must be a single master, not a Cluster.');
+  if (store.redis.isCluster) throw new LockUsageError('Lock options: a node of a Redlock must be a single master, not a Cluster.');
   return store;
 }
 
@@ -67,7 +67,7 @@ function recalledFrom({ now, recoversForMs, groups }: RecallReply) {
 }
 
 /** Lets the node vote again, if it has not forgotten anything since that recall, and what it forgot had `maxLeaseMs` to end. */
-export function admit({ view: { runner, keys } }: RedisStore, since: number, maxLeaseMs: number, floors: readonly number[]): Promise<boolean> {
+export function admit({ redis: { runner, keys } }: RedisStore, since: number, maxLeaseMs: number, floors: readonly number[]): Promise<boolean> {
   const call = admitCall({ fenceKeys: eachGroup((group) => keys.fence(group)) }, { maxLeaseMs, since, floors });
   return runner.run(call, (reply) => readAdmit(reply) === 'admitted');
 }
@@ -113,20 +113,20 @@ export class RedlockNode {
 
   /** Whether it may be asked. */
   get isUsable(): boolean {
-    return this.server !== undefined && this.store.view.connections.commands.isOpen && this.refusedWith === undefined;
+    return this.server !== undefined && this.store.redis.connections.commands.isOpen && this.refusedWith === undefined;
   }
 
   /** Whether it may be asked, and owes no answer for long. */
   get isListening(): boolean {
     if (!this.isUsable) return false;
-    const { owesSince } = this.store.view.connections.masters()[0]!;
+    const { owesSince } = this.store.redis.connections.masters()[0]!;
     return owesSince === undefined || this.redlock.clock.now() - owesSince < ANSWERS_WITHIN_MS;
   }
 
   /** The error that says why the node was not asked. */
   refusal(key: string | undefined): LockStoreError {
     if (this.refusedWith !== undefined) return this.refusedWith;
-    const absence = this.twin !== undefined && this.store.view.connections.commands.isOpen ? `the same server as ${this.twin.name}` : 'not connected';
+    const absence = this.twin !== undefined && this.store.redis.connections.commands.isOpen ? `the same server as ${this.twin.name}` : 'not connected';
     const reason = this.isUsable ? 'silent' : absence;
     return new LockStoreError(`${subjectOf(key)}: ${this.name} is ${reason}.`, { key, nodes: [{ node: this.name, reason }] });
   }
@@ -149,7 +149,7 @@ export class RedlockNode {
       this.found = answer instanceof LockStoreError ? answer : recalledFrom(answer);
       this.goOn();
     };
-    store.view.connections.commands.events.on('open', () => (this.server = this.found = undefined));
+    store.redis.connections.commands.events.on('open', () => (this.server = this.found = undefined));
     store.onWake((wake) => this.isUsable && redlock.follow(wake, this));
     this.store = store;
     this.background = new BackgroundRelease(store, clock, redlock.schedule);
@@ -181,14 +181,14 @@ export class RedlockNode {
       }
       if (redlock.isClosed || this.found !== undefined || !(await pause(redlock.clock, pauseMs, (end) => (this.goOn = end)))) continue;
       if (!this.isOpen) this.makeStore();
-      else if (this.twin !== undefined) this.store.view.connections.masters()[0]!.drop();
+      else if (this.twin !== undefined) this.store.redis.connections.masters()[0]!.drop();
       else this.store.recovery.doubt();
     }
   }
 
   /** Learns who the server is, and claims it for this node. */
   private async meet({ server, since }: Recalled): Promise<void> {
-    const { store: { view: { memories, format } }, redlock, redlock: { options: { prefix } } } = this;
+    const { store: { redis: { memories, format } }, redlock, redlock: { options: { prefix } } } = this;
     const { connection } = memories;
     if (server === NO_SERVER) throw notAllowed(this.name, prefix, '+info', new Error('it does not say who it is, so a restart of it could not be noticed'));
     const memory = `${server}${since}`;
@@ -222,8 +222,8 @@ export class RedlockNode {
       return Infinity;
     }
     // A lease that the node forgot may be as long as the longest of all processes, of which the other nodes tell.
-    await Promise.allSettled(nodes.filter(({ isUsable }) => isUsable).map(({ store: { view } }) => view.format.agree()));
-    const maxLeaseMs = Math.max(...nodes.map(({ store: { view } }) => view.format.longestMs));
+    await Promise.allSettled(nodes.filter(({ isUsable }) => isUsable).map(({ store: { redis } }) => redis.format.agree()));
+    const maxLeaseMs = Math.max(...nodes.map(({ store: { redis } }) => redis.format.longestMs));
     const leftMs = Math.max(0, since + maxLeaseMs + 1 - now);
     if (this.outSince !== this.memory) {
       this.outSince = this.memory;

@@ -14,7 +14,7 @@ import type { AcquireOutcome, AcquireRequest, Done, HolderRef, LockStore, RenewO
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import type { RedisStoreOptions } from '../redis/redis-store.js';
 import type { MarkingRelease } from '../redis/requests.js';
-import { FenceFloors } from '../redis/server-view.js';
+import { FenceFloors } from '../redis/remote-redis.js';
 import type { Connect } from '../wire/connections.js';
 import { Ballot, renewByQuorum } from './ballot.js';
 import { listByQuorum, viewOf } from './quorum-view.js';

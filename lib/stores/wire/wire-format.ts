@@ -51,11 +51,9 @@ export class WireFormat {
   async keep(isWanted: () => boolean, report: Report): Promise<void> {
     if (this.isKeeping) return;
     this.isKeeping = true;
-    let error = await this.agree().catch((failure: LockStoreError) => failure);
-    while (error?.retryable && isWanted()) {
-      await pause(this.clock, AGREES_AGAIN_AFTER_MS);
-      error = await this.agree().catch((failure: LockStoreError) => failure);
-    }
+    let error: LockStoreError | void;
+    do error = await this.agree().catch((failure: LockStoreError) => failure);
+    while (error?.retryable && isWanted() && (await pause(this.clock, AGREES_AGAIN_AFTER_MS)));
     this.isKeeping = false;
     if (error && isWanted()) report({ kind: `format on ${this.node}`, level: 'error', message: error.message });
   }

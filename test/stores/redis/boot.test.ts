@@ -100,8 +100,8 @@ describe('processes that do not agree', () => {
 
   it('on maxLeaseMs wait with recoveryMs of a lease for the longest of all', async () => {
     await openRedisStore(server.url, 'p1', { maxLeaseMs: 90_000 });
-    const { view } = await openRedisStore(server.url, 'p2', { maxLeaseMs: 30_000, recoveryMs: 'lease' });
-    expect(view.recoveryMs).toBe(90_000);
+    const { redis } = await openRedisStore(server.url, 'p2', { maxLeaseMs: 30_000, recoveryMs: 'lease' });
+    expect(redis.recoveryMs).toBe(90_000);
   });
 
   it('because another one was first on a server that had lost its data, say so in the log', async () => {

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { Finding, StoreEvent } from '../../../lib/core/port/lock-events.js';
 import { Recovery } from '../../../lib/stores/redis/recovery.js';
-import { Memories, type ServerView } from '../../../lib/stores/redis/server-view.js';
+import { Memories, type RemoteRedis } from '../../../lib/stores/redis/remote-redis.js';
 import { RedisKeys, SLOT_GROUPS, UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../../../lib/stores/wire/redis-keys.js';
 import { marginOf } from '../../../lib/stores/wire/server-clock.js';
 import { FakeClock } from '../../support/fake-clock.js';
@@ -51,7 +51,7 @@ async function booted({ isCluster = false, memory = ONE, recoveryMs = 400 } = {}
     await on.reviewing;
     if (on.bringsBack) for (const lease of on.held) if (memories.isOutdated(keys.groupOf(lease.key), lease.memory)) lease.memory = memories.known[keys.groupOf(lease.key)]!;
   };
-  const server = { runner: { run }, keys, trust, memories, clock, isCluster, node: 'a:6379', process: 'p', recoveryMs, report: (finding: Finding) => void on.told.push(finding) } as unknown as ServerView;
+  const server = { runner: { run }, keys, trust, memories, clock, isCluster, node: 'a:6379', process: 'p', recoveryMs, report: (finding: Finding) => void on.told.push(finding) } as unknown as RemoteRedis;
   const recovery = new Recovery(server, (group) => void on.forgot.push(group));
   recovery.onDoubt(review, () => on.held);
   recovery.listener = (event) => void on.events.push(event);

@@ -126,7 +126,7 @@ describe('list', () => {
     const store = await openRedisStore({ cluster: cluster.startupNodes }, 'p');
     const held = Array.from({ length: 30 }, (_, i) => request(`listed:${i}`));
     for (const each of held) await store.acquire(each);
-    const forgotten = new Promise<void>((resolve) => store.view.connections.commands.events.on('change', () => resolve()));
+    const forgotten = new Promise<void>((resolve) => store.redis.connections.commands.events.on('change', () => resolve()));
     await cluster.masters[0]!.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await forgotten;
     await eventually(async () => {

@@ -1,7 +1,7 @@
 /** Messages from somebody who may publish, as every new user of Redis 6.2 may: a message says no more than its request could get. */
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
-import { FenceFloors } from '../../../lib/stores/redis/server-view.js';
+import { FenceFloors } from '../../../lib/stores/redis/remote-redis.js';
 import { acquireCall, releaseCall, type BuiltCall } from '../../../lib/stores/wire/lua.generated.js';
 import { RedisKeys, UNKNOWN_MEMORY } from '../../../lib/stores/wire/redis-keys.js';
 import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';

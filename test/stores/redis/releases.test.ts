@@ -5,7 +5,7 @@ import type { AcquireOutcome, ReleaseRequest, Reply } from '../../../lib/core/po
 import type { Recovery } from '../../../lib/stores/redis/recovery.js';
 import type { Renewals } from '../../../lib/stores/redis/renewals.js';
 import { type BundledAcquire, BundledRelease, Requests } from '../../../lib/stores/redis/requests.js';
-import { type ServerView, Trust } from '../../../lib/stores/redis/server-view.js';
+import { type RemoteRedis, Trust } from '../../../lib/stores/redis/remote-redis.js';
 import { release } from '../../../lib/stores/wire/lua.generated.js';
 import { RedisKeys, SLOT_GROUPS } from '../../../lib/stores/wire/redis-keys.js';
 import type { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
@@ -21,7 +21,7 @@ function stage() {
   const trust = new Trust();
   const bundles = { add: (one: BundledRelease) => void sent.push(one) };
   const memories = { known: Array.from({ length: SLOT_GROUPS }, (_, group) => `memory ${group}`) };
-  const server = { bundles, keys, trust, memories, recoveryMs: 400 } as unknown as ServerView;
+  const server = { bundles, keys, trust, memories, recoveryMs: 400 } as unknown as RemoteRedis;
   const requests = new Requests(server, {} as Renewals, {} as Recovery);
   const give = (more: Partial<ReleaseRequest> = {}) => requests.release({ key: 'k', id: 'p.1', ...more });
   return { sent, trust, give, requests, server };
@@ -79,7 +79,7 @@ function askedAgain() {
   const bundles = { add: (one: BundledAcquire) => void sent.push(one), underway: () => sent };
   const toldHolds = { size: 0, note: () => {}, delete: () => false };
   const memories = { known: Array(SLOT_GROUPS).fill('memory'), madeBy: () => 'memory' };
-  const server = { bundles, keys, trust, memories, toldHolds, channel: { check: () => {} }, clock: new FakeClock({ now: 0 }), recoveryMs: 400, process: 'p' } as unknown as ServerView;
+  const server = { bundles, keys, trust, memories, toldHolds, channel: { check: () => {} }, clock: new FakeClock({ now: 0 }), recoveryMs: 400, process: 'p' } as unknown as RemoteRedis;
   const requests = new Requests(server, {} as Renewals, {} as Recovery);
   requests.wake = (wake) => void told.push(wake.kind);
   const done = (reply: Reply<AcquireOutcome>): unknown => told.push(reply instanceof LockStoreError ? reply : reply.kind);

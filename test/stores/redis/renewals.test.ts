@@ -3,14 +3,14 @@ import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { HeldLease, RenewOutcome, RenewRequest } from '../../../lib/core/port/lock-store.js';
 import type { Recovery } from '../../../lib/stores/redis/recovery.js';
 import { Renewals } from '../../../lib/stores/redis/renewals.js';
-import { type ServerView, Trust } from '../../../lib/stores/redis/server-view.js';
+import { type RemoteRedis, Trust } from '../../../lib/stores/redis/remote-redis.js';
 import { RedisKeys, SLOT_GROUPS, UNKNOWN_MEMORY } from '../../../lib/stores/wire/redis-keys.js';
 import { trustOf } from '../../../lib/stores/wire/server-clock.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { gate } from '../../support/locks.js';
 
 function renewalsOf(server: object, recovery: object = {}): Renewals {
-  return new Renewals(server as ServerView, recovery as Recovery);
+  return new Renewals(server as RemoteRedis, recovery as Recovery);
 }
 
 /** Renews one lease while the memory of the server is known or not, and tells what was sent, in order. */

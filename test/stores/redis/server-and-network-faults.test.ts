@@ -103,7 +103,7 @@ describe('a network that fails', () => {
     let idleMs = 0;
     const clock = { ...systemClock, now: () => systemClock.now() + idleMs };
     const idle = await openRedisStore(proxy.url, 'i', { commandTimeoutMs: 300, clock });
-    const hasAllAnswers = (): Promise<void> => eventually(() => expect(idle.view.runner.underway).toHaveLength(0));
+    const hasAllAnswers = (): Promise<void> => eventually(() => expect(idle.redis.runner.underway).toHaveLength(0));
     await hasAllAnswers();
     idleMs = 300_000;
     proxy.holdUp();
@@ -197,7 +197,7 @@ describe('a push connection that fails', () => {
 
 describe('A server that has become read-only', () => {
   /** How often the server was left. */
-  function countLeavings({ view: { connections } }: RedisStore): () => number {
+  function countLeavings({ redis: { connections } }: RedisStore): () => number {
     let ends = 0;
     connections.commands.events.on('end', () => ends++);
     return () => ends;

@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Finding } from '../../../lib/core/port/lock-events.js';
 import { canTellWhoListens, warnOfBlindness } from '../../../lib/stores/redis/boot-probe.js';
-import type { ServerView } from '../../../lib/stores/redis/server-view.js';
+import type { RemoteRedis } from '../../../lib/stores/redis/remote-redis.js';
 import { outageNews } from '../../../lib/stores/wire/store-failure.js';
 
 function reports(): { told: Finding[]; report: (finding: Finding) => void } {
@@ -32,7 +32,7 @@ describe('The news of an outage', () => {
 describe('A server that does not say who it is', () => {
   it('is warned of where something is recovered, and only there', () => {
     const { told, report } = reports();
-    const warn = (areBlind: boolean, recoveryMs: number): void => warnOfBlindness({ memories: { areBlind }, node: 'a:6379', recoveryMs, report } as ServerView);
+    const warn = (areBlind: boolean, recoveryMs: number): void => warnOfBlindness({ memories: { areBlind }, node: 'a:6379', recoveryMs, report } as RemoteRedis);
     warn(true, 0);
     warn(false, 1);
     expect(told).toEqual([]);
@@ -52,7 +52,7 @@ describe('A server that is asked who listens', () => {
       asked.push(words);
       return ['channel', answer];
     };
-    const can = await canTellWhoListens({ runner: { command }, isCluster, node: 'a:6379', keys: { channel: () => 'channel' }, report } as unknown as ServerView);
+    const can = await canTellWhoListens({ runner: { command }, isCluster, node: 'a:6379', keys: { channel: () => 'channel' }, report } as unknown as RemoteRedis);
     return { can, asked };
   }
 

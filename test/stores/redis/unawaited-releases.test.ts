@@ -134,12 +134,12 @@ describe('Calls made in one turn of the event loop', () => {
   });
 
   it('on a new connection go as source, so that a server that does not know the scripts runs them in their order, the first time they come', async () => {
-    const { commands } = store.view.connections;
+    const { commands } = store.redis.connections;
     const reopened = new Promise((resolve) => commands.events.once('open', () => resolve(undefined)));
     await redis.script('FLUSH');
     await redis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await reopened;
-    await store.view.readClock();
+    await store.redis.readClock();
     const key = 'new';
     const [first, second] = [request(key), request(key, { queue: false })];
     const outcomes = await Promise.all([store.acquire(first), store.release(first), store.acquire(second), store.release(second)]);

@@ -167,7 +167,7 @@ function setUp(says: readonly Says[], silent: readonly number[] = []) {
     name: 'abcde'[n]!,
     isUsable: true,
     isListening: !silent.includes(n),
-    store: { view: { timeoutMs: 2_000 }, inspect: async (key: string): Promise<LockState> => {
+    store: { redis: { timeoutMs: 2_000 }, inspect: async (key: string): Promise<LockState> => {
       await pause(clock, what === 'mute' ? GIVES_UP_AFTER_MS : 1);
       if (what === 'fails' || what === 'mute') throw new LockStoreError('out of order', { nodes: [{ node: 'abcde'[n]!, reason: what === 'mute' ? 'no answer' : 'out of order' }] });
       const holders = what.holders.map((told) => ({ fence: 1, owner: undefined, label: undefined, remainingMs: 1_000, ...told }));

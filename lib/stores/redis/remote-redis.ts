@@ -1,6 +1,6 @@
 /**
- * One Redis, Sentinel or Cluster as its store knows it: how it is reached, and what is known of its clock, its fences, its memories and
- * the holders that it told of. The parts of the store share it.
+ * The Redis, Sentinel or Cluster of a store as this process knows it: how it is reached, and what is known of its clock, its fences, its memories,
+ * and the holders that it told of. The parts of the store share it.
  */
 import { FIRST_LEASE_MS, type AcquireRequest, type Grant } from '../../core/port/lock-store.js';
 import { Bundles } from '../wire/bundles.js';
@@ -17,9 +17,10 @@ const ALL = '~';
 /** No shard: in a Cluster this clock sample comes from any master, and only bounds until when requests may act. */
 const OF_ANY_MASTER = -1;
 
-export type ServerView = ReturnType<typeof serverView>;
+/** What the parts of a store share. */
+export type RemoteRedis = ReturnType<typeof remoteRedis>;
 
-export function serverView(options: RedisStoreOptions) {
+export function remoteRedis(options: RedisStoreOptions) {
   const { prefix, process, maxLeaseMs, commandTimeoutMs: timeoutMs, clock, recoveryMs, redlock, report } = options;
   const connections = options.connection(timeoutMs, clock);
   const { node, isCluster } = connections;
@@ -29,21 +30,21 @@ export function serverView(options: RedisStoreOptions) {
   const runner = new ScriptRunner(connections, clock, timeoutMs, outage);
   const trust = new Trust(redlock?.floors);
   const format = new WireFormat(runner, keys, node, clock, maxLeaseMs, (longestMs) => {
-    if (recoveryMs === 'lease') view.recoveryMs = longestMs;
+    if (recoveryMs === 'lease') redis.recoveryMs = longestMs;
   });
   /** The time of the server, or of any master of a Cluster. The next reply of a script brings it as well. */
   const readClock = (): Promise<void> =>
     runner.command<[string, string], void>(['time'], undefined, ([seconds, micros], sentAt, receivedAt) => {
       trust.clock.observe(OF_ANY_MASTER, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
     }).catch(() => {});
-  const view = {
+  const redis = {
     connections, node, isCluster, clock, process, report, format, timeoutMs, runner, outage, keys, trust, readClock,
     bundles: new Bundles(runner), memories: new Memories(), toldHolds: new ToldHolds(format),
     channel: new WakeChannel((listening) => connections.subscribe(listening), [keys.channel(process), keys.channel(ALL)], clock),
     /** How long the server grants nothing new after it forgot, in ms. */
     recoveryMs: recoveryMs === 'lease' ? maxLeaseMs : recoveryMs,
   };
-  return view;
+  return redis;
 }
 
 /**
