@@ -235,6 +235,8 @@ export type Wake = HolderRef &
  * all, and the store may be in an earlier state of the same memory, so that the memory of a lease does not prove that it was lost.
  */
 export type Doubt = 'all' | 'some' | 'rolled back';
+/** Renews what is in doubt; see {@link LockStore.onDoubt}. */
+export type DoubtListener = (doubt: Doubt) => Promise<void> | void;
 /** Stands for the memory of a lease after the store went back to an earlier state: no memory has this name, so the lease is brought back. */
 export const NO_MEMORY = '-';
 
@@ -263,7 +265,7 @@ export interface LockStore {
    * releases that it may have forgotten repeated. The promise of a listener resolves when each of these renewals was answered. `held`
    * names the leases that are held. A store that cannot forget does not have it.
    */
-  onDoubt?(listener: (doubt: Doubt) => Promise<void> | void, held?: () => Iterable<LeaseRef>): void;
+  onDoubt?(listener: DoubtListener, held?: () => Iterable<LeaseRef>): void;
   /** Whether the store has another memory by now than the one that knew this lease last, as far as this process has heard. */
   mayHaveForgotten?(lease: LeaseRef): boolean;
   /** The name of the memory that the store has of this key, as far as is known. */

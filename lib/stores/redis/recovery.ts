@@ -16,7 +16,7 @@
 import { Backoff, pause } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { StoreEvent } from '../../core/port/lock-events.js';
-import type { Doubt, LeaseRef, Reply, StoreRecovery } from '../../core/port/lock-store.js';
+import type { Doubt, DoubtListener, LeaseRef, Reply, StoreRecovery } from '../../core/port/lock-store.js';
 import { readRecall, recallCall, type RecallReply } from '../wire/lua.generated.js';
 import { lasted } from '../wire/store-failure.js';
 import { SLOT_GROUPS, UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
@@ -59,7 +59,7 @@ export class Recovery implements StoreRecovery {
   /** Called with the answer to each recall that begins a recovery, claims groups, or is made at boot. */
   recalled: (answer: Reply<RecallReply>) => void = () => {};
   /** The listeners of {@link onDoubt}, which renew leases in doubt and so bring back those that were forgotten. */
-  private readonly doubters: ((doubt: Doubt) => Promise<void> | void)[] = [];
+  private readonly doubters: DoubtListener[] = [];
   /** The leases of this process. */
   private held: () => Iterable<LeaseRef> = () => [];
   private readonly units: readonly RecallUnit[];
@@ -108,7 +108,7 @@ export class Recovery implements StoreRecovery {
     for (const unit of this.units) unit.goOn();
   }
 
-  onDoubt(doubter: (doubt: Doubt) => Promise<void> | void, held = this.held): void {
+  onDoubt(doubter: DoubtListener, held = this.held): void {
     this.doubters.push(doubter);
     this.held = held;
   }

@@ -6,7 +6,7 @@ import type { Clock } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
-import type { Doubt, HolderRef, LeaseRef, LockStore, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
+import type { DoubtListener, HolderRef, LeaseRef, LockStore, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
 import { type HolderState, type ListOptions, type LockState, untilFree } from '../../core/port/lock-state.js';
 import { isTicketId } from '../../core/port/ticket.js';
 import { canTellWhoListens, probe, takeTrialLock, warnOfBlindness } from './boot-probe.js';
@@ -87,7 +87,7 @@ export class RedisStore implements LockStore {
     this.recovery.listener = listener;
   }
 
-  onDoubt(listener: (doubt: Doubt) => Promise<void> | void, held?: () => Iterable<LeaseRef>): void {
+  onDoubt(listener: DoubtListener, held?: () => Iterable<LeaseRef>): void {
     this.recovery.onDoubt(listener, held);
   }
 

@@ -267,7 +267,7 @@ describe('A list of locks', () => {
         scanned.add('abcde'[n]!);
         for (const key of keys) yield await inspect(key);
       };
-      return { name: 'abcde'[n]!, isUsable: true, isListening: !out.includes(n) && !silent.includes(n), store: { list, inspect, view: { timeoutMs: 2_000 } } };
+      return { name: 'abcde'[n]!, isUsable: true, isListening: !out.includes(n) && !silent.includes(n), store: { list, inspect, redis: { timeoutMs: 2_000 } } };
     }) as unknown as QuorumNode[];
     const keys: string[] = [];
     const list = async (): Promise<void> => {
