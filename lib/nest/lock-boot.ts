@@ -114,7 +114,7 @@ function visitClass(chain: readonly object[], boot: BootOfInstance, { overrides,
       const nearer = chain.slice(0, depth).reverse();
       const override = nearer.find((descendant) => Object.hasOwn(descendant, method));
       if (ours[0] && override && !lockedMethods.of(override).has(method)) {
-        overrides.add(`${methodName(override, method)} overrides the locked method ${ours[0].site}, but has no lock of its own: its calls run side by side. Give it a lock decorator.`);
+        overrides.add(`${methodName(override, method)} overrides the locked method ${ours[0].site}, but has no lock of its own: its calls run side by side, except inside super.${String(method)}(). Give it a lock decorator.`);
       }
     }
   });
