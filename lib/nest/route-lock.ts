@@ -39,11 +39,10 @@ const MADE_WITH_NEW =
 /** Makes the interceptor class that {@link LockInterceptor.of} returns. @throws LockKeyError, LockUsageError */
 export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestInterceptor> {
   const site = `LockInterceptor.of(${typeof key === 'string' ? `'${key}'` : 'a function'})`;
-  const keyOf = compileRouteKey(key, site);
   checkDecorator(options, ROUTE_OPTIONS, site);
-  const keys = { key, parameters: 1, list: ROUTE_OPTIONS, keyOf };
-  const given = { ...options, returns: 'observable' } as const;
-  const call = lockedCall(keys, given, site);
+  const callAt = (at: string, place?: string): LockedCall =>
+    lockedCall({ key, parameters: 1, list: ROUTE_OPTIONS, keyOf: compileRouteKey(key, at) }, { ...options, returns: 'observable' }, at, place);
+  const call = callAt(site);
   /** The call of each route that the interceptor stands on, by class and method. */
   const routes = new Map<string, LockedCall>();
 
@@ -56,7 +55,7 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
 
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
       const route = `${context.getClass().name}.${context.getHandler().name}`;
-      const named = routes.get(route) ?? lockedCall(keys, given, `${route}: ${site}`, route);
+      const named = routes.get(route) ?? callAt(`${route}: ${site}`, route);
       routes.set(route, named);
       const complete = tap((result: unknown) => refuseUnfinished(result, named.site, 'route'));
       const work = (): Observable<unknown> => next.handle().pipe(complete);

@@ -205,7 +205,7 @@ describe('what the placeholders of a route look into', () => {
   it('is missing from the request: the error names route and placeholder', async () => {
     const refused = keyOf('cart:<user.id>', 'http', [{}]);
     await expect(refused).rejects.toBeInstanceOf(LockKeyError);
-    await expect(refused).rejects.toThrow(/LockInterceptor\.of\('cart:<user\.id>'\).*<user\.id> of the request is undefined/);
+    await expect(refused).rejects.toThrow(/^Cart\.show: LockInterceptor\.of\('cart:<user\.id>'\).*<user\.id> of the request is undefined/);
   });
 
   it('is that of an interceptor made with new: an error says so', () => {
@@ -216,7 +216,7 @@ describe('what the placeholders of a route look into', () => {
   });
 
   it('is what a function makes of the context: its errors name the route', async () => {
-    await expect(keyOf(() => '', 'http', [{}])).rejects.toThrow(/^LockInterceptor\.of\(a function\): /);
+    await expect(keyOf(() => '', 'http', [{}])).rejects.toThrow(/^Cart\.show: LockInterceptor\.of\(a function\): /);
   });
 
   it('is malformed: the error comes when the route is defined', () => {
