@@ -19,7 +19,7 @@ import type { StoreEvent } from '../../core/port/lock-events.js';
 import type { Doubt, DoubtListener, LeaseRef, Reply, StoreRecovery } from '../../core/port/lock-store.js';
 import { readRecall, recallCall, type RecallReply } from '../wire/lua.generated.js';
 import { lasted } from '../wire/store-failure.js';
-import { SLOT_GROUPS, UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
+import { eachGroup, UNKNOWN_MEMORY, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { marginOf } from '../wire/server-clock.js';
 import { beginningOf, SERVER_LENGTH, type RemoteRedis } from './remote-redis.js';
 
@@ -68,18 +68,16 @@ export class Recovery implements StoreRecovery {
   /** What was found in this turn of the event loop, and the review that begins in the next one. */
   private found: HeldGroups | undefined;
   private reviewing: Promise<void> | undefined;
-  /** Whether the listener was told that the server forgot, and not yet that its recovery is over. */
-  private isTelling = false;
-  private stopTelling: () => void = () => {};
+  /** Ends the wait for the end of the recovery, once the listener was told that the server forgot, and until it was told that this is over. */
+  private stopTelling: (() => void) | undefined;
 
   constructor(
     private readonly redis: RemoteRedis,
     /** Called when a group has another memory than before. */
     private readonly forgot: (group: number) => void,
   ) {
-    const groups = Array.from({ length: SLOT_GROUPS }, (_, group) => group);
     // In a Cluster each group may have another master than the others.
-    const parts = redis.isCluster ? groups.map((group) => [group]) : [groups];
+    const parts = redis.isCluster ? eachGroup((group) => [group]) : [eachGroup((group) => group)];
     this.units = parts.map((part) => ({ groups: part, doubt: undefined, isUnderway: false, heard: new Map(), goOn: () => {} }));
   }
 
@@ -104,7 +102,7 @@ export class Recovery implements StoreRecovery {
 
   close(): void {
     this.isOpen = false;
-    this.stopTelling();
+    this.stopTelling?.();
     for (const unit of this.units) unit.goOn();
   }
 
@@ -136,7 +134,7 @@ export class Recovery implements StoreRecovery {
     const unit = this.units[isCluster ? group : 0];
     // Anybody who may publish can say anything, so a group may be none.
     if (unit?.groups.includes(group) !== true || memories.known[group] === memory) return;
-    if (isCluster && !this.groups().held.has(group)) return void this.learn(group, memory, memories.connection);
+    if (isCluster && !this.heldGroups().held.has(group)) return void this.learn(group, memory, memories.connection);
     unit.heard.set(group, memory);
     if (!unit.isUnderway) this.doubt((each) => each === group);
   }
@@ -189,13 +187,13 @@ export class Recovery implements StoreRecovery {
   /** Resolves with what is in doubt still: as much as before when the server has not answered, and nothing when all is back that was held. */
   private async recallAndBringBack(groups: readonly number[], doubt: InDoubt): Promise<InDoubt> {
     const { clock, isCluster } = this.redis;
-    const { held } = this.groups();
+    const { held } = this.heldGroups();
     if (isCluster && !groups.some((group) => held.has(group))) return undefined;
     if (!(await this.claim(groups))) return doubt;
     // The groups stay closed only as long as they are claimed, so the claim is repeated until the leases are back.
     const reviewed = this.review(doubt);
     while (this.isOpen && (await pause(clock, CLAIMS_AGAIN_AFTER_MS, (end) => void reviewed.then(end)))) await this.claim(groups);
-    const { outdated } = this.groups();
+    const { outdated } = this.heldGroups();
     // The server has been asked for all leases: from now on only those count that its present memory does not know.
     if (groups.some((group) => outdated.has(group))) return 'some';
     // All are back, so the claim is withdrawn: this recall says that nothing is held.
@@ -208,7 +206,7 @@ export class Recovery implements StoreRecovery {
    * the leases of other records can come back all the same.
    */
   private async claim(groups: readonly number[]): Promise<boolean> {
-    const answer = await this.recall(groups, this.groups().held).catch((error: LockStoreError) => error);
+    const answer = await this.recall(groups, this.heldGroups().held).catch((error: LockStoreError) => error);
     const isAnswered = !(answer instanceof LockStoreError && answer.retryable);
     if (isAnswered) this.recalled(answer);
     return isAnswered;
@@ -229,7 +227,7 @@ export class Recovery implements StoreRecovery {
   }
 
   /** It is looked up once in a turn of the event loop, because there may be very many leases. */
-  private groups(): HeldGroups {
+  private heldGroups(): HeldGroups {
     const { keys, memories, clock } = this.redis;
     if (this.found !== undefined) return this.found;
     const found = { held: new Set<number>(), outdated: new Set<number>() };
@@ -271,14 +269,13 @@ export class Recovery implements StoreRecovery {
    */
   private async tell(before: string, memory: string): Promise<void> {
     const { node: store, clock, report, recoveryMs } = this.redis;
-    if (this.isTelling || recoveryMs === 0 || recoveryMs === UNTIL_TOLD_MS) return;
-    this.isTelling = true;
+    if (this.stopTelling || recoveryMs === 0 || recoveryMs === UNTIL_TOLD_MS) return;
     const [reason, forMs, since, alreadyBack] = [whatHappened(before, memory), this.recoversForMs, clock.now(), this.broughtBack];
     const closed = forMs > 0 ? `It grants nothing new for ${lasted(forMs)}; leases that are held are brought back meanwhile.` : 'It grants again by now.';
     report({ kind: `recovery of ${store}`, level: 'warning', message: `Locks: ${store} ${REASONS[reason]}, and may have forgotten who holds what. ${closed}` });
     this.listener({ type: 'storeForgot', store, reason, forMs });
     do await pause(clock, Math.max(LOOKS_AFTER_MS, this.recoversForMs), (goOn) => (this.stopTelling = goOn)); while (this.isOpen && this.recoversForMs > 0);
-    this.isTelling = false;
+    this.stopTelling = undefined;
     if (!this.isOpen) return;
     const broughtBack = this.broughtBack - alreadyBack;
     report({ kind: `end of the recovery of ${store}`, level: 'info', message: `Locks: ${store} grants again. This process brought back ${broughtBack} ${broughtBack === 1 ? 'lease' : 'leases'}.` });

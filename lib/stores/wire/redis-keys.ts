@@ -31,6 +31,11 @@ export const NO_SERVER = `${'0'.repeat(16)}:`;
 /** How many keys a server looks at for one page of a SCAN: all other commands wait meanwhile. */
 export const KEYS_PER_SCAN = 500;
 
+/** What `of` gives for each slot group, in their order. */
+export function eachGroup<T>(of: (group: number) => T): T[] {
+  return Array.from({ length: SLOT_GROUPS }, (_, group) => of(group));
+}
+
 const LONGEST_PREFIX_BYTES = 64;
 const FNV_START = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
@@ -59,7 +64,7 @@ export interface Spot extends LockKeys {
 const MAX_REMEMBERED = 256;
 
 export class RedisKeys {
-  private readonly heads = Array.from({ length: SLOT_GROUPS }, (_, group) => `{${this.prefix}:${group}}:`);
+  private readonly heads = eachGroup((group) => `{${this.prefix}:${group}}:`);
   readonly format = `{${this.prefix}}:format`;
   private remembered = new Map<string, Spot>();
 
