@@ -199,14 +199,14 @@ class Standing {
   ask(request: AcquireRequest & { readonly vote: Vote }, done: Done<AcquireOutcome>): void {
     const { ballot, node } = this;
     this.mayHave = true;
-    void node.store.acquire(request, (vote) => {
-      if (vote instanceof LockStoreError) {
+    void node.store.acquire(request, (reply) => {
+      if (reply instanceof LockStoreError) {
         // The request may still come.
         this.lateUntil = request.notAfter;
         if (ballot.state === 'over') this.withdraw();
-      } else if (vote.kind === 'granted') this.granted(vote.grant);
-      else this.refused(vote.kind);
-      done(vote);
+      } else if (reply.kind === 'granted') this.granted(reply.grant);
+      else this.refused(reply.kind);
+      done(reply);
     });
   }
 

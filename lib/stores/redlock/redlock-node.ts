@@ -26,7 +26,7 @@ import { beginningOf } from '../redis/remote-redis.js';
 import { notAllowed } from '../redis/boot-probe.js';
 import type { Connect } from '../wire/connections.js';
 import { admitCall, readAdmit, type RecallReply } from '../wire/lua.generated.js';
-import { NO_SERVER, SLOT_GROUPS, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
+import { eachGroup, NO_SERVER, UNTIL_TOLD_MS } from '../wire/redis-keys.js';
 import { lasted, subjectOf } from '../wire/store-failure.js';
 import { ANSWERS_WITHIN_MS, answersOf } from './quorum.js';
 import type { RedlockStore, RedlockStoreOptions } from './redlock-store.js';
@@ -72,10 +72,6 @@ export function admit({ redis: { runner, keys } }: RedisStore, since: number, ma
   return runner.run(call, (reply) => readAdmit(reply) === 'admitted');
 }
 
-function eachGroup<T>(of: (group: number) => T): T[] {
-  return Array.from({ length: SLOT_GROUPS }, (_, group) => of(group));
-}
-
 export class RedlockNode {
   store!: RedisStore;
   /** Releases its votes that nobody waits for. */
@@ -91,11 +87,11 @@ export class RedlockNode {
   /** The server, and since when it remembers, as they were when the node was met last. */
   private memory: string | undefined;
   /** What the server has said that it remembers, until {@link serve} looks at it; or why it does not say so. */
-  private found: Reply<Recalled> | undefined;
+  private recalled: Reply<Recalled> | undefined;
   /** Ends the present pause. */
   private goOn = (): void => {};
   /** While it does not vote, because it may have forgotten something: the memory for which the log says so. */
-  private outSince: string | undefined;
+  private outMemory: string | undefined;
   /** The local instants from which it was out last, and from which it votes: Infinity while it is out. */
   private outFrom = -Infinity;
   private votesFrom = -Infinity;
@@ -146,10 +142,10 @@ export class RedlockNode {
     const { connection, redlock, redlock: { options, floors, clock } } = this;
     const store = storeOfNode(connection, options, { floors, outages: this });
     store.recovery.recalled = (answer) => {
-      this.found = answer instanceof LockStoreError ? answer : recalledFrom(answer);
+      this.recalled = answer instanceof LockStoreError ? answer : recalledFrom(answer);
       this.goOn();
     };
-    store.redis.connections.commands.events.on('open', () => (this.server = this.found = undefined));
+    store.redis.connections.commands.events.on('open', () => (this.server = this.recalled = undefined));
     store.onWake((wake) => this.isUsable && redlock.follow(wake, this));
     this.store = store;
     this.background = new BackgroundRelease(store, clock, redlock.schedule);
@@ -165,28 +161,28 @@ export class RedlockNode {
       let pauseMs = LOOKS_AGAIN_AFTER_MS;
       try {
         if (!this.isOpen) await this.store.open();
-        const { found } = this;
-        this.found = undefined;
-        if (found instanceof LockStoreError) throw found;
-        if (found !== undefined) await this.meet(found);
+        const { recalled } = this;
+        this.recalled = undefined;
+        if (recalled instanceof LockStoreError) throw recalled;
+        if (recalled !== undefined) await this.meet(recalled);
         if (!this.isOpen && redlock.startedAt !== undefined && !redlock.isClosed) this.back(redlock.clock.now() - redlock.startedAt);
         if (!this.isOpen) this.isAway = false;
         this.isOpen = true;
         told('open');
-        pauseMs = found === undefined ? Infinity : await this.readmit(found);
+        pauseMs = recalled === undefined ? Infinity : await this.readmit(recalled);
       } catch (error) {
         if (!this.isOpen) await this.store.close();
         told(error as LockStoreError);
         if (!(error as LockStoreError).retryable) return this.refuse(error as LockStoreError);
       }
-      if (redlock.isClosed || this.found !== undefined || !(await pause(redlock.clock, pauseMs, (end) => (this.goOn = end)))) continue;
+      if (redlock.isClosed || this.recalled !== undefined || !(await pause(redlock.clock, pauseMs, (end) => (this.goOn = end)))) continue;
       if (!this.isOpen) this.makeStore();
       else if (this.twin !== undefined) this.store.redis.connections.masters()[0]!.drop();
       else this.store.recovery.doubt();
     }
   }
 
-  /** Learns who the server is, and claims it for this node. */
+  /** Learns who the server is, and takes it for this node unless another node has it. */
   private async meet({ server, since }: Recalled): Promise<void> {
     const { store: { redis: { memories, format } }, redlock, redlock: { options: { prefix } } } = this;
     const { connection } = memories;
@@ -215,8 +211,8 @@ export class RedlockNode {
     const { store, redlock: { clock, nodes } } = this;
     if (this.server === undefined) return LOOKS_AGAIN_AFTER_MS;
     if (!closed) {
-      if (this.outSince === undefined) return Infinity;
-      this.outSince = undefined;
+      if (this.outMemory === undefined) return Infinity;
+      this.outMemory = undefined;
       this.votesFrom = clock.now();
       this.tell('info', `votes ${this.name}`, `Locks: ${this.name} votes again.`);
       return Infinity;
@@ -225,8 +221,8 @@ export class RedlockNode {
     await Promise.allSettled(nodes.filter(({ isUsable }) => isUsable).map(({ store: { redis } }) => redis.format.agree()));
     const maxLeaseMs = Math.max(...nodes.map(({ store: { redis } }) => redis.format.longestMs));
     const leftMs = Math.max(0, since + maxLeaseMs + 1 - now);
-    if (this.outSince !== this.memory) {
-      this.outSince = this.memory;
+    if (this.outMemory !== this.memory) {
+      this.outMemory = this.memory;
       this.outFrom = clock.now();
       this.votesFrom = Infinity;
       this.tellForgot(leftMs);
@@ -287,7 +283,7 @@ export class RedlockNode {
     const at = new Date(clock.wallNow() + leftMs).toISOString();
     const until = leftMs > 0 ? `until ${at} (for ${lasted(leftMs)}), when all leases that it may have forgotten have ended` : 'until the last fences are told to it';
     const rest =
-      nodes.filter(({ outSince }) => outSince === undefined).length >= quorum
+      nodes.filter(({ outMemory }) => outMemory === undefined).length >= quorum
         ? 'The other nodes are a quorum and go on.'
         : 'With it there is no quorum left, and no lock can be granted until then. If all nodes are new, and nothing was ever locked there, `npx holdfast redlock init` ends this at once.';
     this.tell('warning', `forgot ${this.name}`, `Locks: the Redlock node ${this.name} is new, was restarted or flushed. It grants nothing ${until}. ${rest}`);
