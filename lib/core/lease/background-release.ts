@@ -6,11 +6,9 @@
  * its `notAfter`. So only a release that was sent later than that, and was answered, is the last one.
  */
 import { Backoff, type Clock } from '../port/clock.js';
-import { LockStoreError } from '../port/errors.js';
-import { asStoreError } from '../port/hold-errors.js';
-import type { HolderRef, LockStore, ReleaseRequest, Reply } from '../port/lock-store.js';
+import type { HolderRef, LockStore, ReleaseRequest } from '../port/lock-store.js';
 import type { Schedule } from './schedule.js';
-import type { LastUser, StoreLease } from './store-lease.js';
+import type { StoreLease } from './store-lease.js';
 
 /**
  * When more releases than this are open, the pauses grow with their number: in an outage every call that gives up leaves one, which is
@@ -60,17 +58,6 @@ export class BackgroundRelease {
     const done = this.repeat(request, this.clock.now() + endsInMs);
     this.pending.add(done);
     void done.then(() => this.pending.delete(done));
-  }
-
-  /** Releases a lease and tells its last user the outcome. When it is unknown, the release is repeated in the background. */
-  releaseAndTell(lease: StoreLease, user: LastUser): void {
-    const replied = (outcome: Reply<'released' | 'lost'>): void => {
-      const isUnknown = outcome instanceof LockStoreError;
-      if (isUnknown) this.release(lease, lease.storeLengthMs);
-      else this.released(lease);
-      user.leaseReleased(isUnknown ? 'unknown' : outcome);
-    };
-    this.store.release(lease, replied)?.then(replied, (error: unknown) => replied(asStoreError(error, lease.key)));
   }
 
   /** Notes that the store has answered the release of a lease. */

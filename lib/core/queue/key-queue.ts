@@ -16,8 +16,10 @@
  */
 import { Alarm } from '../lease/schedule.js';
 import { askTheSame, HAND_ON_WINDOW_MS, type LastUser, type LeaseKeeper, type LeaseUser, StoreLease } from '../lease/store-lease.js';
+import { LockStoreError } from '../port/errors.js';
+import { asStoreError } from '../port/hold-errors.js';
 import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
-import type { Grant } from '../port/lock-store.js';
+import type { Grant, Reply } from '../port/lock-store.js';
 import { type Call, CallLine } from './call.js';
 import type { Queues } from './queues.js';
 import { refusalError, refusedAtOnce, StoreRequest, waitedInVain, type Refusal } from './store-request.js';
@@ -300,7 +302,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
 
   /**
    * Gives a lease back, and tells its last user how that ended; with `now` in the same step in which the store is asked for the next call, unless
-   * the answer to that waits for replicas.
+   * the answer to that waits for replicas. A release that gets no answer is repeated in the background.
    */
   private giveBack(lease: StoreLease, user: LastUser, now?: number): void {
     lease.letGo();
@@ -309,7 +311,14 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     if (this.leases.length === 1) this.leases = NO_LEASES;
     else this.forgetLease(lease);
     if (now !== undefined && !this.first?.options.minReplicas) return this.send(now, lease, user);
-    this.queues.background.releaseAndTell(lease, user);
+    const { store, background } = this.queues;
+    const replied = (outcome: Reply<'released' | 'lost'>): void => {
+      const isUnknown = outcome instanceof LockStoreError;
+      if (isUnknown) background.release(lease, lease.storeLengthMs);
+      else background.released(lease);
+      user.leaseReleased(isUnknown ? 'unknown' : outcome);
+    };
+    store.release(lease, replied)?.then(replied, (error: unknown) => replied(asStoreError(error, lease.key)));
     this.pump();
   }
 

@@ -112,7 +112,7 @@ describe('A release in the background', () => {
 
     async function released(...leases: readonly StoreLease[]): Promise<ReturnType<typeof setUp>> {
       const stage = setUp();
-      for (const each of leases) stage.background.releaseAndTell(each, { leaseReleased: () => undefined });
+      for (const each of leases) stage.background.released(each);
       await stage.clock.settle();
       stage.store.asked.splice(0);
       return stage;
@@ -136,7 +136,7 @@ describe('A release in the background', () => {
       const { clock, store, background } = await released(lease(), lease({ id: 'p.2', memory: 'M2' }));
       store.forgets = 'M2';
       store.doubt('some');
-      for (const id of ['p.3', 'p.4']) background.releaseAndTell(lease({ id }), { leaseReleased: () => undefined });
+      for (const id of ['p.3', 'p.4']) background.released(lease({ id }));
       await clock.settle();
       store.asked.length = 0;
       store.doubt('rolled back');
