@@ -167,7 +167,7 @@ export class ScriptRunner {
   private send(command: Command, to: ServerConnection, left = MAX_REDIRECTIONS): void {
     command.sentTo = to;
     to.owesSince ??= command.sentAt;
-    to.out += 1;
+    to.last = command;
     const at = Math.min(command.deadline, to.owesSince + to.patience * this.mostSilenceMs);
     if (at < this.timerAt) this.setTimer(at);
     command.send(to.sender, to.ran.has(command.what)).then(
@@ -202,9 +202,11 @@ export class ScriptRunner {
   }
 
   private answered(command: Command, reply: unknown): void {
-    this.heard(command);
+    const to = command.sentTo!;
+    // The silence of the server counts anew from now.
+    if (to.owesSince !== undefined) to.owesSince = to.last === command ? undefined : this.clock.now();
     this.remove(command);
-    command.sentTo!.ran.add(command.what);
+    to.ran.add(command.what);
     if (this.outage.since !== undefined) this.outage.answered(command.what);
     // An answer after the deadline is passed on too, although its caller has got an error: it may say something about other calls.
     try {
@@ -221,17 +223,18 @@ export class ScriptRunner {
   }
 
   private refused(command: Command, error: unknown, left: number): void {
-    const { sentTo, connection = this.connection } = command;
+    const { connection = this.connection } = command;
+    const to = command.sentTo!;
     const reason = reasonOf(error);
-    this.heard(command);
+    if (to.owesSince !== undefined) to.owesSince = to.last === command ? undefined : this.clock.now();
     const isSentAgain = command.index >= 0 && left > 0;
     if (isSentAgain && reason.startsWith('NOSCRIPT')) {
       // An operator removed the scripts. Trust counts from this second request, because the first one did nothing.
-      sentTo!.ran.clear();
+      to.ran.clear();
       command.sentAt = this.clock.now();
-      return this.send(command, sentTo!, left - 1);
+      return this.send(command, to, left - 1);
     }
-    const elsewhere = isSentAgain ? connection.elsewhere(reason, sentTo!) : undefined;
+    const elsewhere = isSentAgain ? connection.elsewhere(reason, to) : undefined;
     if (elsewhere === undefined) this.ended(command, error);
     else this.sendLater(command, elsewhere, left - 1);
   }
@@ -244,13 +247,6 @@ export class ScriptRunner {
     if (isReply(error)) this.outage.refused(reason);
     else this.outage.failed(reasonWith(error, this.connections.lastError));
     if (isAwaited) command.failed(error, this);
-  }
-
-  /** Notes that a command was answered, or its connection has ended. Answers come in order, so the silence of the server counts anew from now. */
-  private heard(command: Command): void {
-    const sentTo = command.sentTo!;
-    if (command.index >= 0) sentTo.out -= 1;
-    sentTo.owesSince = sentTo.out > 0 ? this.clock.now() : undefined;
   }
 
   /** Removes it from the list, if it is there. The last one of the list takes its position. */
@@ -307,7 +303,6 @@ export class ScriptRunner {
 
   private giveUp(command: Command, now: number): void {
     const error = unanswered(now - command.sentAt);
-    if (command.sentTo !== undefined) command.sentTo.out -= 1;
     this.remove(command);
     // One with a shorter deadline than usual, for a short lease, is no sign of an outage.
     if (command.timeoutMs === undefined || command.timeoutMs >= this.timeoutMs) this.outage.failed(reasonOf(error));

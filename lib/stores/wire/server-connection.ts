@@ -153,8 +153,8 @@ export class ServerConnection extends BaseConnection {
    * script runner writes it.
    */
   owesSince: number | undefined;
-  /** How many of its answers are awaited. Only the script runner writes it. */
-  out = 0;
+  /** The command that was sent to it last. Answers come in order, so it owes none after the answer to that. Only the script runner writes it. */
+  last: object | undefined;
   /** What its server has run on the present connection, by name. Only the script runner writes it. */
   readonly ran = new Set<string>();
   /** How many times the usual the server has for an answer: more than once when it was too slow. Only this object writes it. */
