@@ -50,8 +50,8 @@ const list = [
   ['lib/core/queue/store-request.ts', "if (this.state !== 'open' || this.isLengthening) return;", 'send() looks at the state as well.', undefined, 'this.isLengthening'],
   ['lib/core/queue/store-request.ts', "if (this.state !== 'open') return;", 'A queue cancels and finds only requests that are open.', undefined, 'false'],
   ['lib/core/queue/store-request.ts', 'return this.asking && !this.wasDelayed ?', 'A store is not called silent after 1 ms.', '0', '1'],
-  ['lib/core/queue/store-request.ts', 'if (this.first === 0 || this.first < this.line.length) return;', 'The line is made anew with the next one at the latest; until then the place of one is memory alone.', '0', '1'],
-  ['lib/core/queue/store-request.ts', 'if (this.first === 0 || this.first < this.line.length) return;', 'It saves making an empty line anew.', undefined, 'this.first < this.line.length'],
+  ['lib/core/queue/store-request.ts', 'if (this.first < this.line.length) return;', 'A line that is not made anew keeps the places of those that were sent, which is memory alone.', undefined, 'true'],
+  ['lib/core/queue/store-request.ts', 'if (this.first < this.line.length) return;', 'A line that is not made anew keeps the places of those that were sent, which is memory alone.', undefined, 'this.first <= this.line.length'],
   // lib/core/key
   ['lib/core/key/check-key.ts', "if ((key.includes('undefined') ||", 'It saves the regular expression for most keys.', undefined, 'FORGOTTEN_PART.test(key)'],
   ['lib/core/key/check-key.ts', 'const bytes = key.length * 3 >', 'It saves counting the bytes of a short key.', '3', '3 * 1000'],

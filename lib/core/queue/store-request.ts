@@ -169,12 +169,13 @@ export class StoreRequest implements AcquireRequest {
 
   /** The store calls it with its reply. It is a field, so that every try has the same function. */
   private readonly onReply = (outcome: Reply<AcquireOutcome>): void => {
-    this.traffic.answered();
+    const { traffic, replacedUser } = this;
+    traffic.inFlight -= 1;
+    if (traffic.line.length > 0) traffic.sendNext();
     this.asking = false;
     const isUnknown = outcome instanceof LockStoreError;
     if (isUnknown) this.unansweredUntil = this.notAfter;
     else this.lateUntil = this.unansweredUntil;
-    const { replacedUser } = this;
     this.replacedUser = undefined;
     replacedUser?.leaseReleased(isUnknown ? 'unknown' : outcome.replacedLost ? 'lost' : 'released');
     if (this.state === 'answered') return;
@@ -350,9 +351,9 @@ export const MAX_IN_FLIGHT_OF_A_GROUP = 8;
  * would be sent again, and none would be answered in time. So further requests wait in a line, first come, first sent.
  */
 export class Traffic {
-  /** How many are in flight. Each that is sent counts itself, and calls {@link answered} when it was. */
+  /** How many are in flight. Each that is sent counts itself until it was answered or has failed, and calls {@link sendNext} then if others wait. */
   inFlight = 0;
-  private line: (Pick<StoreRequest, 'send'> | undefined)[] = [];
+  line: (Pick<StoreRequest, 'send'> | undefined)[] = [];
   /** The index of the first request in the line. Removing the first element of a long array would move all others. */
   private first = 0;
 
@@ -363,15 +364,14 @@ export class Traffic {
     this.line.push(request);
   }
 
-  /** Notes that a request was answered or has failed: the next in the line are sent. */
-  answered(): void {
-    this.inFlight -= 1;
+  /** Sends the next in the line. */
+  sendNext(): void {
     while (this.inFlight < this.most && this.first < this.line.length) {
       const request = this.line[this.first]!;
       this.line[this.first++] = undefined;
       request.send();
     }
-    if (this.first === 0 || this.first < this.line.length) return;
+    if (this.first < this.line.length) return;
     this.line = [];
     this.first = 0;
   }
