@@ -8,7 +8,8 @@ import { instrumentLocks, OPTIONS, type LockTelemetryOptions } from './instrumen
 /** Options of LockTelemetryModule.forRoot. */
 export interface LockTelemetryModuleOptions extends LockTelemetryOptions {
   /**
-   * The names of the lock modules to measure; 'default' is the one without a name.
+   * The names of the lock modules to measure; 'default' is the one without a name. If one of them has a `route`, do not name the modules to
+   * which it leads as well: their locks would be measured twice.
    * @default ['default']
    */
   instances?: readonly string[] | undefined;

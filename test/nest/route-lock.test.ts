@@ -149,11 +149,6 @@ describe('a locked route', () => {
     expect(await locks.isLocked('cart:ann')).toBe(false);
   });
 
-  it('without its part of the request is an error that names route and part', async () => {
-    const { get } = await start();
-    await get('/cart').expect(500);
-  });
-
   it('that is busy is an error', async () => {
     const { get, locks } = await start();
     await get('/cart/busy').expect(200, 'free');
