@@ -19,7 +19,7 @@ import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js'
 import type { LockStore, Wake } from '../port/lock-store.js';
 import type { Call, ReasonToReject } from './call.js';
 import { KeyQueue } from './key-queue.js';
-import { MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_A_GROUP, Traffic } from './store-request.js';
+import { MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_A_GROUP, Limiter } from './store-request.js';
 
 const FIRST_CHAINS = 64;
 const FNV_PRIME = 0x01000193;
@@ -28,9 +28,9 @@ const SEED = Math.floor(Math.random() * 2 ** 32);
 
 export class Queues {
   readonly background = new BackgroundRelease(this.store, this.clock, this.watchdog.schedule);
-  readonly traffic = new Traffic(MAX_IN_FLIGHT);
+  readonly limiter = new Limiter(MAX_IN_FLIGHT);
   /** In a Cluster the requests of each slot group have a limit of their own. */
-  private readonly trafficOfGroups = new Map<number, Traffic>();
+  private readonly limiterOfGroups = new Map<number, Limiter>();
   /** How many requests were made. */
   sequence = 0;
   /** The heads of the chains. Their number is a power of two, and at least that of the queues. */
@@ -93,11 +93,11 @@ export class Queues {
     this.size -= 1;
   }
 
-  /** What the requests for locks of this slot group share. */
-  trafficOf(group: number): Traffic {
-    let traffic = this.trafficOfGroups.get(group);
-    if (!traffic) this.trafficOfGroups.set(group, (traffic = new Traffic(MAX_IN_FLIGHT_OF_A_GROUP)));
-    return traffic;
+  /** The limiter that the requests for locks of this slot group share. */
+  limiterOf(group: number): Limiter {
+    let limiter = this.limiterOfGroups.get(group);
+    if (!limiter) this.limiterOfGroups.set(group, (limiter = new Limiter(MAX_IN_FLIGHT_OF_A_GROUP)));
+    return limiter;
   }
 
   /** The lease of this lock that this process holds under this id. */

@@ -63,7 +63,7 @@ export class StoreRequest implements AcquireRequest {
   lastError: LockStoreError | undefined;
   /** A request is open while it asks or waits. It is cancelled when its caller gives up. */
   private state: 'open' | 'answered' | 'cancelled' = 'open';
-  /** Whether an answer is awaited, or the request is in the line of {@link Traffic} to be sent. */
+  /** Whether an answer is awaited, or the request is in the line of {@link Limiter} to be sent. */
   private asking = false;
   private askingSince = 0;
   /** The latest `notAfter` of the tries that got no answer. */
@@ -84,7 +84,7 @@ export class StoreRequest implements AcquireRequest {
   /** What messages told of its grant before the answer was read, for they come on another connection. The lease begins with that. */
   isContended = false;
   isForced = false;
-  private readonly traffic: Traffic;
+  private readonly limiter: Limiter;
   /** When it asks again by itself; made for the first time that it does not know the outcome at once. */
   private alarm: Alarm | undefined;
 
@@ -103,7 +103,7 @@ export class StoreRequest implements AcquireRequest {
     readonly handsOn = false,
   ) {
     const { groupOf } = queues.watchdog;
-    this.traffic = groupOf ? queues.trafficOf(groupOf(this.key)) : queues.traffic;
+    this.limiter = groupOf ? queues.limiterOf(groupOf(this.key)) : queues.limiter;
     if (asker.ticket) {
       this.takesOver = 'ticket';
       this.ticketUntil = asker.ticket.takenUntil;
@@ -151,17 +151,17 @@ export class StoreRequest implements AcquireRequest {
     if (this.asking) return;
     this.asking = true;
     this.askingSince = now;
-    const { traffic } = this;
+    const { limiter } = this;
     // One that also gives a lock back is sent at once, because others wait for that lock.
-    if (traffic.inFlight < traffic.most || this.replaced) this.send(now);
-    else traffic.add(this);
+    if (limiter.inFlight < limiter.most || this.replaced) this.send(now);
+    else limiter.add(this);
   }
 
   /** Sends the request to the store, unless no call wants the lock any more. */
   send(now = this.queues.clock.now()): void {
     const { store, defaults } = this.queues;
     if (this.state !== 'open') return;
-    this.traffic.inFlight += 1;
+    this.limiter.inFlight += 1;
     this.askedAt = now;
     this.lateUntil = this.notAfter = now + defaults.commandTimeoutMs;
     store.acquire(this, this.onReply)?.then(this.onReply, (error: unknown) => this.onReply(asStoreError(error, this.key)));
@@ -169,9 +169,9 @@ export class StoreRequest implements AcquireRequest {
 
   /** The store calls it with its reply. It is a field, so that every try has the same function. */
   private readonly onReply = (outcome: Reply<AcquireOutcome>): void => {
-    const { traffic, replacedUser } = this;
-    traffic.inFlight -= 1;
-    if (traffic.line.length > 0) traffic.sendNext();
+    const { limiter, replacedUser } = this;
+    limiter.inFlight -= 1;
+    if (limiter.line.length > 0) limiter.sendNext();
     this.asking = false;
     const isUnknown = outcome instanceof LockStoreError;
     if (isUnknown) this.unansweredUntil = this.notAfter;
@@ -350,7 +350,7 @@ export const MAX_IN_FLIGHT_OF_A_GROUP = 8;
  * Bounds how many requests are in flight. If a crowd of requests were sent in one moment, each answer would be late, each request
  * would be sent again, and none would be answered in time. So further requests wait in a line, first come, first sent.
  */
-export class Traffic {
+export class Limiter {
   /** How many are in flight. Each that is sent counts itself until it was answered or has failed, and calls {@link sendNext} then if others wait. */
   inFlight = 0;
   line: (Pick<StoreRequest, 'send'> | undefined)[] = [];

@@ -69,7 +69,7 @@ export function reasonOf(error: LockStoreError): string {
   return error.nodes[0]?.reason ?? error.message;
 }
 
-/** Asks a node that may be asked for a promise, which must reject with LockStoreError only. */
+/** The question of a poll whose answer is a promise, which must reject with LockStoreError only. For a node that may not be asked its refusal is the reply. */
 export function asking<A>(key: string | undefined, question: (node: QuorumNode, at: number) => Promise<A>): Ask<A> {
   return (node, done, at) => (node.isUsable ? void question(node, at).then(done, done) : done(node.refusal(key)));
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import { Traffic } from '../../../lib/core/queue/store-request.js';
+import { Limiter } from '../../../lib/core/queue/store-request.js';
 import { storeFailure } from '../../../lib/stores/wire/store-failure.js';
 import { alone, besideHolder, Fleet, gate } from '../../support/locks.js';
 
@@ -11,15 +11,15 @@ const CROWD = 2_100;
 
 describe('A crowd that asks the store in one moment', () => {
   it('is sent in order, so many at a time, the next with each answer', () => {
-    const traffic = new Traffic(MOST);
+    const limiter = new Limiter(MOST);
     const sent: number[] = [];
     for (let n = 0; n < CROWD; n++) {
-      const send = (): void => void (traffic.inFlight += sent.push(n) > 0 ? 1 : 0);
-      if (traffic.inFlight < traffic.most) send();
-      else traffic.add({ send });
+      const send = (): void => void (limiter.inFlight += sent.push(n) > 0 ? 1 : 0);
+      if (limiter.inFlight < limiter.most) send();
+      else limiter.add({ send });
     }
     expect(sent).toHaveLength(MOST);
-    const sentAfter = Array.from({ length: CROWD }, () => (traffic.inFlight -= 1, traffic.sendNext(), sent.length));
+    const sentAfter = Array.from({ length: CROWD }, () => (limiter.inFlight -= 1, limiter.sendNext(), sent.length));
     expect(sentAfter).toEqual(Array.from({ length: CROWD }, (_, answers) => Math.min(CROWD, MOST + answers + 1)));
     expect(sent).toEqual(Array.from({ length: CROWD }, (_, n) => n));
   });
