@@ -122,7 +122,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   override readonly timeoutMs = this.request.vote?.timeoutMs;
   /** The highest fence that was known when it was sent; of a place, when that was first asked for. The fence of its grant must be greater. */
   floor = this.placeFloor ?? 0;
-  /** Whether its id has a place in the queue, as far as is known. */
+  /** Whether its id has a place in the queue, as far as is known: from an earlier try, or by the answer to this one. */
   private hasPlace = this.placeFloor !== undefined;
   override readonly sharesLock = this.hasPlace || this.request.replaces !== undefined;
   /** The message of its grant, if that came before the answer. */
@@ -293,7 +293,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
 
   /**
    * Judges the message of its grant. The grant becomes a lease when the message is enough to trust it; otherwise the waiter asks. A message
-   * that came before the answer is kept for the answer.
+   * that comes before the answer, while `done` has not been called, is kept for the answer.
    */
   messageCame(push: PushedGrant): void {
     if (this.done !== undefined) {
