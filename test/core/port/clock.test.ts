@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { uptime } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { describe, expect, it } from '@jest/globals';
+import { afterAll, describe, expect, it, jest } from '@jest/globals';
 import { keptAlive, systemClock } from '../../../lib/core/port/clock.js';
 import { builtPackage } from '../../support/built-package.js';
 import { runToItsEnd } from '../../support/ended-program.js';
@@ -25,8 +25,11 @@ async function printed(program: string): Promise<string> {
   return (await runToItsEnd(process.execPath, ['--input-type=module', '--eval', program], { env })).stdout.trim();
 }
 
-/** How many timers keep this process alive. */
-const keepers = (): number => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
+/** How many of the intervals that were set here keep this process alive: Node's own list has the timers of the test runner too. */
+const set = jest.spyOn(globalThis, 'setInterval');
+const cleared = jest.spyOn(globalThis, 'clearInterval');
+const keepers = (): number => set.mock.results.filter(({ value }) => (value as NodeJS.Timeout).hasRef() && !cleared.mock.calls.some(([timer]) => timer === value)).length;
+afterAll(() => void jest.restoreAllMocks());
 const pass = (ms: number): Promise<void> => new Promise((resolve) => void setTimeout(resolve, ms));
 
 describe('A timer', () => {
