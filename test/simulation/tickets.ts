@@ -68,7 +68,7 @@ export class Tickets {
     const [sentAt, paused] = [world.time.now, process.stoodStillMs];
     given.tries += 1;
     try {
-      const lease = await locks.adopt(given.text, { leaseMs: random.pick(world.plan.leasesMs), waitMs });
+      const lease = await locks.adopt(given.text, { leaseMs: random.pick(world.plan.leasesMs), waitMs, minReplicas: world.plan.minReplicas });
       this.judgeAdoption(given, sentAt, lease);
       return { lease, given };
     } catch (error) {
