@@ -110,7 +110,7 @@ export class Tickets {
     for (const key of keys) background.release({ key, id }, leaseMs + graceMs + defaults.commandTimeoutMs);
   }
 
-  /** A store that does not know a hold may have forgotten it. Once it has all of them again, it is asked once more. */
+  /** A store that does not know one of the holds may have forgotten it. Once the store has all holds again, the hand-off is asked once more. */
   private async outcomeOf(handOff: HandOff): Promise<TicketTerms | LockStoreError> {
     const outcome = await this.untilAnswered(handOff);
     return outcome === undefined && (await this.hasThemAgain(handOff)) ? this.untilAnswered(handOff) : outcome;

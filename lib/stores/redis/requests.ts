@@ -182,7 +182,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     trust.clock.observe(this.spot.shard, exchange);
     const outcome = this.outcomeOf(answer, exchange);
     if (outcome !== undefined) return this.settle(outcome, replacedLost);
-    // It is asked once more, with a limit in the time of the server.
+    // The server's time is known from now on, so the request is sent once more with a limit that this server can judge.
     this.askedAt = receivedAt;
     bundles.add(this);
   }
@@ -275,7 +275,7 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     super.failed(reason, runner);
   }
 
-  // The place of its request in the queue.
+  // What follows looks after the place that the request has in the queue.
 
   /** The outcome for a place in the queue: `waiting`, or the grant if its message came first. */
   private waits(askAgainInMs: number | undefined): AcquireOutcome | Promise<AcquireOutcome> {

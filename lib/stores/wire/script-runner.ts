@@ -226,6 +226,7 @@ export class ScriptRunner {
     const { connection = this.connection } = command;
     const to = command.sentTo!;
     const reason = reasonOf(error);
+    // A refusal is an answer too, so here as well the silence counts anew.
     if (to.owesSince !== undefined) to.owesSince = to.last === command ? undefined : this.clock.now();
     const isSentAgain = command.index >= 0 && left > 0;
     if (isSentAgain && reason.startsWith('NOSCRIPT')) {
