@@ -130,11 +130,13 @@ const isExplained = (mutant, { file, line, from, to }) =>
   mutant.file === file && mutant.lineText.includes(line) && (from === undefined || mutant.from === from) && (to === undefined || mutant.to === to);
 const shown = ({ file, line, from, to }) => `${file}:${line}  ${from}  →  ${to === '' ? '(left out)' : to}`;
 
-/** 0 for the tests that are named after the file, 1 for those of its folder, 2 for all others. */
+/** 0 for the tests that are named after the file, 1 for those of its folder, 2 for those beside that, as of another room of the core, 3 for all others. */
 function distance(test, file) {
   const place = relative(built, test.file);
   if (basename(place).startsWith(`${basename(file, '.ts')}.`)) return 0;
-  return dirname(place) === dirname(file).replace(/^lib/, 'test') ? 1 : 2;
+  const folder = dirname(file).replace(/^lib/, 'test');
+  if (dirname(place) === folder) return 1;
+  return place.startsWith(`${folder.split('/').slice(0, 2).join('/')}/`) ? 2 : 3;
 }
 
 /** The tests that are asked about a mutant, in this order. */

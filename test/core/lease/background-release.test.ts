@@ -74,6 +74,10 @@ describe('A release in the background', () => {
     const before = store.asked.length;
     await clock.advance(60_000);
     expect(store.asked).toHaveLength(before);
+    store.failures = Infinity;
+    background.release(lease(), 60_000);
+    await clock.advance(2_000);
+    expect(store.asked.length).toBeGreaterThan(before + 9);
   });
 
   it('is repeated until it is answered, after pauses that double from 20 to 200 ms', async () => {
@@ -105,6 +109,11 @@ describe('A release in the background', () => {
     background.releaseLate(lease({ lateUntil: 400, askedAt: 399 }));
     await clock.advance(5_000);
     expect(store.asked).toHaveLength(1);
+    store.failures = Infinity;
+    const lateUntil = clock.now() + 100;
+    background.releaseLate(lease({ lateUntil }));
+    await clock.runUntil(background.settled());
+    expect(store.times.at(-1)).toBeLessThanOrEqual(lateUntil);
   });
 
   describe('that the store has answered is sent again when the store may have forgotten it', () => {
@@ -123,7 +132,7 @@ describe('A release in the background', () => {
       store.forgets = 'M2';
       store.doubt('some');
       store.doubt('some');
-      await clock.settle();
+      await clock.advance(500);
       expect(store.asked.splice(0).map(({ request }) => request)).toEqual([{ key: 'k', id: 'p.2', abandoned: true }]);
       // What was not in doubt then may be later.
       store.forgets = 'M1';
@@ -133,7 +142,7 @@ describe('A release in the background', () => {
     });
 
     it('also when it was released after an earlier doubt', async () => {
-      const { clock, store, background } = await released(lease(), lease({ id: 'p.2', memory: 'M2' }));
+      const { clock, store, background } = await released(lease({ memory: undefined }), lease({ id: 'p.2', memory: 'M2' }));
       store.forgets = 'M2';
       store.doubt('some');
       for (const id of ['p.3', 'p.4']) background.released(lease({ id }));
