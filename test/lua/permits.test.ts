@@ -96,11 +96,19 @@ describe('A server that forgot permits', () => {
 
   it('believes a holder beside records that a failover brought back, which name others who have ended, and lets in nobody new', async () => {
     const lock = lua.lock('stale');
-    for (const id of ['stale.1', 'stale.2']) expect(await bringBack(lock, id, { fence: 70 })).toBe(1);
+    expect(await bringBack(lock, 'stale.1', { fence: 60 })).toBe(1);
+    expect(await bringBack(lock, 'stale.2', { fence: 70 })).toBe(1);
     expect(await bringBack(lock, 'live.1', { fence: 80 })).toBe(1);
     expect(await lock.holders()).toEqual(['stale.1', 'stale.2', 'live.1']);
     await lock.release('stale.1');
     expect(((await lock.acquire('new.1', { permits: 2, queue: 0, recoveryMs: 60_000 })) as number[])[0]).toBe(7);
+  });
+
+  it('brings none back beside the ticket that it went to, which has its fence, when the network delivers a request twice', async () => {
+    const lock = lua.lock('ticket');
+    expect(await bringBack(lock, 'p.=ticket', { fence: 70 })).toBe(1);
+    expect(await bringBack(lock, 'p.1', { fence: 70 })).toBe(0);
+    expect(await lock.holders()).toEqual(['p.=ticket']);
   });
 
   it('brings none back beyond their number once it grants again', async () => {

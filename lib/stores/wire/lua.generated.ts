@@ -1081,7 +1081,7 @@ export function readAgree(reply: unknown): AgreeReply {
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: 'fb994405611da4b1a0e9c6e6dd9a334a3d1a4f72',
+  sha1: 'f20127cbc8b1f725b23e67adb24e28356669d42a',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV / 3`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, recoveryMs, knownBy, ticketId = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
@@ -1103,6 +1103,11 @@ local function makeRoom(lock, lease)
   for _, holder in ipairs(lock.holders) do tellHolder(lock, holder, 'l') end
   lock.holders = {}
   return true
+end
+local function wasHandedOff(lock, lease)
+  for _, holder in ipairs(lock.holders) do
+    if lock.mode == 'p' and whole(holder).fence == lease.fence and not isStandIn(holder) then return true end
+  end
 end
 local function enterAgain(lock, lease)
   dropStandIns(lock, string.sub('~recovery', 2))
@@ -1127,7 +1132,7 @@ local function bringBack(lease)
   else
     settle(lock)
     local stoodIn
-    if lock.memory ~= lease.knownBy then
+    if lock.memory ~= lease.knownBy and not wasHandedOff(lock, lease) then
       heardOf(lock, lease.id)
       removeHolder(lock, lease.ticketId, true)
       stoodIn = dropStandIns(lock, lease.id)

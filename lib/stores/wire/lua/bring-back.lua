@@ -26,6 +26,7 @@
 --- RETURNS each refused: words text  what the server said to this lease's keys
 --- INVARIANT a lease that the server knew with the memory that it still has was lost: it ended, or was taken away
 --- INVARIANT while the server recovers the newer fence wins; after that whoever has the lock
+--- INVARIANT a permit that went to a ticket does not come back by a copy of an earlier request
 --- INVARIANT a ticket of which a lease was made is gone when the lease has come back
 --- INVARIANT the last fence is never below that of a lease that was brought back
 --- @bind
@@ -61,6 +62,13 @@ local function makeRoom(lock, lease)
   return true
 end
 
+-- Whether the hold of a permit went to a ticket since: each has a fence of its own, which a ticket takes over.
+local function wasHandedOff(lock, lease)
+  for _, holder in ipairs(lock.holders) do
+    if lock.mode == 'p' and whole(holder).fence == lease.fence and not isStandIn(holder) then return true end
+  end
+end
+
 -- Returns the holder, or nothing when the lock is somebody else's.
 local function enterAgain(lock, lease)
   -- A holder that comes back knows its lock better than those who were told of it before the server forgot.
@@ -89,7 +97,7 @@ local function bringBack(lease)
   else
     settle(lock)
     local stoodIn
-    if lock.memory ~= lease.knownBy then
+    if lock.memory ~= lease.knownBy and not wasHandedOff(lock, lease) then
       heardOf(lock, lease.id)
       removeHolder(lock, lease.ticketId, true)
       stoodIn = dropStandIns(lock, lease.id)
