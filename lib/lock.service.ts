@@ -1,9 +1,9 @@
 /**
- * LockService, the API of a lock module. It checks arguments; the calls themselves run through core/hold/lock-calls.ts. That of a module with
+ * LockService, the API of a lock module. It checks arguments; the calls themselves run through core/hold/lock-core.ts. That of a module with
  * the option `route` leads each call to the module that keeps its keys (LockRouter).
  */
 import { defer, mergeMap, type Observable, ReplaySubject, Subject } from 'rxjs';
-import { LockCalls } from './core/hold/lock-calls.js';
+import { LockCore } from './core/hold/lock-core.js';
 import { LEAD_OPTIONS, type LeadOptions, type Leadership, type LockHolder, type Term } from './core/hold/leading.js';
 import { type Work, workOf } from './core/hold/work.js';
 import { checkKey, keysInOrder, roleKey } from './core/key/check-key.js';
@@ -46,7 +46,7 @@ export class LockService {
   /** The events of the locks that this module keeps. @internal */
   readonly ownEvents = new Subject<LockEvent>();
   /** The core of the locks that this module keeps; undefined for a module that has only a route. @internal */
-  readonly core: LockCalls | undefined;
+  readonly core: LockCore | undefined;
   /** @internal */
   readonly router: LockRouter | undefined;
   private readonly clock: Clock;
@@ -58,7 +58,7 @@ export class LockService {
     this.router = router;
     this.events = router ? router.events : this.ownEvents.asObservable();
     if (store === null) return;
-    this.core = new LockCalls(store, clock, resolveDefaults(options), process, instance, this.ownEvents, report);
+    this.core = new LockCore(store, clock, resolveDefaults(options), process, instance, this.ownEvents, report);
     store.onEvent?.((event) => this.ownEvents.next(event));
   }
 
@@ -262,11 +262,11 @@ export class LockService {
   }
 
   /** The core of the locks that these keys name. A module without a route keeps all of its locks. */
-  private coreOf(keys: readonly string[]): LockCalls {
+  private coreOf(keys: readonly string[]): LockCore {
     return this.router ? this.router.coreOf(keys) : this.core!;
   }
 
-  private cores(): readonly LockCalls[] {
+  private cores(): readonly LockCore[] {
     return this.router ? [...this.router.instances().values()] : [this.core!];
   }
 }
@@ -277,7 +277,7 @@ export class LockService {
  */
 export class LockRouter {
   readonly events: Observable<LockEvent>;
-  private readonly known = new Map<string, LockCalls>();
+  private readonly known = new Map<string, LockCore>();
   private readonly found = new ReplaySubject<Observable<LockEvent>>();
   private whole = false;
 
@@ -304,7 +304,7 @@ export class LockRouter {
    * The core of the module that keeps these keys.
    * @throws LockUsageError when the route names a module that does not exist, or several modules for the keys of one call
    */
-  coreOf(keys: readonly string[]): LockCalls {
+  coreOf(keys: readonly string[]): LockCore {
     const names = [...new Set(keys.map((key) => this.route(key)))];
     const [name] = names as [string];
     if (names.length > 1) {
@@ -323,7 +323,7 @@ export class LockRouter {
   }
 
   /** The core of every lock module that has a store, by the module's name. Until {@link open} was called, modules that were made since the last look are added. */
-  instances(): ReadonlyMap<string, LockCalls> {
+  instances(): ReadonlyMap<string, LockCore> {
     if (this.whole) return this.known;
     for (const [name, { core, ownEvents }] of this.modules()) {
       if (!core || this.known.has(name)) continue;

@@ -237,7 +237,7 @@ const list = [
   ['no background release', core('lease/background-release'), 'const done = this.repeat(request, this.clock.now() + endsInMs);', 'const done = Promise.resolve(request && endsInMs).then(() => {});', 'S5: an unknown outcome keeps the lock', 'test/core/queue/store-request'],
   ['not set for the next', core('lease/schedule'), 'if (next < this.timerAt) this.arm(next, this.isShort);', '', 'what is not cancelled is never due', 'test/core/lease/schedule'],
   ['given up with minHoldMs', core('hold/several-keys'), 'leaseReleased: done }, now, true)', 'leaseReleased: done }, now, false)', 'one of several locks stays taken for nobody', 'test/core'],
-  ['work under what was just lost', core('hold/lock-calls'), "      for (let n = 0; n < leases.length; n++) if (leases[n]!.state === 'lost') return void this.takeAnew(call, leases).then(served, refuse);\n", '', 'S3: a lease that was lost before the hold is made', 'test/core/hold/lost-before-the-work'],
+  ['work under what was just lost', core('hold/lock-core'), "      for (let n = 0; n < leases.length; n++) if (leases[n]!.state === 'lost') return void this.takeAnew(call, leases).then(served, refuse);\n", '', 'S3: a lease that was lost before the hold is made', 'test/core/hold/lost-before-the-work'],
   ['cancelled questions stay', core('queue/store-request'), "    this.end('cancelled');\n    this.giveBack();", "    this.end('cancelled');", 'L5: who gave up is served', 'single:calm'],
   ['slow store is asked for ever', core('queue/store-request'), 'return this.failed(slownessError(this.key, this.leaseMs));', 'return this.ask();', 'L5: who does not wait, waits', 'test/core/queue/waiting'],
   ['answers after a cancel', core('queue/store-request'), "if (isUnknown || outcome.kind === 'granted' || outcome.kind === 'waiting') this.giveBack();", '', 'L5: a release that overtook', 'test/core/queue/store-request'],
@@ -287,7 +287,7 @@ const list = [
   ['revives what was released', redlock('ballot'), 'const mayGoOn = ballot.takenOn === 0 && ', 'const mayGoOn = ', 'forceRelease: taken back by its holder', 'test/stores/redlock/quorum'],
   // What is told
   ['the holder is waited for', core('hold/holders'), '>(TELLS_WITHIN_MS, []', '>(Infinity, []', 'waitMs: a silent store keeps who waited in vain', 'test/core/hold/timeouts'],
-  ['holders are asked for on hot paths', core('hold/lock-calls'), 'waitMs > 0 && !expectsBusy', 'waitMs >= 0', 'a command more for each busy tryAcquire', 'test/core/hold/timeouts'],
+  ['holders are asked for on hot paths', core('hold/lock-core'), 'waitMs > 0 && !expectsBusy', 'waitMs >= 0', 'a command more for each busy tryAcquire', 'test/core/hold/timeouts'],
   ['a lease that was handed on keeps its first name', core('hold/holders'), 'holds.length === 0 ? label :', 'holds.length === 0 || label !== undefined ? label :', 'inspect names the call that asked the store, not the one that holds', 'test/core/hold/lock-events'],
   ['any answer ends an outage', wire('store-failure'), 'answers && now - failedAt >= QUIET_MS', 'answers', 'a dead master of a Cluster is never told', 'test/stores/wire/outage'],
   ['locks of another prefix', wire('redis-keys'), 'return this.lock(key) === redisKey ? key : undefined;', 'return key;', 'list: shows locks that nobody can find under this prefix', 'test/stores/wire/redis-keys'],

@@ -8,7 +8,7 @@ import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Hold } from './hold.js';
 import type { Call } from '../queue/call.js';
 
-/** Receives the events. While it is not observed, no events are made: LockCalls then tells the announcer of no grant and no release. */
+/** Receives the events. While it is not observed, no events are made: LockCore then tells the announcer of no grant and no release. */
 export interface EventSink {
   readonly observed: boolean;
   next(event: LockEvent): void;

@@ -13,7 +13,7 @@ import type { Lease, LeaseFacts, ReleaseEnded, ReleaseOutcome } from '../port/le
 import { covers, type HandOffOptions, type LockMode, type ResolvedOptions } from '../port/lock-options.js';
 import { checkRenewal } from '../port/options.js';
 import { type Call, CallLine, type Reentry } from '../queue/call.js';
-import type { LockCalls } from './lock-calls.js';
+import type { LockCore } from './lock-core.js';
 import { type HandedLease, handedLeaseOf } from './tickets.js';
 
 /** The name by which Node knows the method that says what is printed of an object. */
@@ -45,7 +45,7 @@ export class Hold implements Lease, LeaseUser {
   private overdue: Alarm | undefined;
 
   constructor(
-    readonly core: LockCalls,
+    readonly core: LockCore,
     /** The leases of its locks, in their order. */
     readonly leases: readonly StoreLease[],
     readonly options: ResolvedOptions,

@@ -9,7 +9,7 @@ import { type BusyHolder, LockTimeoutError, type WaitFacts } from '../port/error
 import { type HolderState, type LockState, sinceOf, whereaboutsOf } from '../port/lock-state.js';
 import type { Call } from '../queue/call.js';
 import { Hold } from './hold.js';
-import type { LockCalls } from './lock-calls.js';
+import type { LockCore } from './lock-core.js';
 
 /** How long the caller, whose waitMs is over, waits for the store to name the holders, in ms. */
 const TELLS_WITHIN_MS = 100;
@@ -20,7 +20,7 @@ export class Holders {
   /** The open questions by key. Callers that time out on the same lock share one. */
   private readonly looks = new Map<string, Promise<readonly HolderState[]>>();
 
-  constructor(private readonly core: LockCalls) {}
+  constructor(private readonly core: LockCore) {}
 
   /**
    * Rejects with the reason why the call got no lock; a LockTimeoutError is explained before. It must be called in the async context of the

@@ -13,7 +13,7 @@ import type { Lease } from '../port/lease.js';
 import type { CallSite, LockOptions, LockProfiles, WithLockOptions } from '../port/lock-options.js';
 import { checkOptions, type NamesOf, type OptionList, resolveOptions, whole, withProfile } from '../port/options.js';
 import type { Hold } from './hold.js';
-import type { LockCalls } from './lock-calls.js';
+import type { LockCore } from './lock-core.js';
 import { runInHold } from './work.js';
 import type { HolderState } from '../port/lock-state.js';
 
@@ -97,7 +97,7 @@ class Candidacy implements Leadership {
     private readonly key: string,
     private readonly work: Term,
     private readonly options: TermOptions,
-    private readonly core: LockCalls,
+    private readonly core: LockCore,
     /** The functions of leaders that run in this process, by the key of their role. */
     private readonly atWork: Map<string, Promise<unknown>>,
   ) {
@@ -237,7 +237,7 @@ export class Election {
   /** The functions of leaders that run in this process, by the key of their role. */
   private readonly atWork = new Map<string, Promise<unknown>>();
 
-  constructor(private readonly core: LockCalls) {}
+  constructor(private readonly core: LockCore) {}
 
   /** Makes a candidate, which has its entry here until it has stopped and its function has ended. @throws LockUsageError */
   stand(role: string, key: string, work: Term, given: LeadOptions & CallSite = {}): Leadership {

@@ -6,7 +6,7 @@ import type { StoreLease } from '../lease/store-lease.js';
 import { LockLostError } from '../port/errors.js';
 import type { Call } from '../queue/call.js';
 import { abortWith } from '../queue/abort-signals.js';
-import type { LockCalls } from './lock-calls.js';
+import type { LockCore } from './lock-core.js';
 
 /** How long the call waits for the store when all locks are there, or are given back, in ms. The commands go on in the background. */
 const TOGETHER_WITHIN_MS = 500;
@@ -14,7 +14,7 @@ const TOGETHER_WITHIN_MS = 500;
 const ANSWERED_WITHIN_MS = 950;
 
 /** Takes the locks in the order of the keys, which are sorted and without duplicates. Rejects with why one of them could not be had. */
-export async function takeAll(call: Call, core: LockCalls): Promise<readonly StoreLease[]> {
+export async function takeAll(call: Call, core: LockCore): Promise<readonly StoreLease[]> {
   const taken: StoreLease[] = [];
   call.taken = taken;
   const stop = new AbortController();
@@ -58,7 +58,7 @@ export async function takeAll(call: Call, core: LockCalls): Promise<readonly Sto
 }
 
 /** Calls `act` for all locks at once, and waits at most {@link TOGETHER_WITHIN_MS}. `until`: when the caller's waitMs is over. */
-async function together({ clock, schedule }: LockCalls, all: readonly StoreLease[], until: number, act: (lease: StoreLease, done: () => void) => void): Promise<void> {
+async function together({ clock, schedule }: LockCore, all: readonly StoreLease[], until: number, act: (lease: StoreLease, done: () => void) => void): Promise<void> {
   const leftMs = Math.max(0, until + ANSWERED_WITHIN_MS - clock.now());
   const acts = Promise.all(all.map((lease) => new Promise<void>((done) => act(lease, done))));
   await schedule.within<void>(Math.min(TOGETHER_WITHIN_MS, leftMs), undefined, (done) => void acts.then(() => done()));

@@ -4,7 +4,7 @@
  */
 import { LockClosedError } from '../port/errors.js';
 
-import type { LockCalls } from './lock-calls.js';
+import type { LockCore } from './lock-core.js';
 import { Alarm } from '../lease/schedule.js';
 
 export class ShutdownGate {
@@ -18,7 +18,7 @@ export class ShutdownGate {
   private readonly graceOver = new Alarm(() => this.endTheRest());
   private readonly whenAllEnded: (() => void)[] = [];
 
-  constructor(private readonly core: LockCalls) {}
+  constructor(private readonly core: LockCore) {}
 
   /** The error of a call that is refused; undefined when it is served. */
   refusal(key: string, insideHold: boolean): LockClosedError | undefined {

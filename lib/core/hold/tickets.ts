@@ -18,7 +18,7 @@ import type { HeldLease, RenewRequest } from '../port/lock-store.js';
 import { type BroughtTicket, newSecret, type Ticket, ticketIdOf, ticketText } from '../port/ticket.js';
 import { withinMsOf } from '../port/options.js';
 import type { Hold } from './hold.js';
-import type { LockCalls } from './lock-calls.js';
+import type { LockCore } from './lock-core.js';
 
 /** What is kept of a lease that goes to a ticket: this process has it no more, and yet has to see that the store learns of it. */
 export interface HandedLease {
@@ -50,7 +50,7 @@ type TicketTerms = Pick<Ticket, 'until' | 'memory'> | undefined;
 
 export class Tickets {
   constructor(
-    private readonly core: LockCalls,
+    private readonly core: LockCore,
     /** The name of this process in holder ids, and that of the lock module. */
     private readonly process: string,
     private readonly instance: string,

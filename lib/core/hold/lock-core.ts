@@ -24,7 +24,7 @@ import { abandon, takeAll } from './several-keys.js';
 import { ShutdownGate } from './shutdown-gate.js';
 import { runInHold, type Work } from './work.js';
 
-export class LockCalls implements Core {
+export class LockCore implements Core {
   readonly announcer: Announcer;
   readonly context = new HoldContext();
   /** How many releases are on their way whose calls did not wait for the answer. */
