@@ -61,9 +61,8 @@ export class Requests {
   readonly acquire = ((request: Request, done?: Done<AcquireOutcome>) => {
     const { places, redis: { bundles, keys } } = this;
     if (done === undefined) return promised((settle) => this.acquire(request, settle));
-    const earlier = places.size > 0 ? places.get(request.id) : undefined;
-    const asked = new BundledAcquire(this, request, keys.spotOf(request.key), done, earlier?.floor);
-    if (earlier) places.set(request.id, asked);
+    const asked = new BundledAcquire(this, request, keys.spotOf(request.key), done);
+    if (places.size > 0) places.get(request.id)?.leavePlaceTo(asked);
     return bundles.add(asked);
   }) as Verb<Request, AcquireOutcome>;
 
@@ -121,10 +120,10 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
   askedAt = this.request.askedAt ?? this.requests.redis.clock.now();
   override readonly timeoutMs = this.request.vote?.timeoutMs;
   /** The highest fence that was known when it was sent; of a place, when that was first asked for. The fence of its grant must be greater. */
-  floor = this.placeFloor ?? 0;
+  floor = 0;
   /** Whether its id has a place in the queue, as far as is known: from an earlier try, or by the answer to this one. */
-  private hasPlace = this.placeFloor !== undefined;
-  override readonly sharesLock = this.hasPlace || this.request.replaces !== undefined;
+  private hasPlace = false;
+  override sharesLock = this.request.replaces !== undefined;
   /** The message of its grant, if that came before the answer. */
   private early: PushedGrant | undefined;
   /** Until when the server may act on it, in its own time; 0 while that is not known. */
@@ -138,8 +137,6 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     readonly request: Request,
     readonly spot: Spot,
     protected done: Done<AcquireOutcome> | undefined,
-    /** The floor of the place that its id has already, if it asks again. */
-    private readonly placeFloor: number | undefined,
   ) {
     super();
   }
@@ -313,6 +310,13 @@ export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
     places.delete(push.id);
     toldHolds.delete(push.key);
     return grant;
+  }
+
+  /** Its id asks again: from now on that try stands for the place. */
+  leavePlaceTo(later: BundledAcquire): void {
+    later.floor = this.floor;
+    later.hasPlace = later.sharesLock = true;
+    this.requests.places.set(this.request.id, later);
   }
 
   /** Gives up the place, unless a later try of its id has it. */
