@@ -17,7 +17,7 @@
 import { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
 import type { AcquireOutcome, AcquireRequest, Done, Grant, ReleaseRequest, TakenHold, Verb, Wake } from '../../core/port/lock-store.js';
-import { promised, ScriptRequest } from '../wire/bundles.js';
+import { promised, BundledRequest } from '../wire/bundles.js';
 import { acquire, type AcquireArgs, type AcquireReply, acquireText, readAcquire, readRelease, release, releaseText } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY, USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
 import type { ScriptReply, ScriptRunner } from '../wire/script-runner.js';
@@ -113,7 +113,7 @@ function againIn(leftMs: number): number {
  * others, and makes of its part of the reply a grant with its trust, a place in the queue, or a refusal. While its request waits, it stands
  * for the place of that in `places`, until the request is granted, released, answered without a place, or tried again: then the new try does.
  */
-export class BundledAcquire extends ScriptRequest<AcquireOutcome> {
+export class BundledAcquire extends BundledRequest<AcquireOutcome> {
   readonly script = acquire;
   readonly what = acquire.name;
   readonly redisKey = this.spot.lockKey;
@@ -332,7 +332,7 @@ export function sharing({ mode, owner, permits }: Pick<AcquireRequest, 'mode' | 
 }
 
 /** One release: its part of a call of release.lua, which takes an id out of the lock, whether it holds or waits, and its outcome. */
-export class BundledRelease extends ScriptRequest<'released' | 'lost'> {
+export class BundledRelease extends BundledRequest<'released' | 'lost'> {
   readonly script = release;
   readonly what = release.name;
   readonly redisKey = this.spot.lockKey;

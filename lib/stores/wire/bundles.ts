@@ -17,7 +17,7 @@ import { isReply } from './store-failure.js';
 const LARGEST_BUNDLE = 8;
 
 /** A request for a script that takes several requests in one call: a command of its own, or a part of one that it shares with others. */
-export abstract class ScriptRequest<A = never> extends Command {
+export abstract class BundledRequest<A = never> extends Command {
   abstract readonly script: LuaScript;
   /** Where its lock stands. */
   abstract readonly spot: Spot;
@@ -70,7 +70,7 @@ export class Bundles {
   constructor(private readonly runner: ScriptRunner) {}
 
   /** Requests for one script whose locks are on the same shard may share a command. */
-  add(request: ScriptRequest): void {
+  add(request: BundledRequest): void {
     const { open, runner } = this;
     if (runner.underway.length > 0 || open.length > 0) this.isSolitary = false;
     else if (this.isSolitary) return runner.perform(request);
@@ -98,15 +98,15 @@ export class Bundles {
   }
 
   /** All requests that are not answered yet, sent or not. */
-  *underway(): Iterable<ScriptRequest> {
+  *underway(): Iterable<BundledRequest> {
     for (const bundle of this.open) yield* bundle.requests;
     for (const command of this.runner.underway) {
-      if (command instanceof ScriptRequest) yield command;
+      if (command instanceof BundledRequest) yield command;
       else if (command instanceof Bundle) yield* command.requests;
     }
   }
 
-  private addAfterAll(request: ScriptRequest): void {
+  private addAfterAll(request: BundledRequest): void {
     this.flush();
     this.add(request);
   }
@@ -135,13 +135,13 @@ class Bundle extends Command {
 
   constructor(
     private readonly runner: ScriptRunner,
-    readonly first: ScriptRequest,
+    readonly first: BundledRequest,
   ) {
     super();
   }
 
   /** Whether it has a request for this lock that must be sent in an earlier command. */
-  mustPrecede({ redisKey, sharesLock }: ScriptRequest): boolean {
+  mustPrecede({ redisKey, sharesLock }: BundledRequest): boolean {
     for (const request of this.requests) if (request.redisKey === redisKey && !(sharesLock && request.sharesLock)) return true;
     return false;
   }
@@ -172,7 +172,7 @@ class Bundle extends Command {
     }
   }
 
-  private tell(request: ScriptRequest, reply: ScriptReply): void {
+  private tell(request: BundledRequest, reply: ScriptReply): void {
     request.sentAt = this.sentAt;
     try {
       request.answered(reply);

@@ -1,7 +1,7 @@
 /** The connections to a Cluster, on virtual time, where a test speaks for the nodes: when they count as ended. */
 import { describe, expect, it } from '@jest/globals';
 import { pause } from '../../../lib/core/port/clock.js';
-import { Bundles, ScriptRequest } from '../../../lib/stores/wire/bundles.js';
+import { Bundles, BundledRequest } from '../../../lib/stores/wire/bundles.js';
 import type { Spot } from '../../../lib/stores/wire/redis-keys.js';
 import type { ClusterEntry } from '../../../lib/stores/wire/cluster-connection.js';
 import { connectingBy, routeByNodes, type Connection } from '../../../lib/stores/wire/connections.js';
@@ -125,7 +125,7 @@ function onStage(play: (stage: Stage) => Promise<void>): () => Promise<void> {
   return () => clock.runUntil(play({ node, connection, told, clock, get }).finally(() => connections.close()));
 }
 
-class OneKey extends ScriptRequest {
+class OneKey extends BundledRequest {
   readonly script = release;
   readonly what = release.name;
   readonly redisKey = this.spot.lockKey;
