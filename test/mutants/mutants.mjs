@@ -31,7 +31,7 @@ const list = [
   ['a result before node-redis writes', wire('node-redis'), 'login })), true);', 'login })), false);', 'the same by node-redis', 'test/stores/redis/unawaited-releases'],
   ['a socket that asks to wait', wire('node-redis'), 'highWaterMark: MOST_IN_A_TURN,', 'highWaterMark: 0 * MOST_IN_A_TURN || undefined,', 'the same, when more was sent in one turn than a socket takes at once', 'test/stores/redis/unawaited-releases'],
   ['a release that its server may not know', wire('server-connection'), '    this.ran.clear();\n', '', 'the first call on a new connection that exits behind its result keeps the lock', 'test/stores/redis/unawaited-releases'],
-  ['an acquire overtakes a release', wire('bundles'), 'if (each.mustPrecede(request)) return this.addAfterAll', 'if (each.mustPrecede(request) && (false as boolean)) return this.addAfterAll', 'a process is refused the lock that it gave back', 'test/stores/redis/unawaited-releases'],
+  ['an acquire overtakes a release', wire('bundles'), 'if (each.mustPrecede(request)) {', 'if (each.mustPrecede(request) && (false as boolean)) {', 'a process is refused the lock that it gave back', 'test/stores/redis/unawaited-releases'],
   ['releases on their way without a bound', core('hold/work'), 'core.unansweredReleases >= MAX_UNANSWERED_RELEASES', '(false as boolean)', 'the memory of a loop grows without end', 'test/core/hold/await-release'],
   ['a shutdown drops what is on its way', core('hold/shutdown-gate'), ', this.holdsEnded(commandTimeoutMs)]', ']', 'nobody learns what became of a release', 'test/core/hold/await-release'],
   // Trust

@@ -77,7 +77,10 @@ export class Bundles {
     let bundle: Bundle | undefined;
     for (const each of open) {
       // An earlier request for this lock is sent first.
-      if (each.mustPrecede(request)) return this.addAfterAll(request);
+      if (each.mustPrecede(request)) {
+        this.flush();
+        return this.add(request);
+      }
       if (each.first.script === request.script && each.first.spot.shard === request.spot.shard) bundle = each;
     }
     if (bundle) bundle.requests.push(request);
@@ -104,11 +107,6 @@ export class Bundles {
       if (command instanceof BundledRequest) yield command;
       else if (command instanceof Bundle) yield* command.requests;
     }
-  }
-
-  private addAfterAll(request: BundledRequest): void {
-    this.flush();
-    this.add(request);
   }
 
   /** What leaves together for one server is one write. */
