@@ -59,7 +59,7 @@ export class Recovery implements StoreRecovery {
   /** Called with the answer to each recall that begins a recovery, claims groups, or is made at boot. */
   recalled: (answer: Reply<RecallReply>) => void = () => {};
   /** The listeners of {@link onDoubt}, which renew leases in doubt and so bring back those that were forgotten. */
-  private readonly doubters: DoubtListener[] = [];
+  private readonly doubtListeners: DoubtListener[] = [];
   /** The leases of this process. */
   private held: () => Iterable<LeaseRef> = () => [];
   private readonly units: readonly RecallUnit[];
@@ -91,7 +91,7 @@ export class Recovery implements StoreRecovery {
     const [answer] = await Promise.all(this.units.map(({ groups }) => this.recall(groups)));
     this.recalled(answer!);
     this.isOpen = true;
-    if (memories.connection !== connection) this.doubt();
+    if (memories.connection !== connection) this.suspect();
   }
 
   /** Waits for the end of a recovery, so that an application that starts on an empty server is not refused its first locks. */
@@ -106,13 +106,13 @@ export class Recovery implements StoreRecovery {
     for (const unit of this.units) unit.goOn();
   }
 
-  onDoubt(doubter: DoubtListener, held = this.held): void {
-    this.doubters.push(doubter);
+  onDoubt(listener: DoubtListener, held = this.held): void {
+    this.doubtListeners.push(listener);
     this.held = held;
   }
 
   /** Assumes that what was granted in these slot groups may be forgotten. */
-  doubt(isConcerned: (group: number) => boolean = () => true, doubt: InDoubt = 'some'): void {
+  suspect(isConcerned: (group: number) => boolean = () => true, doubt: InDoubt = 'some'): void {
     if (!this.isOpen) return;
     for (const unit of this.units) {
       if (!unit.groups.some(isConcerned)) continue;
@@ -124,7 +124,7 @@ export class Recovery implements StoreRecovery {
 
   /** An older snapshot may have leases with earlier ends, also where no fence shows it: so everything that is held is renewed. */
   rolledBack(): void {
-    this.doubt();
+    this.suspect();
     void this.tellDoubt('rolled back');
   }
 
@@ -136,7 +136,7 @@ export class Recovery implements StoreRecovery {
     if (unit?.groups.includes(group) !== true || memories.known[group] === memory) return;
     if (isCluster && !this.heldGroups().held.has(group)) return void this.learn(group, memory, memories.connection);
     unit.heard.set(group, memory);
-    if (!unit.isUnderway) this.doubt((each) => each === group);
+    if (!unit.isUnderway) this.suspect((each) => each === group);
   }
 
   /**
@@ -147,7 +147,7 @@ export class Recovery implements StoreRecovery {
     const { memories, clock } = this.redis;
     const isNews = memory !== undefined && memories.known[group] === UNKNOWN_MEMORY && this.learn(group, memory, connection);
     // In the next turn of the event loop the lease is known that this answer has granted.
-    if (isNews || memories.isOutdated(group, memory)) clock.nextTurn(() => this.doubt((each) => each === group));
+    if (isNews || memories.isOutdated(group, memory)) clock.nextTurn(() => this.suspect((each) => each === group));
   }
 
   private learn(group: number, memory: string, connection: number): boolean {
@@ -223,7 +223,7 @@ export class Recovery implements StoreRecovery {
   }
 
   private async tellDoubt(doubt: Doubt): Promise<void> {
-    await Promise.all(this.doubters.map(async (doubter) => doubter(doubt)));
+    await Promise.all(this.doubtListeners.map(async (listener) => listener(doubt)));
   }
 
   /** It is looked up once in a turn of the event loop, because there may be very many leases. */

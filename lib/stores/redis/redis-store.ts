@@ -181,7 +181,7 @@ export class RedisStore implements LockStore {
       forgot: (group, memory) => recovery.heard(group, memory),
       flushed: this.redis.recoveryMs === 0 ? undefined : () => recovery.rolledBack(),
       listening: () => {
-        recovery.doubt();
+        recovery.suspect();
         requests.askAgain();
       },
     };
@@ -195,12 +195,12 @@ export class RedisStore implements LockStore {
       trust.clock.reset();
       memories.reset();
       // In a Cluster a single node has changed, and the others serve on.
-      if (commands.isOpen) recovery.doubt((group) => isConcerned(keys.fence(group)));
+      if (commands.isOpen) recovery.suspect((group) => isConcerned(keys.fence(group)));
     });
     commands.events.on('end', () => outage.failed(messageOf(connections.lastError ?? 'the connection was closed')));
     commands.events.on('open', () => {
       // What is held comes before everything else.
-      recovery.doubt(() => true, 'all');
+      recovery.suspect(() => true, 'all');
       // The server's time is read at once, because requests on a new connection need it to say until when they may act.
       void readClock();
       channel.follow();

@@ -288,7 +288,7 @@ class Standing {
 
   private refused(kind: AcquireOutcome['kind']): void {
     const { ballot, node } = this;
-    if (kind === 'recovering') node.store.recovery.doubt();
+    if (kind === 'recovering') node.store.recovery.suspect();
     this.mayHave = false;
     if (ballot.state === 'held') this.removeMark();
   }

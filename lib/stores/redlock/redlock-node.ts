@@ -178,7 +178,7 @@ export class RedlockNode {
       if (redlock.isClosed || this.recalled !== undefined || !(await pause(redlock.clock, pauseMs, (end) => (this.goOn = end)))) continue;
       if (!this.isOpen) this.makeStore();
       else if (this.twin !== undefined) this.store.redis.connections.masters()[0]!.drop();
-      else this.store.recovery.doubt();
+      else this.store.recovery.suspect();
     }
   }
 

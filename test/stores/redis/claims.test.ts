@@ -75,7 +75,7 @@ describe('A server that may have forgotten', () => {
   it('is told first of all in which groups something is held, then gets it back, and is told when all is back', async () => {
     const on = await booted();
     [on.memory, on.recoversForMs] = [TWO, 400];
-    on.recovery.doubt();
+    on.recovery.suspect();
     expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`]);
     await on.clock.settle();
     expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews some', `claims 0 of ${SLOT_GROUPS}`]);
@@ -86,7 +86,7 @@ describe('A server that may have forgotten', () => {
 
   it('is asked by every lease after a new connection, also when it has forgotten nothing', async () => {
     const on = await booted();
-    on.recovery.doubt(() => true, 'all');
+    on.recovery.suspect(() => true, 'all');
     await on.clock.settle();
     expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews some', 'reviews all']);
   });
@@ -94,7 +94,7 @@ describe('A server that may have forgotten', () => {
   it('is claimed until it answers, and at once when something happens that may have brought it back', async () => {
     const on = await booted();
     on.isDown = true;
-    on.recovery.doubt(() => true, 'all');
+    on.recovery.suspect(() => true, 'all');
     await on.clock.advance(5_000);
     const tries = on.done.length;
     expect(tries).toBeGreaterThan(5);
@@ -103,7 +103,7 @@ describe('A server that may have forgotten', () => {
     expect(on.done.length).toBeGreaterThan(2 * tries);
     const later = on.done.length;
     on.isDown = false;
-    on.recovery.doubt();
+    on.recovery.suspect();
     await on.clock.settle();
     expect(on.done.slice(later)).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews some', 'reviews all']);
   });
@@ -111,7 +111,7 @@ describe('A server that may have forgotten', () => {
   it('is claimed once when it refuses, because a record is damaged, and what is held is renewed all the same', async () => {
     const on = await booted();
     on.isDamaged = true;
-    on.recovery.doubt(() => true, 'all');
+    on.recovery.suspect(() => true, 'all');
     await on.clock.advance(60_000);
     expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews some', 'reviews all']);
     expect(on.clock.pendingTimers).toBe(0);
@@ -120,7 +120,7 @@ describe('A server that may have forgotten', () => {
   it('is asked nothing more, and no timer is left, once the store is closed', async () => {
     const on = await booted();
     [on.memory, on.recoversForMs, on.bringsBack] = [TWO, 400, false];
-    on.recovery.doubt();
+    on.recovery.suspect();
     await on.clock.advance(1_000);
     on.recovery.close();
     await on.clock.settle();
@@ -131,7 +131,7 @@ describe('A server that may have forgotten', () => {
     const on = await booted();
     const answer = gate<void>();
     on.hold = answer.promise;
-    on.recovery.doubt();
+    on.recovery.suspect();
     await on.clock.advance(1_900);
     expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`]);
     answer.open();
@@ -143,7 +143,7 @@ describe('A server that may have forgotten', () => {
   it('is claimed until all is back or has ended', async () => {
     const on = await booted();
     [on.memory, on.recoversForMs, on.bringsBack] = [TWO, 400, false];
-    on.recovery.doubt();
+    on.recovery.suspect();
     await on.clock.advance(10_000);
     const tries = on.done.length;
     expect(tries).toBeGreaterThan(10);
@@ -170,7 +170,7 @@ describe('The message that a slot group has another memory', () => {
     const on = await booted();
     const answer = gate<void>();
     on.hold = answer.promise;
-    on.recovery.doubt();
+    on.recovery.suspect();
     on.recovery.heard(GROUP_A, TWO);
     [on.memory, on.hold] = [TWO, undefined];
     answer.open();
@@ -194,7 +194,7 @@ describe('The message that a slot group has another memory', () => {
 describe('A node of a Cluster that came or went', () => {
   it('is asked for the groups that it serves and in which something is held', async () => {
     const on = await booted({ isCluster: true });
-    on.recovery.doubt((group) => group !== GROUP_B);
+    on.recovery.suspect((group) => group !== GROUP_B);
     await on.clock.settle();
     expect(on.done).toEqual([`claims ${GROUP_A}`, 'reviews some']);
   });
