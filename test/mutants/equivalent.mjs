@@ -150,9 +150,9 @@ const list = [
   // lib/stores/redlock
   ['lib/stores/redlock/ballot.ts', 'this.busy(Math.max(0, ...against', 'No pause is as short as 1 ms.', '0', '1'],
   // lib/stores/redis
-  ['lib/stores/redis/remote-redis.ts', 'connection = 0;', 'Any number will do that each connection has alone.'],
-  ['lib/stores/redis/remote-redis.ts', 'this.connection += 1;', 'Any number will do that each connection has alone.', '1', '2'],
-  ['lib/stores/redis/remote-redis.ts', 'this.connection += 1;', 'Any number will do that each connection has alone.', undefined, 'this.connection -= 1'],
+  ['lib/stores/redis/remote-redis.ts', 'generation = 0;', 'Any number will do that each connection has alone.'],
+  ['lib/stores/redis/remote-redis.ts', 'this.generation += 1;', 'Any number will do that each connection has alone.', '1', '2'],
+  ['lib/stores/redis/remote-redis.ts', 'this.generation += 1;', 'Any number will do that each connection has alone.', undefined, 'this.generation -= 1'],
   ['lib/stores/redis/requests.ts', 'if (places.size > 0) places.get', 'It saves a look among no places.', 'places.size > 0', 'true'],
   ['lib/stores/redis/requests.ts', 'if (places.size > 0) places.get', 'It saves a look among no places.', undefined, 'places.size >= 0'],
   ['lib/stores/redis/requests.ts', 'const replacedLost = code >= REPLACED_LOST;', 'No answer has the code 0.', undefined, 'code > REPLACED_LOST'],

@@ -164,7 +164,7 @@ const list = [
   ['the older lease wins', lua('bring-back'), 'if whole(holder).fence + holder.fences > lease.fence then return false end', '', 'S7: an older lease takes the place of a newer one', 'test/lua/bring-back'],
   ['fences are not brought back', lua('bring-back'), 'lease.floor = lease.fence + lease.fences - 1', 'lease.floor = 0', 'S2: the last fence is below that of a lease', 'test/lua/bring-back'],
   ['floors are not brought back', lua('recall'), 'group.floor, recoveryMs', '0, recoveryMs', 'S2: what only a process without leases has seen', 'test/lua/bring-back'],
-  ['a hint outlives its connection', redis('remote-redis'), 'this.connection += 1;\n    this.known = unknownMemories();', 'this.connection += 1;', 'S7: a server with an older state is taken for the one before', 'test/stores/redis/claims'],
+  ['a hint outlives its connection', redis('remote-redis'), 'this.generation += 1;\n    this.known = unknownMemories();', 'this.generation += 1;', 'S7: a server with an older state is taken for the one before', 'test/stores/redis/claims'],
   ['a doubt that a renewal swallows', core('lease/watchdog'), '(isInDoubt && this.mayBeForgotten(lease))', 'false', 'S7: forgotten between a renewal and the answer to it', 'test/core/lease/doubt'],
   ['own grant owes its minHoldMs', lua('acquire'), ', request.replaces == request.id)', ')', 'P8: a grant with a used fence that is replaced keeps the lock for nobody', 'test/contract/redis-store-simulated'],
   ['what was forgotten was lost', lua('acquire'), ' or replaceLease(lock, request) or lock.hasForgotten', ' or replaceLease(lock, request)', 'S7: a hold that is handed on while the server recovers', 'test/lua/bring-back'],

@@ -87,11 +87,11 @@ export class Recovery implements StoreRecovery {
 
   /** Recalls all memories for the first time, at boot. Rejects with LockStoreError, and then nothing else is asked. */
   async learnAtBoot(): Promise<void> {
-    const { memories, memories: { connection } } = this.redis;
+    const { memories, memories: { generation } } = this.redis;
     const [answer] = await Promise.all(this.units.map(({ groups }) => this.recall(groups)));
     this.recalled(answer!);
     this.isOpen = true;
-    if (memories.connection !== connection) this.suspect();
+    if (memories.generation !== generation) this.suspect();
   }
 
   /** Waits for the end of a recovery, so that an application that starts on an empty server is not refused its first locks. */
@@ -134,7 +134,7 @@ export class Recovery implements StoreRecovery {
     const unit = this.units[isCluster ? group : 0];
     // Anybody who may publish can say anything, so a group may be none.
     if (unit?.groups.includes(group) !== true || memories.known[group] === memory) return;
-    if (isCluster && !this.heldGroups().held.has(group)) return void this.learn(group, memory, memories.connection);
+    if (isCluster && !this.heldGroups().held.has(group)) return void this.learn(group, memory, memories.generation);
     unit.heard.set(group, memory);
     if (!unit.isUnderway) this.suspect((each) => each === group);
   }
@@ -143,15 +143,15 @@ export class Recovery implements StoreRecovery {
    * Compares the memory that has granted or brought back a lease with the one that is known. If they differ, either the answer is
    * older than what is known, so that the lease may be forgotten, or the message of the new memory was missed.
    */
-  compare(group: number, memory: string | undefined, connection: number): void {
+  compare(group: number, memory: string | undefined, generation: number): void {
     const { memories, clock } = this.redis;
-    const isNews = memory !== undefined && memories.known[group] === UNKNOWN_MEMORY && this.learn(group, memory, connection);
+    const isNews = memory !== undefined && memories.known[group] === UNKNOWN_MEMORY && this.learn(group, memory, generation);
     // In the next turn of the event loop the lease is known that this answer has granted.
     if (isNews || memories.isOutdated(group, memory)) clock.nextTurn(() => this.suspect((each) => each === group));
   }
 
-  private learn(group: number, memory: string, connection: number): boolean {
-    const before = this.redis.memories.learn(group, memory, connection);
+  private learn(group: number, memory: string, generation: number): boolean {
+    const before = this.redis.memories.learn(group, memory, generation);
     if (before === undefined) return false;
     const { clock, keys, trust, recoveryMs } = this.redis;
     const now = clock.now();
@@ -244,7 +244,7 @@ export class Recovery implements StoreRecovery {
   /** Asks for the memories and the last fences of these groups, after telling the fences that this process has seen, and claiming those in which it holds something. */
   recall(groups: readonly number[], held?: ReadonlySet<number>): Promise<RecallReply> {
     const { runner, keys, trust, memories, process, recoveryMs } = this.redis;
-    const { connection } = memories;
+    const { generation } = memories;
     const on = { keys: groups.map((group) => ({ fenceKey: keys.fence(group) })) };
     const call = recallCall(on, { process, recoveryMs, groups: groups.map((group) => ({ floor: trust.floors.highest[group]!, holds: held?.has(group) === true })) });
     return runner.run(call, (reply, sentAt, receivedAt) => {
@@ -252,7 +252,7 @@ export class Recovery implements StoreRecovery {
       const { now, recoversForMs } = told;
       if (recoversForMs > 0) this.recovering(receivedAt, recoversForMs + marginOf(recoversForMs));
       trust.clock.observe(keys.shardOf(groups[0]!), { sentAt, receivedAt, serverNow: now });
-      told.groups.forEach(({ memory }, n) => this.learn(groups[n]!, memory, connection));
+      told.groups.forEach(({ memory }, n) => this.learn(groups[n]!, memory, generation));
       return told;
     });
   }

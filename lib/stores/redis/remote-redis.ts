@@ -132,7 +132,7 @@ export const SERVER_LENGTH = NO_SERVER.length;
  */
 export class Memories {
   /** Another number for each connection: what was asked on an earlier one may be the answer of another server. Only this object writes it. */
-  connection = 0;
+  generation = 0;
   /** The memories that were answered on the present connection, by slot group, as they are sent to the server: UNKNOWN_MEMORY where none was. Only this object writes it. */
   known = unknownMemories();
   /** The memories that were answered last, also on earlier connections, by slot group. */
@@ -160,13 +160,13 @@ export class Memories {
 
   /** Forgets the memories of this connection, because another server may answer on the next one. */
   reset(): void {
-    this.connection += 1;
+    this.generation += 1;
     this.known = unknownMemories();
   }
 
-  /** Notes what was asked for on the connection of this number. Returns the memory that was there before, if the server has another one now. */
-  learn(group: number, memory: string, connection: number): string | undefined {
-    if (connection !== this.connection) return undefined;
+  /** Notes what was asked for on the connection of this generation. Returns the memory that was there before, if the server has another one now. */
+  learn(group: number, memory: string, generation: number): string | undefined {
+    if (generation !== this.generation) return undefined;
     const before = this.last[group];
     this.known[group] = this.last[group] = memory;
     return before === memory || before === UNKNOWN_MEMORY ? undefined : before;

@@ -133,12 +133,12 @@ export class Renewals {
     // A lease that was released meanwhile must not be brought back, because nobody would release it again.
     const held = requests.filter((request) => request.held.state === 'held');
     if (held.length === 0) return requests.map(() => ({ kind: 'lost' }));
-    const { connection } = memories;
+    const { generation } = memories;
     const call = bringBackCallOf(held.map((request) => ({ ...keys.spotOf(request.key), ...this.argsOf(request) })));
     return runner.run({ ...call, key: onlyKeyOf(held), timeoutMs: this.timeoutOf(held) }, (reply, sentAt, receivedAt) => {
       const { now, answers } = readBringBack(reply);
       trust.clock.observe(this.shardOf(held[0]!), { sentAt, receivedAt, serverNow: now });
-      const outcomes = new Map(answers.map((one, n) => [held[n]!, this.outcomeOf(held[n]!, one, sentAt, connection)]));
+      const outcomes = new Map(answers.map((one, n) => [held[n]!, this.outcomeOf(held[n]!, one, sentAt, generation)]));
       return requests.map((request) => outcomes.get(request) ?? { kind: 'lost' });
     });
   }
@@ -169,14 +169,14 @@ export class Renewals {
     };
   }
 
-  private outcomeOf({ key, id, held }: LeaseRequest, news: BringBackAnswer, sentAt: number, connection: number): RenewOutcome {
+  private outcomeOf({ key, id, held }: LeaseRequest, news: BringBackAnswer, sentAt: number, generation: number): RenewOutcome {
     const { recovery, redis, redis: { keys, bundles } } = this;
     switch (news.kind) {
       case 'held':
         // In a Cluster a request may be sent again, and reach the node behind the release of its lease. If this fails, the lease ends by itself.
         if (held.state === 'released') bundles.add(new BundledRelease(redis, { key, id }, keys.spotOf(key)));
         if (news.memory !== held.memory) recovery.broughtBack += 1;
-        recovery.compare(keys.groupOf(key), news.memory, connection);
+        recovery.compare(keys.groupOf(key), news.memory, generation);
         return { kind: 'renewed', trustedUntil: trustOf(news.leftMs, sentAt), contended: news.contended, memory: news.memory };
       case 'lost':
         return { kind: 'lost' };

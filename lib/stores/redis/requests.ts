@@ -130,7 +130,7 @@ export class BundledAcquire extends BundledRequest<AcquireOutcome> {
   private limit = 0;
   /** The server's memory that the request was sent for, and on which connection. */
   private memory = UNKNOWN_MEMORY;
-  private connectionNumber = 0;
+  private generation = 0;
 
   constructor(
     private readonly requests: Requests,
@@ -150,7 +150,7 @@ export class BundledAcquire extends BundledRequest<AcquireOutcome> {
     const minHoldMs = Math.floor(this.request.minHoldMs);
     this.limit = trust.clock.lowerBound(shard, notAfter, this.askedAt);
     this.memory = memories.known[group]!;
-    this.connectionNumber = memories.connection;
+    this.generation = memories.generation;
     const floor = trust.floors.highest[group]!;
     if (!this.hasPlace) this.floor = floor;
     const told = toldHolds.size > 0 ? toldHolds.of(this.spot.key, this.askedAt) : undefined;
@@ -239,7 +239,7 @@ export class BundledAcquire extends BundledRequest<AcquireOutcome> {
     const { memories, toldHolds } = requests.redis;
     toldHolds.delete(spot.key);
     if (request.minReplicas > 0) return this.confirmed(grant, taken);
-    if (grant.memory !== memories.known[spot.group]) requests.recovery.compare(spot.group, grant.memory, this.connectionNumber);
+    if (grant.memory !== memories.known[spot.group]) requests.recovery.compare(spot.group, grant.memory, this.generation);
     return { kind: 'granted', grant, taken };
   }
 
@@ -252,7 +252,7 @@ export class BundledAcquire extends BundledRequest<AcquireOutcome> {
     const { request, request: { key, minReplicas }, requests: { renewals, recovery } } = this;
     const renewed = await renewals.renew(request);
     if (renewed.kind === 'renewed') {
-      recovery.compare(this.spot.group, grant.memory, this.connectionNumber);
+      recovery.compare(this.spot.group, grant.memory, this.generation);
       const { trustedUntil, contended } = renewed;
       return { kind: 'granted', grant: { ...grant, trustedUntil, contended }, taken };
     }

@@ -185,13 +185,13 @@ export class RedlockNode {
   /** Learns who the server is, and takes it for this node unless another node has it. */
   private async meet({ server, since }: Recalled): Promise<void> {
     const { store: { redis: { memories, format } }, redlock, redlock: { options: { prefix } } } = this;
-    const { connection } = memories;
+    const { generation } = memories;
     if (server === NO_SERVER) throw notAllowed(this.name, prefix, '+info', new Error('it does not say who it is, so a restart of it could not be noticed'));
     const memory = `${server}${since}`;
     // Another version may have used a server first that lost its data.
     if (memory !== this.memory) await format.agree();
     // Then what the server says on the present connection comes next.
-    if (connection !== memories.connection) return;
+    if (generation !== memories.generation) return;
     this.memory = memory;
     const twin = redlock.nodes.find((other) => other !== this && other.isUsable && other.server === server);
     if (twin !== undefined && twin !== this.twin) {

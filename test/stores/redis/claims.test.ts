@@ -295,7 +295,7 @@ describe('The news that a server forgot', () => {
 describe('What a process knows of the memories of its server', () => {
   it('counts for one connection: on the next, which may lead to another server, requests name none', () => {
     const memories = new Memories();
-    memories.learn(7, 'm1', memories.connection);
+    memories.learn(7, 'm1', memories.generation);
     expect(memories.known[7]).toBe('m1');
     memories.reset();
     expect(memories.known[7]).toBe(UNKNOWN_MEMORY);
