@@ -30,7 +30,7 @@ const MIN_TRUST_TO_HAND_ON_MS = 500;
 /** How much earlier than `renewUntil` a trust may end that reaches to it, in ms, beside the margin of the renewal: the time of the way to the store. */
 const TRAVEL_MS = 15;
 
-const NOBODY: readonly LossListener[] = [];
+const NO_LISTENERS: readonly LossListener[] = [];
 
 type Renewed = Extract<RenewOutcome, { kind: 'renewed' }>;
 
@@ -116,7 +116,7 @@ export class StoreLease implements Appointment, HeldLease {
   private isForced = false;
   private loss: LockLostError | undefined;
   /** They are called when it is lost. */
-  listeners: readonly LossListener[] = NOBODY;
+  listeners: readonly LossListener[] = NO_LISTENERS;
 
   /** The fence of the caller that was admitted last. Readers share one. */
   fence: number;
@@ -239,7 +239,7 @@ export class StoreLease implements Appointment, HeldLease {
     this.abandoned = abandoned && this.ticketId === undefined;
     if (now >= this.trustedUntil) this.endTrust();
     // For most leases it is the only one.
-    if (this.listeners.length === 1 && this.listeners[0] === user) this.listeners = NOBODY;
+    if (this.listeners.length === 1 && this.listeners[0] === user) this.listeners = NO_LISTENERS;
     else this.offLoss(user);
     this.keeper.userLeft(this, user);
   }
@@ -365,7 +365,7 @@ export class StoreLease implements Appointment, HeldLease {
   letGo(): void {
     this.watchdog.schedule.cancel(this);
     this.state = 'released';
-    this.listeners = NOBODY;
+    this.listeners = NO_LISTENERS;
   }
 
   /**
@@ -380,7 +380,7 @@ export class StoreLease implements Appointment, HeldLease {
     this.loss = isForced ? lostError(this.key, 'released-by-force', 'an operator took it away') : lostError(this.key, reason, why);
     this.keeper.leaseChanged(this);
     for (const listener of this.listeners) listener.leaseLost(this.loss, this);
-    this.listeners = NOBODY;
+    this.listeners = NO_LISTENERS;
   }
 
   /** Ends it as lost because its trust has ended. The reason says whether maxHoldMs, a fixed length or a missing renewal ended it. */
@@ -399,7 +399,7 @@ export class StoreLease implements Appointment, HeldLease {
   /** Calls `listener` when the lease is lost; at once when it is lost already. */
   onLoss(listener: LossListener): void {
     if (this.loss) listener.leaseLost(this.loss, this);
-    else this.listeners = this.listeners === NOBODY ? [listener] : [...this.listeners, listener];
+    else this.listeners = this.listeners === NO_LISTENERS ? [listener] : [...this.listeners, listener];
   }
 
   offLoss(listener: LossListener): void {
