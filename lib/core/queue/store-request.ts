@@ -288,7 +288,7 @@ export class StoreRequest implements AcquireRequest {
     // Under a hold that was adopted work has begun, in the process that handed it off.
     if (this.notAfter > 0) background.release({ key, id, abandoned: !this.takesOver, lateUntil }, Math.max(leaseMs, minHoldMs) + graceMs + commandTimeoutMs);
     // The request that should release it as well is not sent again.
-    if (replaced) background.release(replaced, leaseMs + graceMs + commandTimeoutMs);
+    if (replaced) background.release(replaced, replaced.storeLengthMs + commandTimeoutMs);
   }
 }
 

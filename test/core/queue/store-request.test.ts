@@ -303,7 +303,7 @@ describe('A lease that a request replaces', () => {
     const other = how.othersWait ? fleet.process().locks.acquire('k') : undefined;
     await fleet.clock.settle();
     const stop = new AbortController();
-    const next = rejected(locks.acquire('k', { leaseMs: 6_000, graceMs: 3_000, signal: stop.signal }));
+    const next = rejected(locks.acquire('k', { leaseMs: 1_000, signal: stop.signal }));
     await fleet.clock.settle();
     const released: ReleaseRequest[] = [];
     const { release } = wire;
