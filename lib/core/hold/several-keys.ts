@@ -47,7 +47,7 @@ export async function takeAll(call: Call, core: LockCore): Promise<readonly Stor
     return taken;
   } catch (error) {
     // The ticket has no more what was taken of it: nobody can adopt the others.
-    if (call.ticket && taken.length > 0 && error instanceof LockLostError) core.tickets.giveBack(call.ticket, options);
+    if (call.ticket && taken.length > 0 && error instanceof LockLostError) core.tickets.giveBack(call.ticket);
     await together(core, taken, call.until, (lease, done) => abandon(call, lease, clock.now(), done));
     throw shutdown.refusal(keys[0]!, insideHold) ?? error;
   } finally {

@@ -13,7 +13,7 @@ import type { StoreLease } from '../lease/store-lease.js';
 import { Backoff, keptAlive, pause } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError, entangledHandOffError, foreignTicketError, handOffError, nestedHandOffError, noTicketsError } from '../port/hold-errors.js';
-import type { HandOffOptions, ResolvedOptions } from '../port/lock-options.js';
+import type { HandOffOptions } from '../port/lock-options.js';
 import type { HeldLease, RenewRequest } from '../port/lock-store.js';
 import { type BroughtTicket, newSecret, type Ticket, ticketIdOf, ticketText } from '../port/ticket.js';
 import { withinMsOf } from '../port/options.js';
@@ -105,9 +105,9 @@ export class Tickets {
   }
 
   /** Releases the locks of a ticket that is of no use any more. */
-  giveBack({ id, keys }: BroughtTicket, { leaseMs, graceMs }: ResolvedOptions): void {
-    const { defaults, queues: { background } } = this.core;
-    for (const key of keys) background.release({ key, id }, leaseMs + graceMs + defaults.commandTimeoutMs);
+  giveBack({ id, keys }: BroughtTicket): void {
+    const { defaults: { maxLeaseMs }, queues: { background } } = this.core;
+    for (const key of keys) background.release({ key, id }, maxLeaseMs);
   }
 
   /** A store that does not know one of the holds may have forgotten it. Once the store has all holds again, the hand-off is asked once more. */

@@ -102,10 +102,12 @@ describe('An adoption', () => {
     await expect(locks.adopt(await ticketOf('a', 'b'))).rejects.toThrow(says);
   });
 
-  it('of several locks of which one is gone gives the ticket back with the others, and one whose first is gone leaves them to who has them', async () => {
+  it('of several locks of which one is gone gives the ticket back with the others, after an outage too, and one whose first is gone leaves them to who has them', async () => {
     for (const [key, free] of [['b', true], ['a', false]] as const) {
-      const { fleet, locks, other, ticketOf } = setUp(async (request, ask) => (request.key === key ? gone() : ask()));
-      await expect(locks.adopt(await ticketOf('a', 'b'))).rejects.toBeInstanceOf(LockLostError);
+      const { fleet, locks, other, ticketOf, wire } = setUp(async (request, ask) => (request.key === key ? ((wire.cut = true), gone()) : ask()));
+      await expect(fleet.clock.runUntil(locks.adopt(await ticketOf('a', 'b'), { leaseMs: 100 }))).rejects.toBeInstanceOf(LockLostError);
+      await fleet.clock.advance(5_000);
+      wire.cut = false;
       await fleet.clock.advance(1_000);
       expect([await other.isLocked('a'), await other.isLocked('b')]).toEqual([!free, !free]);
     }
