@@ -169,9 +169,9 @@ describe('A grant that a message brings', () => {
   });
 });
 
-/** What a request leaves to be given back: when its caller gave up, when its answer came late, or when it had a lease to replace. */
 const rejected = (call: Promise<unknown>): Promise<unknown> => call.then(() => 'granted', (reason: unknown) => reason);
 
+/** What a request leaves to be given back: when its caller gave up, when its answer came late, or when it had a lease to replace. */
 describe('A request that nobody wants any more', () => {
   it.each([
     ['granted', { kind: 'granted', grant: { fence: 1, fences: 1, mode: 'write', trustedUntil: 10_000, contended: false } }, 2],

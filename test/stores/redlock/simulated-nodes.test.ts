@@ -1,6 +1,5 @@
 /** A Redlock whose nodes are down, frozen, empty or misled, on simulated masters: who is granted what, what is taken back, and what is told. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import type { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireOutcome, AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
 import { LockService } from '../../../lib/lock.service.js';
 import type { RedlockStore } from '../../../lib/stores/redlock/redlock-store.js';
@@ -16,7 +15,6 @@ const requests = new RedlockRequests(redlock);
 
 const request = (how: Partial<AcquireRequest> = {}): AcquireRequest => acquireRequest({ key: 'k', leaseMs: 3_000, queue: false, notAfter: redlock.clock.now() + 2_000, ...how });
 const ask = (store: RedlockStore, how?: Partial<AcquireRequest>): Promise<AcquireOutcome> => redlock.runUntil(store.acquire(request(how)));
-const failure = (call: Promise<unknown>): Promise<LockStoreError> => call.then(() => undefined as never, (error: LockStoreError) => error);
 const messages = ({ told }: RedlockMember): string => told.map(({ message }) => message).join('\n');
 
 describe('A Redlock that boots', () => {
@@ -39,7 +37,7 @@ describe('A Redlock that boots', () => {
     expect(requests.standing()).toEqual(['redis2', 'redis3']);
     two.stop();
     await redlock.pass(1_000);
-    const error = await failure(ask(member.store));
+    const error = await requests.failure(ask(member.store));
     expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: true, key: 'k' });
     expect(error.nodes.map(({ node }) => node)).toEqual(['redis1:6379', 'redis2:6379', 'redis3:6379']);
     expect(messages(member)).toContain('which is no quorum');
@@ -49,7 +47,7 @@ describe('A Redlock that boots', () => {
     redlock.servers[0]!.stop();
     redlock.servers[2]!.stop();
     const { store } = redlock.member('p');
-    const error = await failure(redlock.runUntil(store.open()));
+    const error = await requests.failure(store.open());
     expect(error.message).toMatch(/^Locks: no quorum of 3 nodes for the start \(redis1:6379: .+; redis2:6379: open; redis3:6379: .+\)\. It is safe to try again\.$/);
     expect(error.nodes.map(({ node }) => node)).toEqual(['redis1:6379', 'redis2:6379', 'redis3:6379']);
     await expect(store.acquire(request({ notAfter: Infinity }))).rejects.toMatchObject({ retryable: false });
@@ -58,14 +56,14 @@ describe('A Redlock that boots', () => {
   it('does not begin when two of its nodes are one server', async () => {
     const { store, ways } = redlock.member('p');
     ways[2] = redlock.wayTo(redlock.servers[0]!);
-    const error = await failure(redlock.runUntil(store.open()));
+    const error = await requests.failure(store.open());
     expect(error.message).toMatch(/^Locks: the Redlock nodes redis[13]:6379 and redis[13]:6379 are one server\. .* has no vote until it leads to a server of its own/);
     expect(error).toMatchObject({ retryable: false, nodes: [{ reason: expect.stringMatching(/^the same server as redis[13]:6379$/) }] });
   });
 
   it('does not begin beside processes that use an earlier wire format, and says which and what to do', async () => {
     redlock.servers[1]!.put('{lock}:format', 'version=3 groups=256 maxLeaseMs=60000');
-    const error = await failure(redlock.runUntil(redlock.member('p').store.open()));
+    const error = await requests.failure(redlock.member('p').store.open());
     expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false });
     expect(error.message).toMatch(/found 'version=3 groups=256 maxLeaseMs=60000', this process has 'version=5 .*when no other process runs any more, delete the key \{lock\}:format/);
   });
@@ -102,7 +100,7 @@ describe('A node whose address leads to the server of another one', () => {
     await redlock.pass(500);
     const reasons: (string | undefined)[] = [];
     for (let tries = 0; tries < 20; tries += 1) {
-      reasons.push((await failure(ask(member.store))).nodes[2]!.reason);
+      reasons.push((await requests.failure(ask(member.store))).nodes[2]!.reason);
       await redlock.pass(100);
     }
     // It is connected anew every half second.
@@ -119,12 +117,12 @@ describe('Nodes that remember nothing', () => {
   it('grant nothing while a lease that they forgot may last, if all of them are new', async () => {
     for (const server of redlock.servers) server.flush();
     const member = await redlock.opened('p', { maxLeaseMs: 4_000 });
-    const error = await failure(ask(member.store));
+    const error = await requests.failure(ask(member.store));
     expect(error.nodes).toHaveLength(3);
     // Two of them decide; which answer first is up to the network.
     expect(error.nodes.map(({ reason }) => reason)).toContainEqual(expect.stringMatching(/^restarted or flushed, and stays out until what it may have forgotten has ended and/));
     await redlock.pass(3_500);
-    await failure(ask(member.store));
+    await requests.failure(ask(member.store));
     await redlock.pass(2_000);
     expect((await ask(member.store)).kind).toBe('granted');
     await redlock.pass(1_000);
@@ -216,7 +214,7 @@ describe('A lease', () => {
     const [member, operator] = [await redlock.opened('p'), await redlock.opened('q')];
     await ask(member.store, { id: 'p.held' });
     for (const way of operator.ways.slice(1)) way.silence('loses');
-    await failure(redlock.runUntil(operator.store.forceRelease('k')));
+    await requests.failure(operator.store.forceRelease('k'));
     expect((await requests.renew(member, 'p.held')).kind).toBe('renewed');
     expect(requests.standing()).toEqual(['redis2', 'redis3']);
   });
@@ -305,11 +303,11 @@ describe('A vote that nobody heard of', () => {
   it('is taken back when its node can be reached again', async () => {
     const member = await redlock.opened('p');
     for (const way of member.ways.slice(0, 2)) way.silence('loses');
-    await failure(ask(member.store, { leaseMs: 30_000 }));
+    await requests.failure(ask(member.store, { leaseMs: 30_000 }));
     await redlock.pass(20);
     expect(requests.standing()).toEqual([]);
     member.ways[2]!.silence('loses');
-    await failure(ask(member.store, { leaseMs: 30_000 }));
+    await requests.failure(ask(member.store, { leaseMs: 30_000 }));
     for (const way of member.ways) way.silence('no');
     for (const way of member.ways) way.cut();
     await redlock.pass(5_000);
@@ -327,7 +325,7 @@ describe('A look at a lock', () => {
     const state = await redlock.runUntil(other.store.inspect('k'));
     expect(state).toMatchObject({ mode: 'write', waiters: [], holders: [{ id: 'p.held', label: 'nightly import', fence: outcome.kind === 'granted' && outcome.grant.fence }] });
     redlock.servers[1]!.freeze();
-    const error = await failure(redlock.runUntil(other.store.inspect('k')));
+    const error = await requests.failure(other.store.inspect('k'));
     expect(error.message).toMatch(/^Lock 'k': no quorum of 3 nodes for an inspection/);
   });
 
@@ -350,7 +348,7 @@ describe('A look at a lock', () => {
     await redlock.runUntil(member.store.tryOut());
     for (const server of redlock.servers.slice(1)) server.stop();
     await redlock.pass(500);
-    expect((await failure(redlock.runUntil(member.store.tryOut()))).message).toMatch(/^Locks: no quorum of 3 nodes for a trial \(/);
+    expect((await requests.failure(member.store.tryOut())).message).toMatch(/^Locks: no quorum of 3 nodes for a trial \(/);
   });
 });
 
@@ -359,7 +357,7 @@ describe('A store that is closed', () => {
     const member = await redlock.opened('p');
     redlock.servers[0]!.stop();
     redlock.servers[1]!.freeze();
-    await failure(ask(member.store, { leaseMs: 30_000 }));
+    await requests.failure(ask(member.store, { leaseMs: 30_000 }));
     await member.store.close();
     await redlock.pass(3_000);
     expect(redlock.pendingTimers).toBe(0);
