@@ -128,7 +128,7 @@ export class Voting {
     if (ballot.fence === 0 && trustedUntil === undefined) this.decide();
   }
 
-  /** Standing.withdrawIfMute: a vote request that failed after its ballot was over may still come, so it is withdrawn until it cannot. */
+  /** Standing.ask: a vote request that failed after its ballot was over may still come, so it is withdrawn until it cannot. */
   private mayStillAct(node: number, ballot: string, sentAt: number): void {
     if (this.has('votes of a ballot that is over are forgotten')) return;
     const lateUntil = sentAt + Math.max(this.rules.leaseMs, 1_000);
@@ -181,10 +181,13 @@ export class Voting {
     this.post(node, 'raise fence', ballot, { script: bringBack, keys, args });
   }
 
-  private heardRaised(node: number, { about, reply }: NodeLetter): void {
+  /** Standing.renewal: a ballot that is over may have been brought back behind its release, or still be. */
+  private heardRaised(node: number, { about, reply, sentAt }: NodeLetter): void {
     const { ballot, trustedUntil } = this.member;
-    if (ballot?.id !== about) return;
-    this.know(node, { raised: reply !== undefined && readBringBack(reply).answers[0]!.kind === 'held' ? 'yes' : 'failed' });
+    const isHeld = reply !== undefined && readBringBack(reply).answers[0]!.kind === 'held';
+    if (ballot?.id !== about) return isHeld || reply === undefined ? this.mayStillAct(node, about, sentAt) : undefined;
+    this.know(node, { raised: isHeld ? 'yes' : 'failed' });
+    if (reply === undefined) this.know(node, { mute: sentAt + this.rules.leaseMs });
     if (trustedUntil === undefined) this.settle();
   }
 
