@@ -7,6 +7,7 @@ import { LockStoreError, type NodeFailure } from '../core/port/errors.js';
 import type { RedisStore } from '../stores/redis/redis-store.js';
 import { admit, recall, type Recalled } from '../stores/redlock/redlock-node.js';
 import { connectTo } from '../stores/wire/connect-to.js';
+import { eachGroup } from '../stores/wire/redis-keys.js';
 import type { RedisTarget } from '../stores/wire/redis-target.js';
 import type { Target } from './arguments.js';
 import { EXIT, type ExitCode, type Terminal } from './commands.js';
@@ -22,12 +23,12 @@ export async function initRedlock(target: Target, { out, err, json }: Pick<Termi
   const { prefix } = target;
   const nodes = await nodesOf(await serversOf(target), prefix);
   try {
-    const recalled = await Promise.all(nodes.map((node) => reached(() => recall(node))));
-    const refusal = refusalFor(nodes, recalled);
+    const refusal = refusalFor(nodes, await Promise.all(nodes.map((node) => reached(() => look(node)))));
     if (refusal !== undefined) {
       await err.message(`holdfast: ${refusal}`);
       return EXIT.nothing;
     }
+    const recalled = await Promise.all(nodes.map((node) => reached(() => recall(node))));
     await pause(systemClock, PAUSE_MS);
     const failed = await admitAll(nodes, recalled);
     if (failed.length > 0) throw halfWay(failed, nodes.length);
@@ -47,14 +48,27 @@ async function nodesOf(servers: readonly RedisTarget[], prefix: string): Promise
   return connects.map((connect) => new NodeToAsk(connect, options).store);
 }
 
+/** Which server a node is, and whether it has a fence. */
+interface Seen {
+  readonly runId: string | undefined;
+  readonly hasVoted: boolean;
+}
+
+/** Only reads: a recall would close a server that keeps locks alone, until it is let in as a node of a Redlock. */
+async function look({ redis: { runner, keys } }: RedisStore): Promise<Seen> {
+  const info = await runner.command<string>(['info', 'server'], '');
+  const records = await Promise.all(eachGroup((group) => runner.command<string | null>(['get', keys.fence(group)], keys.fence(group))));
+  return { runId: /^run_id:(\w+)/m.exec(info)?.[1], hasVoted: records.some((record) => record !== null && !record.startsWith('0')) };
+}
+
 /** Why nothing may be done; undefined when all nodes are new as far as they know. */
-function refusalFor(nodes: readonly RedisStore[], recalled: readonly Recalled[]): string | undefined {
-  const second = recalled.findIndex(({ server }, at) => recalled.findIndex((other) => other.server === server) < at);
+function refusalFor(nodes: readonly RedisStore[], seen: readonly Seen[]): string | undefined {
+  const second = seen.findIndex(({ runId }, at) => seen.findIndex((other) => other.runId === runId) < at);
   if (second >= 0) {
-    const first = recalled.findIndex(({ server }) => server === recalled[second]!.server);
+    const first = seen.findIndex(({ runId }) => runId === seen[second]!.runId);
     return `${nodes[first]!.server} and ${nodes[second]!.server} are one server; each node must be a master of its own. Nothing was changed.`;
   }
-  const used = nodes.filter((_, at) => recalled[at]!.fences.some((fence) => fence > 0)).map(({ server }) => server);
+  const used = nodes.filter((_, at) => seen[at]!.hasVoted).map(({ server }) => server);
   if (used.length === 0) return undefined;
   const who = used.length === 1 ? `${used[0]} has voted before: it` : `${used.join(', ')} have voted before: they`;
   return `${who} may have granted locks. Nothing was changed; nodes that are new or forgot vote by themselves when the longest lease has passed.`;

@@ -337,7 +337,16 @@ describe('holdfast redlock init', () => {
     await masters[2]!.kill();
     expect(await holdfast(['redlock', 'init', ...urls()])).toMatchObject({ code: 3, err: expect.stringContaining(`127.0.0.1:${masters[2]!.port} cannot be reached: not connected`) });
     await masters[2]!.start();
-    expect(await voting()).toEqual([false, false, false]);
+    expect(await records()).toEqual([null, null, null]);
+  });
+
+  it('leaves a server open that keeps locks alone: its idle slot groups had been closed for 31 years', async () => {
+    const alone = await openRedisStore(urls()[0]!, 'web-1:12:abcdefgh', { ...PATIENT, recoveryMs: 10 });
+    await alone.acquire(request('order:1'));
+    const refused = { code: 1, err: expect.stringContaining(`127.0.0.1:${masters[0]!.port} has voted before`) };
+    expect(await holdfast(['redlock', 'init', ...urls()])).toMatchObject(refused);
+    const idle = Array.from({ length: 50 }, (_, n) => alone.acquire(request(`idle:${n}`)));
+    expect((await Promise.all(idle)).every(({ kind }) => kind === 'granted')).toBe(true);
   });
 
   it.each([

@@ -72,7 +72,7 @@ const list = [
   ['dead waiters count', lua('shared/queue'), 'ending and ending >= now and', 'ending and', 'L3: the dead are served', 'test/contract/redis-store-simulated'],
   ['a place that ends though its waiter asks', lua('shared/queue'), 'string.format(INSTANT, now + WAITER_LEASE_MS) .. string.sub(record, 14, 15)', 'string.sub(record, 1, 15)', 'L1: places are lost', 'single:calm'],
   ['dead waiters have their turn', lua('shared/queue'), "channelOf(lock, id))[2] ~= 0", 'channelOf(lock, id))[2] ~= -1', 'L3: each of the dead holds a first lease', 'test/lua/listening'],
-  ['init of nodes that voted', 'lib/cli/redlock-init.ts', 'recalled[at]!.fences.some((fence) => fence > 0)', 'at < 0', 'S6: leases of the forgetful are granted again', 'test/cli/holdfast'],
+  ['init of nodes that voted', 'lib/cli/redlock-init.ts', 'seen[at]!.hasVoted', 'at < 0', 'S6: leases of the forgetful are granted again', 'test/cli/holdfast'],
   ['init of restarted nodes', lua('admit'), "(last == '0' and '1' or last)", 'last', 'S6: the same after a restart with data', 'test/lua/redlock'],
   ['Clusters of Redis alone', lua('shared/memory'), "'_mode:cluster'", "'redis_mode:cluster'", 'S7: on Valkey a node is not named in its memory', 'test/lua/bring-back'],
   ['no grace', lua('shared/lock-record'), 'ending = now + lengthMs + who.graceMs', 'ending = now + lengthMs', 'P15: the next is let in while a paused holder works', 'test/contract/redis-store-simulated'],
