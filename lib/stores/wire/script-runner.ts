@@ -288,7 +288,7 @@ export class ScriptRunner {
     for (const connection of silent) {
       const reason = unanswered(now - (connection.owesSince ?? now));
       connection.owesSince = undefined;
-      connection.drop(reason);
+      if (connection.isOpen) connection.leaveSilent(reason);
     }
     if (next < Infinity) this.setTimer(next);
   }

@@ -205,11 +205,9 @@ export class ServerConnection extends BaseConnection {
     this.link?.client?.uncork?.();
   }
 
-  /** Ends an open connection, so that a new one is made. `silence`: the server was silent for too long, so the new one gives it more time. */
-  drop(silence?: Error): void {
-    if (!this.isOpen) return;
-    if (silence === undefined) this.leave();
-    else this.tooSlow(silence);
+  /** Ends an open connection, so that a new one is made. */
+  drop(): void {
+    if (this.isOpen) this.leave();
   }
 
   /** Leaves the server that it leads to, or begins to lead to. */
@@ -223,7 +221,13 @@ export class ServerConnection extends BaseConnection {
     link.client?.destroy();
   }
 
-  /** The same, unless that is the one at `to`. */
+  /** Leaves it because it was silent for too long. The next connection gives it more time. */
+  leaveSilent(reason: Error): void {
+    this.leave(reason);
+    this.patience = Math.min(MOST_PATIENCE, 2 * this.patience);
+  }
+
+  /** Leaves it, unless it is the one at `to`. */
   leaveFor(to: Address): void {
     const { host, port } = this.source?.address ?? to;
     if (host !== to.host || port !== to.port) this.leave(new Error(`the master is now ${nameOf(to)}`));
@@ -259,7 +263,8 @@ export class ServerConnection extends BaseConnection {
   private async open(source: Source, link: Link): Promise<void> {
     const { listening, timing: { clock, timeoutMs } } = this;
     const stepMs = this.patience * this.stepMs;
-    const beginStep = (): void => this.beginStep(stepMs, () => this.tooSlow(new Error(`the server takes connections, but gave no answer within ${stepMs} ms`)));
+    const isSilent = (): void => this.leaveSilent(new Error(`the server takes connections, but gave no answer within ${stepMs} ms`));
+    const beginStep = (): void => this.beginStep(stepMs, isSilent);
     try {
       const login = await source.login?.(clock, timeoutMs);
       if (this.link !== link) throw new Error('the connection was closed');
@@ -296,11 +301,6 @@ export class ServerConnection extends BaseConnection {
       if (source.login !== undefined && REFUSED_LOGIN.test(messageOf(reason))) throw new Error(LOGIN_OF_FUNCTION_REFUSED);
       throw reason;
     }
-  }
-
-  private tooSlow(reason: Error): void {
-    this.leave(reason);
-    this.patience = Math.min(MOST_PATIENCE, 2 * this.patience);
   }
 
   /**

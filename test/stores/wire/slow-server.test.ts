@@ -40,7 +40,7 @@ describe('A server that answers late', () => {
     const { clock, problems, to } = connection(1_900);
     await clock.advance(STEP_MS + PAUSE_MS + 2_000);
     expect([problems, to.isOpen, to.patience]).toEqual([[late(STEP_MS)], true, 2]);
-    to.drop(new Error('no answer within 3000 ms'));
+    to.leaveSilent(new Error('no answer within 3000 ms'));
     expect([to.isOpen, to.patience]).toEqual([false, 4]);
     to.close();
   });
