@@ -117,9 +117,9 @@ export class Queues {
     const request = this.seek(key, (queue) => queue.requestOf(id));
     switch (wake.kind) {
       case 'granted':
-        return request?.wake(wake.grant);
+        return request?.heardOfGrant(wake.grant);
       case 'ask':
-        return request?.wake();
+        return request?.ask();
       case 'contended':
         return (lease ?? request)?.heardOfWaiter();
       case 'lost':

@@ -125,13 +125,11 @@ export class StoreRequest implements AcquireRequest {
   }
 
   /**
-   * Follows a wake: the lock was granted, or the request should ask again. A grant counts only for a request that was delayed. Any other one is
-   * still on its way to the store, so the message cannot be about it.
+   * A message told of its grant. That counts only for a request that was delayed: any other one is still on its way to the store, so the
+   * message cannot be about it.
    */
-  wake(grant?: Grant): void {
-    if (this.state !== 'open') return;
-    if (!grant) return this.ask();
-    if (this.wasDelayed) this.judge(grant, this.queues.clock.now() - WAKES_COUNT_FROM_MS);
+  heardOfGrant(grant: Grant): void {
+    if (this.state === 'open' && this.wasDelayed) this.judge(grant, this.queues.clock.now() - WAKES_COUNT_FROM_MS);
   }
 
   /** Notes that another process waits behind the grant that is on its way. */
