@@ -78,8 +78,6 @@ export class RedlockNode {
   background!: BackgroundRelease;
   /** The node that was first to meet this node's server, when both addresses lead to one server. */
   twin: RedlockNode | undefined;
-  /** Whether it has not served yet, or not since it stopped. */
-  isAway = true;
   private isOpen = false;
   /** How the memories of the server begin that answers on this connection, once it has said so. */
   private server: string | undefined;
@@ -105,6 +103,11 @@ export class RedlockNode {
 
   get name(): string {
     return this.store.server;
+  }
+
+  /** Whether it has served, and has not stopped since, as far as the log says. */
+  get isServing(): boolean {
+    return this.isOpen && !this.store.redis.outage.isAway;
   }
 
   /** Whether it may be asked. */
@@ -165,9 +168,10 @@ export class RedlockNode {
         this.recalled = undefined;
         if (recalled instanceof LockStoreError) throw recalled;
         if (recalled !== undefined) await this.meet(recalled);
-        if (!this.isOpen && redlock.startedAt !== undefined && !redlock.isClosed) this.back(redlock.clock.now() - redlock.startedAt);
-        if (!this.isOpen) this.isAway = false;
-        this.isOpen = true;
+        if (!this.isOpen) {
+          this.isOpen = true;
+          if (redlock.startedAt !== undefined && !redlock.isClosed) this.back(redlock.clock.now() - redlock.startedAt);
+        }
         told('open');
         pauseMs = recalled === undefined ? Infinity : await this.readmit(recalled);
       } catch (error) {
@@ -259,7 +263,6 @@ export class RedlockNode {
 
   /** Its server does not serve. */
   away(reason: string): void {
-    this.isAway = true;
     const { quorum, nodes, serving } = this.redlock;
     // The loss of the quorum has words of its own, because no lock can be had then.
     const [kind, next] =
@@ -271,7 +274,6 @@ export class RedlockNode {
 
   /** Its server serves again, after so long. */
   back(afterMs: number): void {
-    this.isAway = false;
     const { quorum, nodes, serving } = this.redlock;
     const [kind, next] = serving === quorum ? ['store back', ': there is a quorum again.'] : ['node back', '.'];
     this.tell('info', kind, `Locks: the Redlock node ${this.name} serves again, after ${lasted(afterMs)}. ${serving} of ${nodes.length} nodes serve${next}`);

@@ -198,7 +198,7 @@ export class RedlockStore implements LockStore {
 
   /** How many nodes serve. */
   get serving(): number {
-    return this.nodes.filter(({ isAway }) => !isAway).length;
+    return this.nodes.filter(({ isServing }) => isServing).length;
   }
 
   /** A node can be asked again. When it completes a quorum, those who wait ask at once: the pause after a failure may outlast the connections. */

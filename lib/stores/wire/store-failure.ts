@@ -208,8 +208,8 @@ export class Outage {
   /** Whether the server answers but refuses writes. */
   private refusesWrites = false;
   private reason = '';
-  /** Whether the outage was reported. */
-  private isAway = false;
+  /** Whether the outage was reported. Only the outage itself writes it. */
+  isAway = false;
   private timer: Timer | undefined;
 
   constructor(
@@ -266,10 +266,10 @@ export class Outage {
     const now = this.clock.now();
     const answers = answeredAt > failedAt;
     if (answers && now - failedAt >= QUIET_MS) {
-      if (this.isAway) this.listener.back(answeredAt - since);
       this.since = undefined;
+      if (!this.isAway) return;
       this.isAway = false;
-      return;
+      return this.listener.back(answeredAt - since);
     }
     if (!this.isAway && (answers ? failedAt : now) - since >= IN_DOUBT_MS) {
       this.isAway = true;
