@@ -137,8 +137,7 @@ export class Callers {
     const { onLost, awaitRelease, ...ours } = options;
     const lease = options.waitMs === 0 ? await locks.tryAcquire(key, ours) : await locks.acquire(key, ours);
     if (lease === null) return;
-    const work = this.work(call, lease, options, random, inside, true);
-    await work;
+    await this.work(call, lease, options, random, inside, true);
   }
 
   /** The work under a lock. With `releases` it gives the lock back itself. */
