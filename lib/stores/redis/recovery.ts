@@ -57,7 +57,7 @@ export class Recovery implements StoreRecovery {
   /** Called when the server forgot, and when its recovery is over. */
   listener: (event: StoreEvent) => void = () => {};
   /** Called with the answer to each recall that begins a recovery, claims groups, or is made at boot. */
-  recalled: (answer: Reply<RecallReply>) => void = () => {};
+  onRecall: (answer: Reply<RecallReply>) => void = () => {};
   /** The listeners of {@link onDoubt}, which renew leases in doubt and so bring back those that were forgotten. */
   private readonly doubtListeners: DoubtListener[] = [];
   /** The leases of this process. */
@@ -89,7 +89,7 @@ export class Recovery implements StoreRecovery {
   async learnAtBoot(): Promise<void> {
     const { memories, memories: { generation } } = this.redis;
     const [answer] = await Promise.all(this.units.map(({ groups }) => this.recall(groups)));
-    this.recalled(answer!);
+    this.onRecall(answer!);
     this.isOpen = true;
     if (memories.generation !== generation) this.suspect();
   }
@@ -208,7 +208,7 @@ export class Recovery implements StoreRecovery {
   private async claim(groups: readonly number[]): Promise<boolean> {
     const answer = await this.recall(groups, this.heldGroups().held).catch((error: LockStoreError) => error);
     const isAnswered = !(answer instanceof LockStoreError && answer.retryable);
-    if (isAnswered) this.recalled(answer);
+    if (isAnswered) this.onRecall(answer);
     return isAnswered;
   }
 

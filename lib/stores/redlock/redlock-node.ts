@@ -144,7 +144,7 @@ export class RedlockNode {
   private makeStore(): void {
     const { connection, redlock, redlock: { options, floors, clock } } = this;
     const store = storeOfNode(connection, options, { floors, outages: this });
-    store.recovery.recalled = (answer) => {
+    store.recovery.onRecall = (answer) => {
       this.recalled = answer instanceof LockStoreError ? answer : recalledFrom(answer);
       this.goOn();
     };
