@@ -160,7 +160,7 @@ export class Recovery implements StoreRecovery {
     if (leftMs > this.recoversForMs) this.recovering(now, leftMs);
     void this.tell(before, memory);
     this.forgot(group);
-    // Also where nothing is held: what this process has released shortly before may be there again.
+    // A group in which nothing is held is reviewed too: what this process has released there shortly before may be there again.
     void this.review('some');
     return true;
   }

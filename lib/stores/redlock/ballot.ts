@@ -137,7 +137,7 @@ export class Ballot {
     const agreed = counted.filter(({ vote }) => vote!.fence === this.fence);
     const others = this.standings.filter(({ vote }) => vote !== undefined && vote.fence !== this.fence);
     const raised = others.map((standing) => standing.give(this.request.leaseMs));
-    // Then the fence of another node matters only to a later share of the hold, which compares it there.
+    // Where a quorum has the fence, that of another node matters only to a later share of the hold, which compares it there.
     if (agreed.length >= this.redlock.quorum) return this.granted(agreed);
     return Promise.all(raised).then((outcomes) => this.granted([...agreed, ...others.filter((_, at) => outcomes[at]!.kind === 'renewed')]));
   }

@@ -194,7 +194,7 @@ export class RedlockNode {
     const memory = `${server}${since}`;
     // Another version may have used a server first that lost its data.
     if (memory !== this.memory) await format.agree();
-    // Then what the server says on the present connection comes next.
+    // The answer was given on a connection that has ended, and that of the present one comes next.
     if (generation !== memories.generation) return;
     this.memory = memory;
     const twin = redlock.nodes.find((other) => other !== this && other.isUsable && other.server === server);

@@ -370,7 +370,7 @@ export interface Listening {
   readonly pauseMs?: number;
 }
 
-/** The same for a subscription, which is a connection and some questions more. */
+/** How long each step of connecting may take for a connection for messages, in ms: its last step is to subscribe, and to ask for the news of flushes. */
 const SUBSCRIBES_WITHIN_MS = 2_000;
 
 async function subscribe(client: Client, { channels, hear, flushed }: Listening): Promise<void> {
