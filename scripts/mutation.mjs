@@ -6,7 +6,7 @@
 //
 // All mutants stand in one build of the library and are switched on one at a time, so that nothing is loaded again between
 // two of them; a test is only asked about the mutants that it comes by. The tests are those that need no server, and of
-// those that come by a second's worth, the nearest first; with --all every one. Mutants that nothing can notice are explained in test/mutants/equivalent.mjs. Fails when one survives without being explained,
+// those that come by a few seconds' worth, the nearest first; with --all every one. Mutants that nothing can notice are explained in test/mutants/equivalent.mjs. Fails when one survives without being explained,
 // or when what the list explains is not there any more.
 import { fork } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -31,8 +31,8 @@ const { values } = parseArgs({
     workers: { type: 'string', default: '1' },
   },
 });
-/** So long the tests compute together that are asked about one mutant, in ms, and so long each of them at most. Those of the same folder may take three times as long. */
-const ASKED_MS = 1_000;
+/** So long the tests of one distance compute together that are asked about one mutant, in ms, and so long each of them at most. Those of the same folder may each take as long. */
+const ASKED_MS = 2_000;
 const CROWD_MS = 300;
 const FILES_OF_A_PROCESS = 6;
 /** A worker is replaced after so many mutants. */
@@ -147,8 +147,8 @@ function asked(tests, file) {
     let sum = 0;
     return tests.filter(({ cpuMs }) => cpuMs < eachMs && (sum += cpuMs) < sumMs);
   };
-  const quick = within(sorted, CROWD_MS, ASKED_MS);
-  return [...quick, ...within(sorted.filter((test) => test.away < 2 && !quick.includes(test)), 3 * ASKED_MS, 3 * ASKED_MS)];
+  const quick = [0, 1, 2, 3].flatMap((away) => within(sorted.filter((test) => test.away === away), CROWD_MS, ASKED_MS));
+  return [...quick, ...within(sorted.filter((test) => test.away < 2 && !quick.includes(test)), ASKED_MS, ASKED_MS)];
 }
 
 async function main() {

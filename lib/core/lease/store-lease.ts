@@ -393,7 +393,7 @@ export class StoreLease implements Appointment, HeldLease {
   /** Loses the lease when every caller on it has held it for longer than its maxHoldMs. */
   loseIfOverdue(): void {
     const overdue = this.listeners.filter((one) => one.isOverdueOn?.(this));
-    if (overdue.length > 0 && overdue.length === this.users) this.lose('max-hold', 'it was held longer than maxHoldMs');
+    if (overdue.length === this.users) this.lose('max-hold', 'it was held longer than maxHoldMs');
   }
 
   /** Calls `listener` when the lease is lost; at once when it is lost already. */

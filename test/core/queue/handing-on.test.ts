@@ -2,7 +2,6 @@ import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { LockTimeoutError } from '../../../lib/core/port/errors.js';
 import { alone, besideHolder, Fleet, gate } from '../../support/locks.js';
-import { leaseWith } from '../../support/leases.js';
 import { Turns } from '../../support/turns.js';
 
 describe('The callers of one process', () => {
@@ -111,17 +110,6 @@ describe('The callers of one process', () => {
     await fleet.clock.runUntil(Promise.all(callers));
   });
 
-  it('yield to another process though the message that it waits came before the answer to a renewal that knows of nobody', () => {
-    const lease = leaseWith();
-    lease.renewal(2_000);
-    lease.heardOfWaiter();
-    lease.renewed({ kind: 'renewed', trustedUntil: 10_000, contended: false }, 2_010, 8_000);
-    expect(lease.contended).toBe(true);
-    lease.renewal(5_000);
-    lease.renewed({ kind: 'renewed', trustedUntil: 13_000, contended: false }, 5_010, 8_000);
-    expect(lease.contended).toBe(false);
-  });
-
   it('that give up cost nobody else the place in the queue', async () => {
     const fleet = new Fleet();
     const other = fleet.process();
@@ -168,30 +156,6 @@ describe('The callers of one process', () => {
     expect(listeners()).toBe(0);
     next.open();
     await fleet.clock.runUntil(again);
-  });
-
-  it('with other terms are not put on a lease that was not asked for by them', async () => {
-    const { fleet, locks } = alone();
-    const fences: number[] = [];
-    const remaining: number[] = [];
-    const take = (leaseMs: number, renew: boolean): Promise<void> =>
-      locks.withLock('k', { leaseMs, renew }, async (lease) => {
-        fences.push(lease.fence);
-        remaining.push(Math.round(lease.remainingMs));
-        await new Promise<void>((resolve) => void fleet.clock.setTimer(resolve, 40));
-      });
-    await fleet.clock.runUntil(Promise.all([take(5_000, true), take(2_000, true), take(2_000, false), take(2_000, false)]));
-    expect(remaining).toEqual([5_000, 2_000, 2_000, 2_000]);
-    expect(fences).toEqual([...fences].sort((a, b) => a - b));
-  });
-
-  it('do not follow a call with minHoldMs on its lease: the lock stays taken for that time', async () => {
-    const { fleet, locks } = alone();
-    const began: number[] = [];
-    const begin = async (): Promise<void> => void began.push(fleet.clock.now());
-    await fleet.clock.runUntil(Promise.all([locks.withLock('k', { minHoldMs: 1_000 }, begin), locks.withLock('k', begin)]));
-    expect(began).toHaveLength(2);
-    expect(began[1]! - began[0]!).toBeGreaterThanOrEqual(1_000);
   });
 
   it('do not follow a writer whose lease was downgraded beside readers elsewhere', async () => {
@@ -253,32 +217,6 @@ describe('A place in the queue', () => {
     await other.release();
     await (await fleet.clock.runUntil(owing)).release();
     expect(await locks.isLocked('k')).toBe(true);
-  });
-});
-
-describe('A lease', () => {
-  it('is not handed on to a caller who may hold the lock for less than is left of it', async () => {
-    const { fleet, locks, wire } = alone();
-    const [first, begun, hung] = [gate(), gate(), gate()];
-    // The first has a single fence; the second, behind which another waits, has one for that one too.
-    const before = [locks.withLock('k', { leaseMs: 8_000 }, () => first.promise), locks.withLock('k', { leaseMs: 8_000 }, (lease) => lease.renew(20_000))];
-    const hangs = locks.withLock('k', { leaseMs: 8_000, maxHoldMs: 9_000, onLost: 'ignore' }, async () => {
-      begun.open();
-      await hung.promise;
-    });
-    await fleet.clock.settle();
-    first.open();
-    await fleet.clock.runUntil(Promise.all(before));
-    await begun.promise;
-    // Its process may hang with it: then only the end of its lease in the store lets others in.
-    expect((await locks.inspect('k')).holders[0]?.remainingMs).toBeLessThanOrEqual(8_000);
-    expect(wire.sent.acquire).toBe(3);
-    const since = fleet.clock.now();
-    const next = await fleet.clock.runUntil(fleet.process().locks.acquire('k'));
-    expect(fleet.clock.now() - since).toBeLessThanOrEqual(9_010);
-    await next.release();
-    hung.open();
-    await hangs;
   });
 });
 
