@@ -365,7 +365,6 @@ export class StoreLease implements Appointment, HeldLease {
   letGo(): void {
     this.watchdog.schedule.cancel(this);
     this.state = 'released';
-    this.listeners = NO_LISTENERS;
   }
 
   /**
@@ -380,7 +379,6 @@ export class StoreLease implements Appointment, HeldLease {
     this.loss = isForced ? lostError(this.key, 'released-by-force', 'an operator took it away') : lostError(this.key, reason, why);
     this.keeper.leaseChanged(this);
     for (const listener of this.listeners) listener.leaseLost(this.loss, this);
-    this.listeners = NO_LISTENERS;
   }
 
   /** Ends it as lost because its trust has ended. The reason says whether maxHoldMs, a fixed length or a missing renewal ended it. */
@@ -414,6 +412,6 @@ export function askTheSame(a: ResolvedOptions, b: ResolvedOptions): boolean {
 
 /** Whether two callers may follow each other on one lease, because they want the same of it. */
 function mayShareLease(a: ResolvedOptions, b: ResolvedOptions): boolean {
-  const sameLength = a.leaseMs === b.leaseMs && Math.min(a.leaseMs, a.maxHoldMs) === Math.min(b.leaseMs, b.maxHoldMs);
+  const sameLength = Math.min(a.leaseMs, a.maxHoldMs) === Math.min(b.leaseMs, b.maxHoldMs);
   return sameLength && a.mode === b.mode && a.renew === b.renew && a.graceMs === b.graceMs && a.minReplicas === b.minReplicas && a.owner === b.owner && a.permits === b.permits;
 }

@@ -3,6 +3,8 @@ import { describe, expect, it } from '@jest/globals';
 import type { StoreLease } from '../../../lib/core/lease/store-lease.js';
 import { leaseWith, seen } from '../../support/leases.js';
 
+const nobody = { leaseLost: () => undefined, leaseReleased: () => undefined };
+
 /** A lease of which the first caller has just been served. */
 function used(...given: Parameters<typeof leaseWith>): StoreLease {
   const lease = leaseWith(...given);
@@ -12,7 +14,7 @@ function used(...given: Parameters<typeof leaseWith>): StoreLease {
 
 function serve(lease: StoreLease): void {
   lease.admit(lease.options, 1_000);
-  lease.leave({ leaseLost: () => undefined, leaseReleased: () => undefined }, 1_000);
+  lease.leave(nobody, 1_000);
 }
 
 describe('A lease', () => {
@@ -68,5 +70,32 @@ describe('A lease', () => {
     lost.heardOfForce();
     for (const lease of [lost, lost, released]) lease.lose('forgotten', 'it is not known');
     expect([told, heard.told, released.state, lost.isTrusted(1_000)]).toEqual([['released-by-force'], ['forgotten', 'changed'], 'released', false]);
+    lost.onLoss({ leaseLost: () => told.push('at once') });
+    expect(told.at(-1)).toBe('at once');
+  });
+
+  it('that ends by itself says why', () => {
+    const told = [{ maxHoldMs: 8_095 }, { maxHoldMs: 8_096 }, { renew: false, maxHoldMs: 60_000 }].map((options) => {
+      const lease = used(options);
+      let message: string | undefined;
+      lease.onLoss({ leaseLost: (error) => (message = error.message) });
+      lease.leave(nobody, 8_999);
+      expect(lease.state).toBe('held');
+      lease.leave(nobody, 9_000);
+      return message;
+    });
+    expect(told).toEqual(['longer than maxHoldMs', 'could not be renewed in time', 'its fixed lease ended'].map((why) => expect.stringContaining(why)));
+  });
+
+  it('tells its loss to those who are on it, as when all who stay have overrun, and to nobody who has left', () => {
+    const told: string[] = [];
+    const [stays, left, handedOff] = ['stays', 'left', 'handed off'].map((name) => ({ ...nobody, leaseLost: () => void told.push(name) }));
+    const lease = leaseWith({ mode: 'read' });
+    for (let n = 0; n < 4; n++) lease.admit(lease.options, 1_000);
+    lease.onLoss({ ...stays!, isOverdueOn: () => true });
+    lease.leave(nobody, 1_000);
+    for (const other of [left!, handedOff!]) lease.onLoss(other);
+    lease.leave(left!, 1_000);
+    expect([lease.handOff(handedOff!), told]).toEqual([true, ['stays']]);
   });
 });

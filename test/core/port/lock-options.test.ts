@@ -15,12 +15,7 @@ describe('Options', () => {
     });
   });
 
-  it('of a call win over those of the module, and undefined means not given', () => {
-    const module = resolveDefaults({ leaseMs: 5_000, waitMs: 100 });
-    expect(resolveOptions({ leaseMs: 7_000, waitMs: undefined }, module)).toMatchObject({ leaseMs: 7_000, waitMs: 100 });
-  });
-
-  it('of a call win over those of the module, each of them, and else those of the module are taken', () => {
+  it('of a call win over those of the module, each of them, and else, also for undefined, those of the module are taken', () => {
     const { signal } = new AbortController();
     const set = { leaseMs: 5_000, waitMs: 100, renew: false, maxHoldMs: 9_000, minHoldMs: 10, graceMs: 20, minReplicas: 1, onLost: 'ignore', awaitRelease: true } as const;
     const module = resolveDefaults(set);
@@ -31,15 +26,12 @@ describe('Options', () => {
     expect(resolveOptions(own, module)).toMatchObject(own);
     expect(resolveOptions({ permits: 3 }, module).permits).toBe(3);
     expect(resolveOptions(undefined, module)).toMatchObject(set);
-    expect(resolveOptions({}, module)).toMatchObject({ ...set, mode: 'write' });
+    expect(resolveOptions({ waitMs: undefined }, module)).toMatchObject({ ...set, mode: 'write' });
   });
 
-  it('make the default lease shorter where a grace leaves no room for it', () => {
+  it('make the default lease shorter where a grace or maxLeaseMs leaves no room for it', () => {
     expect(resolveDefaults({ graceMs: 50_000 })).toMatchObject({ leaseMs: 10_000, graceMs: 50_000 });
     expect(() => resolveDefaults({ maxLeaseMs: 120, graceMs: 50 })).toThrow('leaseMs (100) and graceMs (50) together are longer than maxLeaseMs (120)');
-  });
-
-  it('do not let the default lease outgrow a shorter maxLeaseMs', () => {
     expect(resolveDefaults({ maxLeaseMs: 10_000 }).leaseMs).toBe(10_000);
   });
 
