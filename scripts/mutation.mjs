@@ -126,8 +126,8 @@ async function look(files) {
   return all;
 }
 
-const isExplained = (mutant, { file, line, from, to }) =>
-  mutant.file === file && mutant.lineText.includes(line) && (from === undefined || mutant.from === from) && (to === undefined || mutant.to === to);
+const isExplained = (mutant, { file, lines, from, to }) =>
+  mutant.file === file && lines.some((line) => mutant.lineText.includes(line)) && (from === undefined || mutant.from === from) && (to === undefined || to.includes(mutant.to));
 const shown = ({ file, line, from, to }) => `${file}:${line}  ${from}  →  ${to === '' ? '(left out)' : to}`;
 
 /** 0 for the tests that are named after the file, 1 for those of its folder, 2 for those beside that, as of another room of the core, 3 for all others. */
@@ -182,8 +182,9 @@ async function main() {
   await Promise.all(Array.from({ length: Number(values.workers) }, () => work(queue, judged)));
   const uncovered = open.filter(({ tests }) => tests.length === 0);
   for (const mutant of uncovered) console.log(`not reached: ${shown(mutant)}`);
-  const stale = equivalent.filter((reason) => isMutated(reason.file) && !mutants.some((mutant) => isExplained(mutant, reason)));
-  for (const { file, line } of stale) console.log(`explained, but not there any more: ${file}: ${line}`);
+  const reasons = equivalent.filter(({ file }) => isMutated(file)).flatMap((reason) => reason.lines.map((line) => ({ ...reason, lines: [line] })));
+  const stale = reasons.filter((reason) => !mutants.some((mutant) => isExplained(mutant, reason)));
+  for (const { file, lines } of stale) console.log(`explained, but not there any more: ${file}: ${lines}`);
   console.log(`${values.folder.join(' ')}: ${wanted.length} mutants, ${killed} noticed, ${wanted.length - open.length} explained, ${survivors.length} survived, ${uncovered.length} not reached, ${Math.round((Date.now() - startedAt) / 1000)} s`);
   if (survivors.length + stale.length > 0) process.exitCode = 1;
 }

@@ -18,7 +18,7 @@ import { Alarm } from '../lease/schedule.js';
 import { askTheSame, HAND_ON_WINDOW_MS, type LastUser, type LeaseKeeper, type LeaseUser, StoreLease } from '../lease/store-lease.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError } from '../port/hold-errors.js';
-import type { LockMode, ResolvedOptions } from '../port/lock-options.js';
+import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant, Reply } from '../port/lock-store.js';
 import { type Call, CallLine } from './call.js';
 import type { Queues } from './queues.js';
@@ -74,9 +74,8 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
    * share, though the store would let it in.
    */
   keepsApart(options: ResolvedOptions): boolean {
-    if (this.first?.options.mode === 'write') return true;
-    const other = this.first && this.find((call) => call.options.mode === 'read');
-    return other ? options.minHoldMs > 0 || !askTheSame(other.options, options) : false;
+    const first = this.first?.options;
+    return first !== undefined && (first.mode === 'write' || options.minHoldMs > 0 || !askTheSame(first, options));
   }
 
   join(call: Call, now = this.queues.clock.now()): void {
@@ -207,7 +206,10 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   requestGranted(request: StoreRequest, grant: Grant, now: number): void {
     const { options, wasDelayed } = request;
     this.forgetRequest(request);
-    const ended = this.leases.length > 0 ? this.takeEndedBy(grant.mode) : NO_LEASES;
+    // No answer has said of these leases that they have ended in the store. It grants no writer beside another lease: so a grant to write ends
+    // all before it, and a grant to read one that wrote.
+    const endsAll = grant.mode === 'write';
+    const ended = this.leases.length > 0 && this.permits === undefined ? this.leases.filter(({ mode }) => endsAll || mode === 'write') : NO_LEASES;
     // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
     // to wait the phase begins with the grant; for one granted at once, when it was made.
     const lastOfPhase = wasDelayed ? this.arrivals : this.arrivalsWhenAsked;
@@ -231,17 +233,6 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
       // Its permit may have served another call.
       request.asker.tellWaiting();
     }
-  }
-
-  /**
-   * Takes out the leases that have ended in the store, although no answer has said so: a grant to write ends all before it, and a grant
-   * to read one that wrote, because the store grants no writer beside another lease.
-   */
-  private takeEndedBy(granted: LockMode): readonly StoreLease[] {
-    if (this.permits !== undefined) return NO_LEASES;
-    const ended = this.leases.filter(({ mode }) => granted === 'write' || mode === 'write');
-    for (const lease of ended) this.forgetLease(lease);
-    return ended;
   }
 
   /** A permit came from another process. Those that come while one goes on here stay no longer than that. */

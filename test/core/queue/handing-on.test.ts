@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { LockTimeoutError } from '../../../lib/core/port/errors.js';
-import { alone, besideHolder, Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, gate } from '../../support/locks.js';
 import { Turns } from '../../support/turns.js';
 
 describe('The callers of one process', () => {
@@ -204,19 +204,6 @@ describe('The callers of one process', () => {
     expect(fleet.clock.pendingTimers).toBe(0);
     expect(locks.core!.queues.size).toBe(0);
     for await (const state of locks.list()) throw new Error(`${state.key} was left`);
-  });
-});
-
-describe('A place in the queue', () => {
-  it('is not taken over by a caller who asks for another minHoldMs', async () => {
-    const { fleet, locks, other } = await besideHolder('k');
-    const impatient = expect(locks.acquire('k', { waitMs: 300 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
-    const owing = locks.acquire('k', { minHoldMs: 4_000 });
-    await fleet.clock.advance(400);
-    await impatient;
-    await other.release();
-    await (await fleet.clock.runUntil(owing)).release();
-    expect(await locks.isLocked('k')).toBe(true);
   });
 });
 

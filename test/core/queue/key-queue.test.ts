@@ -16,6 +16,7 @@ describe('The callers of one process that want one lock', () => {
     expect([told.map(({ type }) => type), wire.sent.acquire]).toEqual([['granted', 'waiting', 'waiting', 'waiting'], 1]);
     await lease.release();
     await fleet.clock.runUntil(Promise.all(waiting));
+    expect(told.filter(({ type }) => type === 'waiting')).toHaveLength(3);
   });
 
   it('keep the place of the first in the queue of the store when one behind it, who wants other terms, gives up', async () => {
