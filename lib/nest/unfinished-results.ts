@@ -8,14 +8,15 @@ import { LockUsageError, seen } from '../core/port/errors.js';
 /** What is locked, for the advice in the message. */
 type Locked = 'method' | 'route';
 
+const SENT =
+  'which Nest would send after the lock was given back. Let the handler write it to the response itself, with @Res(), and await that: ' +
+  'await pipeline(stream, response).';
 const STREAM: Readonly<Record<Locked, string>> = {
   method:
     'is locked and gave a stream, which would go on after its lock was given back. Let it return an Observable and give the decorator the ' +
     "option returns: 'observable', use LockService.withLock around what reads the stream, or let an async generator take the lock itself: " +
     'await using lease = await locks.acquire(key).',
-  route:
-    'locks a route whose handler gave a stream, which Nest would send after the lock was given back. Let the handler ' +
-    'write it to the response itself, with @Res(), and await that: await pipeline(stream, response).',
+  route: `locks a route whose handler gave a stream, ${SENT}`,
 };
 const FUNCTION: Readonly<Record<Locked, string>> = {
   method:
@@ -30,7 +31,7 @@ const FUNCTION: Readonly<Record<Locked, string>> = {
 export function refuseUnfinished(value: unknown, site: string, locked: Locked): void {
   if (isStream(value)) {
     endStream(value);
-    throw new LockUsageError(`${site} ${STREAM[locked]}`);
+    throw new LockUsageError(`${site} ${locked === 'method' && isFile(value) ? `is locked and gave a file, ${SENT}` : STREAM[locked]}`);
   }
   if (seen(() => isWork(value) || (locked === 'route' && isWorkOfRoutes(value)), false)) throw new LockUsageError(`${site} ${FUNCTION[locked]}`);
 }

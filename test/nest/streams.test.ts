@@ -157,6 +157,7 @@ describe('a stream that is refused', () => {
       await until(() => stream.ended(), 'the end of the stream');
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
+    await expect(methods.later()).rejects.toThrow(methods.give instanceof StreamableFile ? 'await that: await pipeline(' : 'gave a stream');
   });
 
   it('is a generator, whose work does not begin any more', async () => {
