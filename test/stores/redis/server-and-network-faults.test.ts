@@ -32,13 +32,9 @@ function request(how: Partial<AcquireRequest> = {}): AcquireRequest {
 }
 
 async function failure(promise: Promise<unknown>): Promise<LockStoreError> {
-  try {
-    await promise;
-  } catch (error) {
-    expect(error).toMatchObject({ code: 'LOCK_STORE', nodes: [{ node: `127.0.0.1:${proxy.port}` }] });
-    return error as LockStoreError;
-  }
-  throw new Error('it did not fail');
+  const error = await promise.then(() => undefined, (reason: LockStoreError) => reason);
+  expect(error).toMatchObject({ code: 'LOCK_STORE', nodes: [{ node: `127.0.0.1:${proxy.port}` }] });
+  return error!;
 }
 
 /** Asks until it is granted. */
