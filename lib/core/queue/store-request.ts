@@ -349,7 +349,10 @@ export const MAX_IN_FLIGHT_OF_A_GROUP = 8;
  * would be sent again, and none would be answered in time. So further requests wait in a line, first come, first sent.
  */
 export class Limiter {
-  /** How many are in flight. Each that is sent counts itself until it was answered or has failed, and calls {@link sendNext} then if others wait. */
+  /**
+   * How many are in flight. Each that is sent counts itself until it was answered or has failed, and calls {@link sendNext} then if others
+   * wait: so a request that finds room, as most do, costs no call of the limiter.
+   */
   inFlight = 0;
   line: (Pick<StoreRequest, 'send'> | undefined)[] = [];
   /** The index of the first request in the line. Removing the first element of a long array would move all others. */

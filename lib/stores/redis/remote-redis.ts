@@ -196,7 +196,8 @@ interface Told {
 /**
  * What this process was told of those who hold the locks for which it waits, or which it was refused. A server that forgot them hears it
  * with the next request for the same lock (stand-in.lua), so that for whoever waited before nothing changes. They stand by key, the oldest
- * first. An entry goes when the lock is granted to this process, or when no hold can last so long.
+ * first. An entry goes when the lock is granted to this process, or when no hold can last so long. It is a Map itself, so that a grant, which
+ * mostly finds no entry to delete, makes no call of ours for that.
  */
 class ToldHolds extends Map<string, Told> {
   constructor(private readonly format: WireFormat) {

@@ -192,7 +192,7 @@ export class RedlockNode {
     const { generation } = memories;
     if (server === NO_SERVER) throw notAllowed(this.name, prefix, '+info', new Error('it does not say who it is, so a restart of it could not be noticed'));
     const memory = `${server}${since}`;
-    // Another version may have used a server first that lost its data.
+    // Another version may have used a server first that lost its data. Nothing else costs a round trip here, in which the node has no vote yet.
     if (memory !== this.memory) await format.agree();
     // The answer was given on a connection that has ended, and that of the present one comes next.
     if (generation !== memories.generation) return;

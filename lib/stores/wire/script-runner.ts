@@ -226,7 +226,7 @@ export class ScriptRunner {
     const { connection = this.connection } = command;
     const to = command.sentTo!;
     const reason = reasonOf(error);
-    // A refusal is an answer too, so here as well the silence counts anew.
+    // A refusal is an answer too, so the silence counts anew. It is written twice, because a method for it would be a call more for each answer.
     if (to.owesSince !== undefined) to.owesSince = to.last === command ? undefined : this.clock.now();
     const isSentAgain = command.index >= 0 && left > 0;
     if (isSentAgain && reason.startsWith('NOSCRIPT')) {
