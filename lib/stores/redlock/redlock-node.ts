@@ -4,7 +4,7 @@
  *     away ──(opened)──▶ met ──(it remembers)──▶ votes
  *      ▲ │                └──(it may have forgotten)──▶ closed ──(maxLeaseMs; the fences of the others)──▶ votes
  *      └─┘ not there, or its address leads to the server of another node: tried again
- *     any of them ──(a fault that only an operator can fix)──▶ refused, until the process is restarted
+ *     any of them ──(a fault that only an operator can fix)──▶ refused, until that is put right
  *
  * A server has one vote, however many addresses lead to it: with two it could make a majority of a minority. It belongs to the node
  * that met it first, for as long as that one's connection lasts.
@@ -81,6 +81,7 @@ export class RedlockNode {
   private isOpen = false;
   /** How the memories of the server begin that answers on this connection, once it has said so. */
   private server: string | undefined;
+  /** What an operator has to put right; undefined again once the server has said who it is. */
   private refusedWith: LockStoreError | undefined;
   /** The server, and since when it remembers, as they were when the node was met last. */
   private memory: string | undefined;
@@ -174,10 +175,11 @@ export class RedlockNode {
         }
         told('open');
         pauseMs = recalled === undefined ? Infinity : await this.readmit(recalled);
-      } catch (error) {
+      } catch (thrown) {
+        const error = thrown as LockStoreError;
         if (!this.isOpen) await this.store.close();
-        told(error as LockStoreError);
-        if (!(error as LockStoreError).retryable) return this.refuse(error as LockStoreError);
+        told(error);
+        if (!error.retryable) this.refuse(error);
       }
       if (redlock.isClosed || this.recalled !== undefined || !(await pause(redlock.clock, pauseMs, (end) => (this.goOn = end)))) continue;
       if (!this.isOpen) this.makeStore();
@@ -197,12 +199,13 @@ export class RedlockNode {
     // The answer was given on a connection that has ended, and that of the present one comes next.
     if (generation !== memories.generation) return;
     this.memory = memory;
-    const twin = redlock.nodes.find((other) => other !== this && other.isUsable && other.server === server);
+    this.refusedWith = undefined;
+    const twin = redlock.usable.find((other) => other !== this && other.server === server);
     if (twin !== undefined && twin !== this.twin) {
       const next = `${this.name} has no vote until it leads to a server of its own, for two votes of one server are no quorum. Check where this address leads.`;
       const message = `Locks: the Redlock nodes ${twin.name} and ${this.name} are one server. ${next}`;
       const nodes = [{ node: this.name, reason: `the same server as ${twin.name}` }];
-      if (!this.isOpen && redlock.startedAt === undefined) throw new LockStoreError(message, { nodes, retryable: false });
+      if (redlock.startedAt === undefined) throw new LockStoreError(message, { nodes, retryable: false });
       this.tell('error', `twin ${this.name}`, message);
     }
     this.twin = twin;
@@ -212,17 +215,18 @@ export class RedlockNode {
 
   /** Lets the node vote again when it may. Returns in how many ms it should be looked at again; Infinity when it votes. */
   private async readmit({ closed, since, now }: Recalled): Promise<number> {
-    const { store, redlock: { clock, nodes } } = this;
+    const { store, redlock: { clock, nodes, usable } } = this;
     if (this.server === undefined) return LOOKS_AGAIN_AFTER_MS;
     if (!closed) {
-      if (this.outMemory === undefined) return Infinity;
-      this.outMemory = undefined;
-      this.votesFrom = clock.now();
-      this.tell('info', `votes ${this.name}`, `Locks: ${this.name} votes again.`);
+      if (this.outMemory !== undefined) {
+        this.outMemory = undefined;
+        this.votesFrom = clock.now();
+        this.tell('info', `votes ${this.name}`, `Locks: ${this.name} votes again.`);
+      }
       return Infinity;
     }
     // A lease that the node forgot may be as long as the longest of all processes, of which the other nodes tell.
-    await Promise.allSettled(nodes.filter(({ isUsable }) => isUsable).map(({ store: { redis } }) => redis.format.agree()));
+    await Promise.allSettled(usable.map(({ store: { redis } }) => redis.format.agree()));
     const maxLeaseMs = Math.max(...nodes.map(({ store: { redis } }) => redis.format.longestMs));
     const leftMs = Math.max(0, since + maxLeaseMs + 1 - now);
     if (this.outMemory !== this.memory) {
@@ -239,8 +243,8 @@ export class RedlockNode {
 
   /** For each slot group the fence that all new fences must exceed; undefined while too few nodes that may remember it answer. */
   private async fencesOfOthers(): Promise<readonly number[] | undefined> {
-    const { nodes, floors, quorum } = this.redlock;
-    const others = nodes.filter((other) => other !== this && other.isUsable);
+    const { nodes, usable, floors, quorum } = this.redlock;
+    const others = usable.filter((other) => other !== this);
     const answers = answersOf(await Promise.all(others.map(({ store }) => recall(store).catch(() => undefined))));
     const whole = answers.filter(({ closed }) => !closed).length;
     const forgetful = nodes.filter(({ votesFrom }) => votesFrom > this.outFrom).length;
@@ -256,9 +260,10 @@ export class RedlockNode {
 
   /** What an operator has to put right is an error of the boot, or is told. */
   private refuse(error: LockStoreError): void {
+    const isKnown = this.refusedWith !== undefined;
     this.refusedWith = error;
-    if (this.redlock.isClosed || this.redlock.startedAt === undefined) return;
-    this.tell('error', `refused ${this.name}`, `Locks: ${this.name} is not used until this process is restarted: ${error.message}`);
+    if (isKnown || this.redlock.isClosed || this.redlock.startedAt === undefined) return;
+    this.tell('error', `refused ${this.name}`, `Locks: ${this.name} is not used until this is put right: ${error.message}`);
   }
 
   /** Its server does not serve. */

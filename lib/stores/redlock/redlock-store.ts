@@ -116,10 +116,10 @@ export class RedlockStore implements LockStore {
   }
 
   whenSent(done: () => void): void {
-    const nodes = this.nodes.filter(({ isUsable }) => isUsable);
-    let left = Math.max(nodes.length, this.quorum);
+    const { usable } = this;
+    let left = Math.max(usable.length, this.quorum);
     const sent = (): void => void ((left -= 1) === 0 && done());
-    for (const { store } of nodes) store.whenSent(sent);
+    for (const { store } of usable) store.whenSent(sent);
   }
 
   async downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
@@ -196,6 +196,11 @@ export class RedlockStore implements LockStore {
     if (ballot.takenOn >= this.quorum) this.listener({ kind, key, id });
   }
 
+  /** The nodes that may be asked. */
+  get usable(): readonly RedlockNode[] {
+    return this.nodes.filter(({ isUsable }) => isUsable);
+  }
+
   /** How many nodes serve. */
   get serving(): number {
     return this.nodes.filter(({ isServing }) => isServing).length;
@@ -203,7 +208,7 @@ export class RedlockStore implements LockStore {
 
   /** A node can be asked again. When it completes a quorum, those who wait ask at once: the pause after a failure may outlast the connections. */
   nodeServes(): void {
-    if (this.nodes.filter(({ isUsable }) => isUsable).length !== this.quorum) return;
+    if (this.usable.length !== this.quorum) return;
     for (const [id, { waits, request: { key } }] of this.ballots) if (waits) this.listener({ kind: 'ask', key, id });
   }
 
