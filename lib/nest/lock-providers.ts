@@ -4,6 +4,7 @@
 import { Logger, ConfigurableModuleBuilder, type FactoryProvider, type InjectionToken, type Provider } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { systemClock } from '../core/port/clock.js';
+import { LockStoreError } from '../core/port/errors.js';
 import type { LockStore, StoreSummary } from '../core/port/lock-store.js';
 import { checkOptions, completeProfiles, expecting, flag, type NamesOf, type OptionList, resolveDefaults } from '../core/port/options.js';
 import type { Report } from '../core/port/lock-events.js';
@@ -16,6 +17,7 @@ import { MemoryStore } from '../stores/memory/memory-store.js';
 import { RedisStore, type RedisStoreOptions } from '../stores/redis/redis-store.js';
 import { RedlockStore } from '../stores/redlock/redlock-store.js';
 import { connectTo } from '../stores/wire/connect-to.js';
+import { UNTIL_TOLD_MS } from '../stores/wire/redis-keys.js';
 import { randomInt } from 'node:crypto';
 import { hostname } from 'node:os';
 
@@ -78,10 +80,23 @@ function locksProvider(instance: string): FactoryProvider<Promise<LockService>> 
       orRefuse(modules, async () => {
         const router = options.route && new LockRouter(options.route, completeProfiles(options.profiles), () => lockModules(modules));
         const locks = await openFor(modules, new LockService({ ...ownOptions(options), ...shared, store, instance, router }));
+        if (store instanceof RedisStore) refuseVoter(store);
         if (store?.summary) new Logger('LockModule').log(bootLine(instance, store.summary));
         return locks;
       }),
   };
+}
+
+/**
+ * A server that was given as a node of a Redlock, and may not vote yet, waits for the other nodes as long as it has its data: given alone, it
+ * would refuse every lock as `recovering`. @throws LockStoreError
+ */
+function refuseVoter({ server: node, recovery, redis: { keys: { prefix } } }: RedisStore): void {
+  if (recovery.recoversForMs < UNTIL_TOLD_MS / 2) return;
+  const message =
+    `Locks: ${node} was given as a node of a Redlock, and waits for the other nodes until it may vote. Give redis all nodes, or another prefix; ` +
+    `or stop all processes and delete the keys {${prefix}:*}:f of this server, which then keeps locks alone.`;
+  throw new LockStoreError(message, { retryable: false, nodes: [{ node, reason: 'waits to vote in a Redlock' }] });
 }
 
 function interceptorProvider(instance: string): FactoryProvider<LockInterceptor> {

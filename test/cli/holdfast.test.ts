@@ -337,14 +337,8 @@ describe('holdfast redlock init', () => {
     await masters[2]!.kill();
     expect(await holdfast(['redlock', 'init', ...urls()])).toMatchObject({ code: 3, err: expect.stringContaining(`127.0.0.1:${masters[2]!.port} cannot be reached: not connected`) });
     await masters[2]!.start();
+    // A server that keeps locks alone would be closed for years by a recall.
     expect(await records()).toEqual([null, null, null]);
-  });
-
-  it('leaves a server open that keeps locks alone: its idle slot groups had been closed for 31 years', async () => {
-    const alone = await openRedisStore(urls()[0]!, 'web-1:12:abcdefgh', { ...PATIENT, recoveryMs: 10 });
-    expect(await holdfast(['redlock', 'init', ...urls()])).toMatchObject({ code: 1, err: expect.stringContaining(' has voted before') });
-    const idle = Array.from({ length: 50 }, (_, n) => alone.acquire(request(`idle:${n}`)));
-    expect((await Promise.all(idle)).every(({ kind }) => kind === 'granted')).toBe(true);
   });
 
   it.each([

@@ -1,7 +1,7 @@
 /** A Cluster, or a server, that is given in a way that cannot work: the boot says at once what it is and what to give instead. */
 import { beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { LockModule, LockService, type RedisTarget } from '../../lib/index.js';
+import { LockModule, LockService, type LockModuleOptions } from '../../lib/index.js';
 import { startCluster } from '../support/redis-cluster.js';
 import { startRedis } from '../support/redis-server.js';
 import { WireFormat } from '../../lib/stores/wire/wire-format.js';
@@ -12,7 +12,7 @@ const cluster = forAll(startCluster);
 const nameless = forAll(() => startCluster({ args: ['--cluster-preferred-endpoint-type', 'unknown-endpoint'] }));
 beforeAll(() => Logger.overrideLogger(false));
 
-const boot = (redis: RedisTarget, client: 'ioredis' | 'redis', bootTimeoutMs = 6_000) => startAlone({ imports: [LockModule.forRoot({ redis, client, bootTimeoutMs })] });
+const boot = (redis: LockModuleOptions['redis'], client: 'ioredis' | 'redis', bootTimeoutMs = 6_000) => startAlone({ imports: [LockModule.forRoot({ redis, client, bootTimeoutMs })] });
 
 describe.each(['ioredis', 'redis'] as const)('by %s', (client) => {
   it('a node of a Cluster that is given as one Redis is told to be one at once', async () => {
@@ -36,6 +36,12 @@ describe.each(['ioredis', 'redis'] as const)('by %s', (client) => {
     await using replica = await startRedis({ args: ['--replicaof', '127.0.0.1', String(master.port)] });
     await expect(boot(replica.url, client, 1_500)).rejects.toMatchObject({ message: expect.stringMatching(/ is a replica, which refuses writes: READONLY .*\. Give the address of its master/) });
   });
+});
+
+it('a server that waits to vote in a Redlock is told so where it is given alone, in place of refusing all locks for years', async () => {
+  await using redis = await startRedis();
+  await boot([redis.url, redis.url, redis.url], 'ioredis', 500).catch(() => undefined);
+  await expect(boot(redis.url, 'ioredis', 500)).rejects.toMatchObject({ retryable: false, message: expect.stringContaining('delete the keys {lock:*}:f') });
 });
 
 describe('a Cluster whose nodes do not name their hosts', () => {
