@@ -1,11 +1,11 @@
-// Mutants of `npm run mutation` that nothing can notice, each with its reason: the file, a part of the line or of each of several lines,
+// Mutants of `npm run mutation` that nothing can notice, each with its reason: the file or files, a part of the line or of each of several,
 // the reason, and, where not every mutant of the line is meant, what is changed and what stands there instead: a text, or several.
 const list = [
   // lib/core/lease
   ['lib/core/lease/background-release.ts', 'if (lease.lateUntil !== -Infinity)', 'It saves a call for most releases; releaseLate looks again.'],
   ['lib/core/lease/background-release.ts', '> until) return;', 'The pause is random, and never exactly what is left.', undefined, 'this.clock.now() + retryMs >= until'],
   ['lib/core/lease/background-release.ts', ['|| store.mayHaveForgotten?.(', '? store.memoryOf?.('], 'A store that calls its listeners has this method; the question mark is for the compiler.', undefined, ['store.mayHaveForgotten(release)', 'store.memoryOf(release.key)']],
-  ['lib/core/lease/store-lease.ts', 'index = -1;', 'Every number below 0 says that it is not there.', '1', '2'],
+  [['lib/core/lease/store-lease.ts', 'lib/core/lease/schedule.ts', 'lib/core/queue/call.ts'], 'index = -1;', 'Every number below 0 says that it is not there.', '1', '2'],
   ['lib/core/lease/store-lease.ts', 'private hasNewWaiter = false;', 'renewal() sets it before anybody reads it.'],
   ['lib/core/lease/store-lease.ts', 'this.loss = this.askedAt = undefined;', 'It gives all leases one shape: what was never set is undefined as well.'],
   ['lib/core/lease/store-lease.ts', 'if (this.listeners.length === 1 &&', 'It saves making a list; the next line does the same.', undefined, ['false', '0', '1']],
@@ -21,7 +21,6 @@ const list = [
   ['lib/core/lease/watchdog.ts', 'if (known >= now + inMs / 2', 'At that instant both answers are right.', undefined, 'known > now + inMs / 2'],
   ['lib/core/lease/watchdog.ts', 'this.dueTimes.get(group) ?? Infinity', 'A comparison with undefined is false as well; the number is there for the compiler.', undefined, 'this.dueTimes.get(group)'],
   ['lib/core/lease/watchdog.ts', 'known <= at) at = known', 'At that instant both answers are the same.', 'known <= at', 'known < at'],
-  ['lib/core/lease/schedule.ts', 'index = -1;', 'Every number below 0 says that it is not there.', '1', '2'],
   ['lib/core/lease/schedule.ts', 'if (!isNew || (item.index > 0 && times', 'One that stands where it belongs is moved to the same place.', undefined, ['true', 'item.index > 0']],
   ['lib/core/lease/schedule.ts', ['if (!isNew || (item.index > 0 && times', 'if (index > 0 && times[parent]! > at)', 'let next = left + 1', 'else if (next >= items.length ||'], 'Of two that are due at the same instant either may be first.', undefined, ['times[(item.index - 1) >> 1]! >= at', 'times[parent]! >= at', 'times[left + 1]! <= times[left]!', 'times[next]! > at']],
   ['lib/core/lease/schedule.ts', 'if (!isNew || (item.index > 0 && times', 'Above the first one there is no time, and nothing is greater than that.', undefined, ['item.index >= 0', 'times[(item.index - 1) >> 1]! > at']],
@@ -62,7 +61,6 @@ const list = [
   ['lib/core/queue/store-request.ts', 'if (this.first < this.line.length) return;', 'A line that is not made anew keeps the places of those that were sent, which is memory alone.', undefined, ['true', 'this.first <= this.line.length']],
   ['lib/core/queue/abort-signals.ts', 'if (!watch && !hasAborted(signal))', 'To watch a signal that has aborted does nothing.', undefined, '!watch'],
   ['lib/core/queue/call.ts', ['let lastNumber = 0;', '(lastNumber += 1)', 'arrivals = 0;', '(this.arrivals += 1)'], 'Only the order of these numbers counts, or that they differ.', undefined, ['1', '2', 'lastNumber -= 1']],
-  ['lib/core/queue/call.ts', 'index = -1;', 'Every number below 0 says that it is not there.', '1', '2'],
   ['lib/core/queue/call.ts', 'arrival = 0;', 'add() sets it before anybody reads it.'],
   ['lib/core/queue/call.ts', 'this.reentered = this.ticket =', 'It gives all calls one shape: what was never set is undefined as well.'],
   ['lib/core/queue/call.ts', ['this.line?.giveUp(this, undefined)', 'this.line?.giveUp(this, reasonOf'], 'A call that waits stands in a line; the question mark is for the compiler.', undefined, ['this.line.giveUp(this, undefined)', 'this.line.giveUp(this, reasonOf(this.options.signal!))']],
@@ -177,4 +175,5 @@ const list = [
   ['lib/stores/redlock/redlock-store.ts', '++this.attempts', 'The numbers of the attempts have to differ; they may go down as well.', '++this.attempts', '--this.attempts'],
   ['lib/stores/redlock/redlock-store.ts', 'await this.close();', 'close() has done everything before it returns its promise.', 'await this.close()', 'this.close()'],
 ];
-export const equivalent = list.map(([file, lines, why, from, to]) => ({ file, lines: [lines].flat(), why, from, to: to === undefined ? undefined : [to].flat() }));
+export const equivalent = list.flatMap(([files, lines, why, from, to]) =>
+  [files].flat().map((file) => ({ file, lines: [lines].flat(), why, from, to: to === undefined ? undefined : [to].flat() })));

@@ -107,10 +107,9 @@ describe('The schedule', () => {
     it('once for all of them, until the last has stopped, also for one that is never due', async () => {
       const { clock, schedule, alive } = setUp();
       for (const round of [1, 2]) {
-        const [short, endless] = [new Wait(), new Wait()];
+        const [short, endless, other] = [new Wait(), new Wait(), new Alarm(() => undefined)];
         schedule.set(short, clock.now() + 50);
         for (const at of [clock.now() + 500, Infinity]) schedule.set(endless, at);
-        const other = new Alarm(() => undefined);
         schedule.set(other, 70);
         schedule.cancel(other);
         await clock.advance(60);

@@ -5,17 +5,14 @@ import { leaseWith, seen } from '../../support/leases.js';
 
 const nobody = { leaseLost: () => undefined, leaseReleased: () => undefined };
 
-/** A lease of which the first caller has just been served. */
-function used(...given: Parameters<typeof leaseWith>): StoreLease {
-  const lease = leaseWith(...given);
-  serve(lease);
+function serve(lease: StoreLease): StoreLease {
+  lease.admit(lease.options, 1_000);
+  lease.leave(nobody, 1_000);
   return lease;
 }
 
-function serve(lease: StoreLease): void {
-  lease.admit(lease.options, 1_000);
-  lease.leave(nobody, 1_000);
-}
+/** A lease of which the first caller has just been served. */
+const used = (...given: Parameters<typeof leaseWith>): StoreLease => serve(leaseWith(...given));
 
 describe('A lease', () => {
   it('admits a caller until its trust is short, its news are old, or others elsewhere have waited for 50 ms or two turns', () => {
@@ -26,8 +23,7 @@ describe('A lease', () => {
     expect(admitted(used({ leaseMs: 400 }, { trustedUntil: 1_400 }), 1_300, 1_301)).toEqual([true, false]);
     const contended = used({}, { contended: true });
     expect(admitted(contended, 1_049, 1_050)).toEqual([true, false]);
-    serve(contended);
-    expect([contended.fence, ...admitted(contended, 1_000)]).toEqual([2, false]);
+    expect([...admitted(serve(contended), 1_000), contended.fence]).toEqual([false, 2]);
   });
 
   it('admits no caller for whom the store would have to be asked otherwise, or who may hold the lock for less than is left', () => {
