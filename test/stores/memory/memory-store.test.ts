@@ -53,16 +53,6 @@ describe('The embedded store', () => {
     expect(store.size).toBe(0);
   });
 
-  it('forgets a lease that nobody released, and has no timer then', async () => {
-    await contender('order:1').acquires({ leaseMs: 400 });
-    await contender('order:2').acquires({ leaseMs: 30_000 });
-    await clock.advance(1_000);
-    expect(store.size).toBe(1);
-    await clock.advance(30_000);
-    expect(store.size).toBe(0);
-    expect(clock.pendingTimers).toBe(0);
-  });
-
   it('keeps a lock for the whole of a minHoldMs that outlives its release, without a command', async () => {
     const job = contender();
     await job.acquires({ minHoldMs: 10_000 });
@@ -150,12 +140,13 @@ describe('The embedded store', () => {
       const released = contender();
       await released.acquires();
       await released.release();
+      await contender('order:2').acquires({ leaseMs: 2_000 });
       await contender().acquires({ leaseMs: 5_000 });
       await clock.advance(5_000);
       expect(store.size).toBe(1);
       await clock.advance(1);
       expect([store.size, clock.pendingTimers]).toEqual([0, 0]);
-      expect(setTimer.mock.calls.length).toBeLessThanOrEqual(4);
+      expect(setTimer.mock.calls.length).toBeLessThanOrEqual(5);
     }
   });
 });
