@@ -83,6 +83,8 @@ function optionsFor(given: ServerOptions, { address, login }: ClientSpec): Redis
     socketTimeout: undefined,
     // A limit of the client counts while this process is busy too; the connection has its own.
     connectTimeout: 0,
+    // A connection that ends is destroyed at once, and a timer that waits for it would keep the process alive.
+    disconnectTimeout: 0,
     sentinels: undefined,
     retryStrategy: null,
     reconnectOnError: null,

@@ -1,4 +1,5 @@
 /** A store that nobody asks anything is silent, and one that was closed leaves nothing behind in the process. */
+import { createServer } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import type { RedisTarget } from '../../../lib/stores/wire/redis-target.js';
 import { leastRule } from '../../../lib/stores/redis/boot-probe.js';
@@ -27,6 +28,20 @@ const targets: readonly (readonly [string, () => readonly RedisServer[], () => R
   ['one Redis', () => [server], () => server.url],
   ['a Cluster', () => cluster.masters, () => ({ cluster: cluster.startupNodes })],
 ];
+
+it('a store whose server ends its connections again and again keeps no timer for each of them', async () => {
+  const gone = await startRedis();
+  await openRedisStore(gone.url, 'p');
+  await gone.kill();
+  const timers = (): number => resources().filter((kind) => kind === 'Timeout').length;
+  const before = timers();
+  let ended = 0;
+  await using other = createServer((socket) => void (socket.destroy(), (ended += 1)));
+  other.listen(gone.port, '127.0.0.1');
+  await eventually(() => expect(ended).toBeGreaterThan(10));
+  await closeStores();
+  expect(timers()).toBeLessThan(before + 5);
+});
 
 describe.each(targets)('on %s', (_name, nodes, target) => {
   it('a process with nothing to do sends nothing', async () => {
