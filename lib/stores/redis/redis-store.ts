@@ -174,7 +174,7 @@ export class RedisStore implements LockStore {
 
   /** What becomes of the messages of the server. */
   private messages(): WakeListener {
-    const { recovery, requests } = this;
+    const { recovery, requests, redis: { node, keys: { prefix }, report } } = this;
     return {
       granted: (grant) => requests.granted(grant),
       wake: (wake) => requests.wake(wake),
@@ -183,6 +183,10 @@ export class RedisStore implements LockStore {
       listening: () => {
         recovery.suspect();
         requests.askAgain();
+      },
+      refused: (reason) => {
+        const message = `Locks: ${node} does not tell this process of its turn any more, which it so learns up to 0.7 s late. Allow its user &{${prefix}}:c:* (the server said: ${reason}).`;
+        report({ kind: `messages of ${node}`, level: 'warning', message });
       },
     };
   }

@@ -5,9 +5,11 @@
  *     connecting ──▶ listening ──(it ended, it is deaf, or the commands have a new connection)──▶ connecting …
  */
 import type { Clock } from '../../core/port/clock.js';
+import { messageOf } from '../../core/port/errors.js';
 import type { Grant, Wake } from '../../core/port/lock-store.js';
 import { decodeKey } from './redis-keys.js';
 import type { Listening, ServerConnection } from './server-connection.js';
+import { isReply } from './store-failure.js';
 
 /** A grant whose end is in the server's time. */
 export interface ServerGrant extends Omit<Grant, 'trustedUntil' | 'memory'> {
@@ -38,6 +40,8 @@ export interface WakeListener {
   readonly flushed?: (() => void) | undefined;
   /** The subscription has begun. Messages before it may have been missed. */
   listening(): void;
+  /** The subscription was there before, and the server refuses it now, for this reason. */
+  readonly refused?: ((reason: string) => void) | undefined;
 }
 
 /**
@@ -74,6 +78,7 @@ export class WakeChannel {
       connection.close();
       throw error;
     });
+    connection.events.on('problem', (error) => isReply(error) && listener.refused?.(messageOf(error)));
   }
 
   /** Notes that a reply brought a grant whose message has not come. If it does not come soon, this connection receives nothing. */

@@ -130,9 +130,10 @@ describe('the access rule of the docs', () => {
     expect(readFileSync('docs/production.md', 'utf8').replace(/\s+/g, ' ')).toContain(leastRule('lock'));
   });
 
-  it('allows everything', async () => {
+  it('allows everything, and whoever loses the right to messages later is warned of it', async () => {
+    const reports: Finding[] = [];
     const url = await login(rule);
-    const [a, b] = [await openRedisStore(url, 'a'), await openRedisStore(url, 'b')];
+    const [a, b] = [await openRedisStore(url, 'a'), await openRedisStore(url, 'b', { report: (finding) => reports.push(finding) })];
     const request = { ...usual, key: 'k', notAfter: performance.now() + 60_000 };
     const woken = new Promise((resolve) => b.onWake(resolve));
     expect(await a.acquire({ ...request, id: 'a.1', mode: 'read' })).toMatchObject({ kind: 'granted' });
@@ -148,6 +149,8 @@ describe('the access rule of the docs', () => {
     for await (const state of b.list()) listed.push(state.key);
     expect(listed).toEqual(['k']);
     expect(await b.release({ key: 'k', id: 'b.1' })).toBe('released');
+    await login(rule.filter((part) => !part.startsWith('&')));
+    await eventually(() => expect(reports.map(({ message }) => message)).toContainEqual(expect.stringMatching(/Allow its user &{lock}:c:\* \(the server said: NOPERM/)));
   });
 
   it('without +pubsub|numsub the boot says what it costs, and nobody is passed over', async () => {

@@ -1,6 +1,6 @@
 /** A store that nobody asks anything is silent, and one that was closed leaves nothing behind in the process. */
-import { createServer } from 'node:net';
-import { describe, expect, it } from '@jest/globals';
+import { createServer, type Socket } from 'node:net';
+import { describe, expect, it, jest } from '@jest/globals';
 import type { RedisTarget } from '../../../lib/stores/wire/redis-target.js';
 import { leastRule } from '../../../lib/stores/redis/boot-probe.js';
 import { acquireRequest } from '../../support/acquire-request.js';
@@ -35,10 +35,10 @@ it('a store whose server ends its connections again and again keeps no timer for
   await gone.kill();
   const timers = (): number => resources().filter((kind) => kind === 'Timeout').length;
   const before = timers();
-  let ended = 0;
-  await using other = createServer((socket) => void (socket.destroy(), (ended += 1)));
+  const ended = jest.fn((socket: Socket) => socket.destroy());
+  await using other = createServer(ended);
   other.listen(gone.port, '127.0.0.1');
-  await eventually(() => expect(ended).toBeGreaterThan(10));
+  await eventually(() => expect(ended.mock.calls.length).toBeGreaterThan(10));
   await closeStores();
   expect(timers()).toBeLessThan(before + 5);
 });
