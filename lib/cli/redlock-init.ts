@@ -48,13 +48,13 @@ async function nodesOf(servers: readonly RedisTarget[], prefix: string): Promise
   return connects.map((connect) => new NodeToAsk(connect, options).store);
 }
 
-/** Which server a node is, and whether it has a fence. */
+/** What is seen of a node without changing it: which server it is, and whether it has granted anything. */
 interface Seen {
   readonly runId: string | undefined;
   readonly hasVoted: boolean;
 }
 
-/** Only reads: a recall would close a server that keeps locks alone, until it is let in as a node of a Redlock. */
+/** Looks at a node by reading alone. A recall would close a server that keeps locks alone, until it is let in as a node of a Redlock. */
 async function look({ redis: { runner, keys } }: RedisStore): Promise<Seen> {
   const info = await runner.command<string>(['info', 'server'], '');
   const records = await Promise.all(eachGroup((group) => runner.command<string | null>(['get', keys.fence(group)], keys.fence(group))));

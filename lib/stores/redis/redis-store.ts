@@ -185,7 +185,8 @@ export class RedisStore implements LockStore {
         requests.askAgain();
       },
       refused: (reason) => {
-        const message = `Locks: ${node} does not tell this process of its turn any more, which it so learns up to 0.7 s late. Allow its user &{${prefix}}:c:* (the server said: ${reason}).`;
+        const message = `Locks: ${node} no longer tells this process of its turn, which comes up to 0.7 s late. ` +
+          `Allow its user &{${prefix}}:c:* (the server said: ${reason}).`;
         report({ kind: `messages of ${node}`, level: 'warning', message });
       },
     };

@@ -106,7 +106,7 @@ export class RedlockNode {
     return this.store.server;
   }
 
-  /** Whether it has served, and has not stopped since, as far as the log says. */
+  /** Says whether the node serves, as the log tells it: it has served, and no outage of it was reported since. */
   get isServing(): boolean {
     return this.isOpen && !this.store.redis.outage.isAway;
   }

@@ -62,7 +62,7 @@ local function makeRoom(lock, lease)
   return true
 end
 
--- Whether the hold of a permit went to a ticket since: each has a fence of its own, which a ticket takes over.
+-- Says whether this permit has gone to a ticket since. Each permit has a fence of its own, and a ticket takes that over.
 local function wasHandedOff(lock, lease)
   for _, holder in ipairs(lock.holders) do
     if lock.mode == 'p' and whole(holder).fence == lease.fence and not isStandIn(holder) then return true end
