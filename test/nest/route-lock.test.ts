@@ -10,7 +10,7 @@ import { lastValueFrom, of } from 'rxjs';
 import request from 'supertest';
 import { LockInterceptor, LockKeyError, LockModule, LockService, LockUsageError, type RouteKey } from '../../lib/index.js';
 import type { KeyOfCall } from '../../lib/core/key/call-key.js';
-import { startApp } from './application.js';
+import { Gate, startApp, until } from './application.js';
 
 @Injectable()
 class LogIn implements CanActivate {
@@ -26,15 +26,15 @@ class LogIn implements CanActivate {
 class Cart {
   inside = 0;
   most = 0;
+  readonly gate = new Gate();
 
   constructor(readonly locks: LockService) {}
 
   @Get()
-  @UseInterceptors(LockInterceptor.of('cart:<user.id>', { waitMs: 1_000 }))
+  @UseInterceptors(LockInterceptor.of('cart:<user.id>', { waitMs: 30_000 }))
   async show(): Promise<{ key: string | undefined }> {
-    this.inside += 1;
-    this.most = Math.max(this.most, this.inside);
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    this.most = Math.max(this.most, (this.inside += 1));
+    await this.gate.opened;
     this.inside -= 1;
     return { key: this.locks.currentLease()?.key };
   }
@@ -107,10 +107,11 @@ async function start() {
 
 describe('a locked route', () => {
   it('runs one request at a time for its key, inside the lease', async () => {
-    const { get, cart } = await start();
-    await Promise.all([1, 2, 3].map(() => get('/cart', 'ann').expect(200, { key: 'cart:ann' })));
-    expect(cart.most).toBe(1);
-    await Promise.all(['ann', 'bob'].map((user) => get('/cart', user).expect(200)));
+    const { get, cart, locks } = await start();
+    const served = Promise.all(['ann', 'ann', 'ann', 'bob'].map((user) => get('/cart', user).expect(200, { key: `cart:${user}` })));
+    await until(async () => cart.inside === 2 && (await locks.inspect('cart:ann')).waiters.length > 0, 'a request of each user inside, others waiting');
+    cart.gate.release();
+    await served;
     expect(cart.most).toBe(2);
   });
 

@@ -12,8 +12,7 @@ class Room {
   most = 0;
 
   async visit(): Promise<void> {
-    this.inside += 1;
-    this.most = Math.max(this.most, this.inside);
+    this.most = Math.max(this.most, (this.inside += 1));
     await new Promise((resolve) => setTimeout(resolve, 5));
     this.inside -= 1;
   }
