@@ -29,7 +29,7 @@ interface Call {
 const MAX_CALLS = 10_000;
 
 export class CallsThatWait {
-  /** The calls that wait, by number. An entry is removed when its call is granted or gives up. */
+  /** The calls that wait, by number. An entry is removed when its call is granted, has adopted its ticket, or gives up. */
   private readonly calls = new Map<number, Call>();
 
   constructor(private readonly clock: Clock) {}
@@ -45,6 +45,7 @@ export class CallsThatWait {
         return;
       }
       case 'granted':
+      case 'adopted':
       case 'busy':
       case 'cancelled':
       case 'failed':

@@ -48,12 +48,12 @@ describe('the history of the board', () => {
 });
 
 describe('the calls that wait', () => {
-  it('are not taken off by a request that never waited', () => {
+  it.each(['granted', 'adopted'] as const)('are not taken off by a request that never waited, and are when they are %s', (type) => {
     const calls = new CallsThatWait(new FakeClock());
     calls.record(waiting);
     calls.record({ ...granted(0.2), call: 2 });
     expect(calls.of('order:1')).toEqual([{ mode: 'write', label: 'OrderService.pay', count: 1, longestMs: 0 }]);
-    calls.record(granted(100));
+    calls.record({ ...granted(100), type } as LockEvent);
     expect(calls.of('order:1')).toEqual([]);
   });
 
