@@ -104,9 +104,11 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   }
 
   async onApplicationShutdown(): Promise<void> {
+    const all = [...lockModules(this.modules)].map(([, locks]) => locks);
     // Work inside a hold of one lock module may want locks of another one before it ends, so none is closed until then.
-    await Promise.all([...lockModules(this.modules)].map(([, locks]) => locks.holdsEnded()));
-    await this.ownLocks()?.close();
+    await Promise.all(all.map((locks) => locks.holdsEnded()));
+    // They are closed together, because each may wait for a server that does not answer, and Nest calls one of these hooks after the other.
+    await Promise.all(all.map((locks) => locks.close()));
     if (this.interceptor) retire(this.interceptor);
   }
 
