@@ -5,7 +5,7 @@ import type { Lease } from '../../lib/core/port/lease.js';
 import type { LockDefaults, LockOptions } from '../../lib/core/port/lock-options.js';
 import type { AcquireOutcome, AcquireRequest, Doubt, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, Wake } from '../../lib/core/port/lock-store.js';
 import { LockStoreError } from '../../lib/core/port/errors.js';
-import type { Report } from '../../lib/core/port/lock-events.js';
+import type { LockEvent, Report } from '../../lib/core/port/lock-events.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import { FakeClock } from './fake-clock.js';
 import { StoreAround } from './store-around.js';
@@ -149,6 +149,13 @@ export async function twoReadLeases(key: string): Promise<{ fleet: Fleet; wire: 
   const earlier = await locks.acquire(key, { mode: 'read' });
   const newer = await locks.acquire(key, { mode: 'read', leaseMs: 5_000 });
   return { fleet, wire, earlier, newer };
+}
+
+/** The events of this service from now on. */
+export function eventsOf(locks: LockService): LockEvent[] {
+  const told: LockEvent[] = [];
+  locks.events.subscribe((event) => told.push(event));
+  return told;
 }
 
 /** A promise to be settled by hand, and whether it has been. */

@@ -1,5 +1,5 @@
 /** What the store may answer to an adoption, and when: late, after a sleep, while it recovers, or not at all. */
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { pause } from '../../../lib/core/port/clock.js';
 import { LockLostError, LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireOutcome, AcquireRequest } from '../../../lib/core/port/lock-store.js';
@@ -39,6 +39,27 @@ describe('An adoption', () => {
     await (await locks.adopt(await ticketOf('a'), { leaseMs: 9_000, maxHoldMs: 2_000 })).release();
     await (await locks.adopt(await ticketOf('b'), { leaseMs: 2_000, maxHoldMs: 9_000 })).release();
     expect(asked.map(({ leaseMs }) => leaseMs)).toEqual([2_000, 2_000]);
+  });
+
+  const groupOf = (): number => 0;
+  it.each([
+    [['k'], undefined, {}, false], [['k', 'l'], undefined, {}, false], [['k'], groupOf, {}, false], [['k', 'l'], groupOf, {}, true], [['k'], undefined, { onError: 'handBack' }, true],
+  ] as const)('of %j is late at the end that the ticket names, unless its locks may end at other times or later', async (keys, groups, options, isOpen) => {
+    const { fleet, locks, wire } = alone({}, groups);
+    const ticket = await (await fleet.process().locks.acquire([...keys])).handOff();
+    const asked = jest.spyOn(wire, 'adopt');
+    await locks.withAdopted(ticket, options, () => {});
+    expect(asked.mock.calls.map(([{ ticketUntil }]) => ticketUntil === Number.MAX_SAFE_INTEGER)).toEqual(keys.map(() => isOpen));
+  });
+
+  it.each(['k', ['k', 'l']])('of %j inside a hold of one of these locks is a hold of its own', async (key) => {
+    const { fleet, locks } = alone();
+    const ticket = await (await fleet.process().locks.acquire(key, { mode: 'read' })).handOff();
+    await locks.withLock('k', { mode: 'read' }, async (outer) => {
+      const adopted = await locks.adopt(ticket);
+      expect(adopted.fences.get('k')).not.toBe(outer.fence);
+      await adopted.release();
+    });
   });
 
   it('is asked for again under the same ids after pauses up to 200 ms, each time to be acted on a little later', async () => {
@@ -160,18 +181,6 @@ describe('An adoption', () => {
       expect(wire.sent.release).toBeGreaterThan(before);
       expect(await other.isLocked('k')).toBe(false);
     }
-  });
-
-  it('that a shutdown refuses sends nothing to the store', async () => {
-    const { fleet, locks, wire, ticketOf } = setUp();
-    const [ticket, lease] = [await ticketOf('k'), await locks.acquire('other')];
-    const closing = locks.close();
-    const before = wire.commands;
-    await expect(locks.adopt(ticket)).rejects.toMatchObject({ code: 'LOCK_CLOSED' });
-    await fleet.clock.advance(1_000);
-    expect(wire.commands).toBe(before);
-    await lease.release();
-    await fleet.clock.runUntil(closing);
   });
 });
 

@@ -2,10 +2,10 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { MAX_UNANSWERED_RELEASES } from '../../../lib/core/hold/work.js';
 import { LockLostError, LockUsageError } from '../../../lib/core/port/errors.js';
-import type { Finding, LockEvent } from '../../../lib/core/port/lock-events.js';
+import type { Finding } from '../../../lib/core/port/lock-events.js';
 import type { ResolvedDefaults } from '../../../lib/core/port/lock-options.js';
 import { resolveDefaults, resolveOptions } from '../../../lib/core/port/options.js';
-import { Fleet, gate, type Wire } from '../../support/locks.js';
+import { Fleet, eventsOf, gate, type Wire } from '../../support/locks.js';
 
 const UNAWAITED = { awaitRelease: false } as const;
 
@@ -20,8 +20,7 @@ function stage(defaults: Partial<ResolvedDefaults> = {}) {
   const fleet = new Fleet();
   const report = jest.fn<(finding: Finding) => void>();
   const { locks, wire } = fleet.process(defaults, undefined, report);
-  const events: LockEvent[] = [];
-  locks.events.subscribe((event) => events.push(event));
+  const events = eventsOf(locks);
   return { fleet, locks, wire, report, events };
 }
 
@@ -87,8 +86,10 @@ describe('A call that does not wait for its release', () => {
     answered.open('released');
     await Promise.all(calls);
     wire.release = () => new Promise(() => {});
-    const later = Array.from({ length: MAX_UNANSWERED_RELEASES }, (_, n) => locks.withLock(`l:${n}`, UNAWAITED, () => n));
-    await Promise.all(later);
+    settled = 0;
+    for (let n = 0; n < MAX_UNANSWERED_RELEASES + 1; n += 1) void locks.withLock(`l:${n}`, UNAWAITED, () => n).then(() => (settled += 1));
+    await fleet.clock.settle();
+    expect(settled).toBe(MAX_UNANSWERED_RELEASES);
   });
 
   it.each([10_000, 0])('is part of a shutdown, which waits for the answer, with a grace of %d ms', async (shutdownGraceMs) => {

@@ -3,11 +3,13 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { pause } from '../../../lib/core/port/clock.js';
 import { LockLostError, LockStoreError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
-import type { Finding, LockEvent } from '../../../lib/core/port/lock-events.js';
+import type { LockEvent, Report } from '../../../lib/core/port/lock-events.js';
+import type { LockOptions } from '../../../lib/core/port/lock-options.js';
 import type { AcquireOutcome, AcquireRequest, RenewRequest } from '../../../lib/core/port/lock-store.js';
 import { resolveDefaults } from '../../../lib/core/port/options.js';
+import { readTicket } from '../../../lib/core/port/ticket.js';
 import { LockService } from '../../../lib/lock.service.js';
-import { alone, Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, eventsOf, gate } from '../../support/locks.js';
 import { StoreAround } from '../../support/store-around.js';
 
 const { commandTimeoutMs } = resolveDefaults();
@@ -42,18 +44,28 @@ describe('A hand-off of which the store says that it does not know the hold', ()
     await (await other.adopt(ticket)).release();
   });
 
-  it('is lost when the store says it again', async () => {
-    const { locks, asked, broughtBack } = setUp(async () => LOST);
-    await expect((await locks.acquire('a')).handOff()).rejects.toBeInstanceOf(LockLostError);
-    expect([asked.length, broughtBack.length]).toEqual([2, 1]);
+  it.each<[string, object, number, number]>([
+    ['when the store says it again', {}, 0, 2],
+    ['when the store says it only after the end of the lease', {}, 2_000, 1],
+    ['when the store has not all of its locks again', { renew: async ({ key }: RenewRequest) => ({ kind: key === 'a' ? 'renewed' : 'lost' }) }, 0, 1],
+    ['at once in a store that never forgets', { onDoubt: undefined }, 0, 1],
+  ])('is lost %s', async (_when, store, answeredInMs, questions) => {
+    const { clock, locks, wire, asked } = setUp(async () => (await pause(clock, answeredInMs), LOST));
+    const lease = await locks.acquire(['a', 'b'], { leaseMs: 1_000 });
+    Object.assign(wire, store);
+    await expect(clock.runUntil(lease.handOff())).rejects.toBeInstanceOf(LockLostError);
+    expect(asked).toHaveLength(questions);
   });
 });
 
-describe('A hand-off of which the store says only after the end of the lease that it does not know the hold', () => {
-  it('is lost: there is no ticket', async () => {
-    const { clock, locks } = setUp(async () => (await pause(clock, 2_000), LOST));
-    const lease = await locks.acquire('a', { leaseMs: 1_000 });
-    await expect(clock.runUntil(lease.handOff())).rejects.toBeInstanceOf(LockLostError);
+describe('A ticket of several locks', () => {
+  it.each(['a', 'b'])('lasts as long as the first of its leases to end, and not as that of %s', async (longer) => {
+    const { clock, locks } = setUp(async ({ key }, ask) => {
+      const outcome = (await ask()) as Extract<AcquireOutcome, { kind: 'granted' }>;
+      return { ...outcome, taken: { ...outcome.taken!, end: key === longer ? Infinity : 7 } };
+    });
+    const ticket = await clock.runUntil(locks.acquire(['a', 'b']).then((lease) => lease.handOff()));
+    expect(readTicket(ticket).until).toBe(7);
   });
 });
 
@@ -70,27 +82,48 @@ describe('A hand-off that gets no answer', () => {
 
   it('is what a look at the hold says afterwards, and not that the hold was handed off', async () => {
     const { locks } = setUp(() => Promise.reject(failure(false)));
+    const told = eventsOf(locks);
     const lease = await locks.acquire('a');
     await expect(lease.handOff()).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false });
     expect(() => lease.assertHeld()).toThrow('its hand-off failed');
+    expect(told.at(-1)).toMatchObject({ type: 'released', outcome: 'unknown' });
     const other = setUp((_request, ask) => ask());
     const given = await other.locks.acquire('a');
     await given.handOff();
     expect(() => given.assertHeld()).toThrow('this process handed it off');
   });
 
-  it('frees its lock and the ticket for as long as a request for them may still act', async () => {
-    const { clock, locks, asked, released } = setUp(() => Promise.reject(failure(false)));
-    const lease = await locks.acquire('a');
+  it.each([
+    ['a request for them may still act', false, commandTimeoutMs, commandTimeoutMs + 250],
+    ['one of them may last', true, 20_000 + commandTimeoutMs - 250, 20_000 + commandTimeoutMs],
+  ])('frees its lock and the ticket for as long as %s', async (_may, isCut, atLeast, atMost) => {
+    const { clock, locks, wire, asked, released } = setUp(() => Promise.reject(failure(false)));
+    const lease = await locks.acquire('a', { leaseMs: 20_000 });
     const since = clock.now();
+    wire.cut = isCut;
     await expect(lease.handOff()).rejects.toBeInstanceOf(LockStoreError);
     await clock.advance(60_000);
     const [ticket, own] = [asked[0]!.id, asked[0]!.replaces];
     for (const id of [ticket, own]) {
       const last = released.filter((one) => one.id === id).at(-1)!.at - since;
-      expect(last).toBeGreaterThan(commandTimeoutMs);
-      expect(last).toBeLessThanOrEqual(commandTimeoutMs + 250);
+      expect(last).toBeGreaterThan(atLeast);
+      expect(last).toBeLessThanOrEqual(atMost);
     }
+  });
+
+  it('is given up by its release after as long as one request may take', async () => {
+    const { clock, locks } = setUp(() => new Promise(() => {}));
+    const lease = await locks.acquire('a');
+    void lease.handOff();
+    const since = clock.now();
+    expect([await clock.runUntil(lease.release()), clock.now() - since]).toEqual(['unknown', commandTimeoutMs]);
+  });
+
+  it('takes nothing from a reader beside it', async () => {
+    const { fleet, lease, beside } = await giver({ unanswered: 99, readers: 2, waitMs: 0 });
+    await expect(fleet.clock.runUntil(lease.handOff())).rejects.toBeInstanceOf(LockStoreError);
+    await fleet.clock.advance(1_000);
+    expect(await beside?.verify()).toBe(true);
   });
 });
 
@@ -155,6 +188,8 @@ describe('A ticket of another lock module', () => {
 interface Giver {
   readonly fleet: Fleet;
   readonly lease: Lease;
+  /** The second reader, if there is one. */
+  readonly beside: Lease | undefined;
   /** What the store was asked, in order, and when. */
   readonly asked: readonly (AcquireRequest & { readonly at: number })[];
 }
@@ -173,7 +208,7 @@ async function giver({ unanswered, acts = false, readers = 1, waitMs = 10_000, k
   };
   const leases: Lease[] = [];
   for (let n = 0; n < readers; n++) leases.push(await locks.acquire(n === 0 ? keys : 'k', { mode: 'read', waitMs }));
-  return { fleet, lease: leases[0]!, asked };
+  return { fleet, lease: leases[0]!, beside: leases[1], asked };
 }
 
 describe('A hand-off without an answer', () => {
@@ -212,6 +247,13 @@ const failed = new Error('the provider failed');
 
 const fails = async (): Promise<never> => Promise.reject(failed);
 
+/** A ticket, and two processes that may bring it. */
+async function handedOff(keys: string | string[] = 'k', options: LockOptions = {}, report?: Report, withinMs?: number) {
+  const fleet = new Fleet();
+  const ticket = await (await fleet.process().locks.acquire(keys, options)).handOff({ withinMs });
+  return { fleet, ticket, worker: fleet.process({}, undefined, report), other: fleet.process() };
+}
+
 describe("A ticket with onError: 'handBack'", () => {
   it('is good again after work that failed, for withinMs and beyond its first end, and nobody was in between', async () => {
     const fleet = new Fleet();
@@ -242,9 +284,7 @@ describe("A ticket with onError: 'handBack'", () => {
   });
 
   it('is good for one attempt at a time', async () => {
-    const fleet = new Fleet();
-    const [giver, worker, other] = [fleet.process(), fleet.process(), fleet.process()];
-    const ticket = await (await giver.locks.acquire('k')).handOff();
+    const { fleet, ticket, worker, other } = await handedOff();
     const { promise, open } = gate();
     const first = worker.locks.withAdopted(ticket, { onError: 'handBack' }, () => promise);
     await fleet.clock.advance(10);
@@ -255,9 +295,7 @@ describe("A ticket with onError: 'handBack'", () => {
   });
 
   it('comes too late after the withinMs of its hand-back, and the lock is free then', async () => {
-    const fleet = new Fleet();
-    const [giver, worker] = [fleet.process(), fleet.process()];
-    const ticket = await (await giver.locks.acquire('k')).handOff({ withinMs: 1_000 });
+    const { fleet, ticket, worker } = await handedOff('k', {}, undefined, 1_000);
     await expect(worker.locks.withAdopted(ticket, { onError: 'handBack', withinMs: 2_000 }, fails)).rejects.toBe(failed);
     await fleet.clock.advance(2_100);
     await expect(worker.locks.withAdopted(ticket, { onError: 'handBack' }, fails)).rejects.toMatchObject({ code: 'LOCK_LOST', reason: 'ticket-late' });
@@ -265,9 +303,7 @@ describe("A ticket with onError: 'handBack'", () => {
   });
 
   it('keeps several locks, and their mode', async () => {
-    const fleet = new Fleet();
-    const [giver, worker] = [fleet.process(), fleet.process()];
-    const ticket = await (await giver.locks.acquire(['a', 'b'], { mode: 'read' })).handOff();
+    const { fleet, ticket, worker } = await handedOff(['a', 'b'], { mode: 'read' });
     const attempt = (work: () => Promise<unknown>): Promise<unknown> => worker.locks.withAdopted(ticket, { onError: 'handBack' }, work);
     await expect(attempt(fails)).rejects.toBe(failed);
     expect((await worker.locks.inspect('b')).mode).toBe('read');
@@ -277,7 +313,8 @@ describe("A ticket with onError: 'handBack'", () => {
 
   it('is not good again after work that ended well, or whose lease was lost', async () => {
     const fleet = new Fleet();
-    const [giver, worker] = [fleet.process(), fleet.process()];
+    const report = jest.fn<Report>();
+    const [giver, worker] = [fleet.process(), fleet.process(undefined, undefined, report)];
     const first = await (await giver.locks.acquire('k')).handOff();
     await worker.locks.withAdopted(first, { onError: 'handBack' }, () => 'done');
     const second = await (await giver.locks.acquire('k')).handOff();
@@ -286,14 +323,13 @@ describe("A ticket with onError: 'handBack'", () => {
       throw failed;
     });
     await expect(fleet.clock.runUntil(lost)).rejects.toBeInstanceOf(LockLostError);
+    expect(report.mock.calls.map(([{ message }]) => message)).toEqual([expect.stringMatching(/It was held for \d+ ms\.$/)]);
     for (const ticket of [first, second]) await expect(worker.locks.adopt(ticket)).rejects.toMatchObject({ reason: 'ticket-used' });
   });
 
   it('releases the lock where calls are still inside the hold, because they would go on without it, and says so', async () => {
-    const fleet = new Fleet();
-    const report = jest.fn<(finding: Finding) => void>();
-    const [giver, worker] = [fleet.process(), fleet.process(undefined, undefined, report)];
-    const ticket = await (await giver.locks.acquire('k')).handOff();
+    const report = jest.fn<Report>();
+    const { fleet, ticket, worker } = await handedOff('k', {}, report);
     const { promise, open } = gate();
     let inside: Promise<unknown> | undefined;
     const work = worker.locks.withAdopted(ticket, { onError: 'handBack' }, async () => {
@@ -312,9 +348,7 @@ describe("A ticket with onError: 'handBack'", () => {
   });
 
   it('tells the failure of the work, and the events that the hold was handed off', async () => {
-    const fleet = new Fleet();
-    const [giver, worker] = [fleet.process(), fleet.process()];
-    const ticket = await (await giver.locks.acquire('k')).handOff();
+    const { ticket, worker } = await handedOff();
     const events: LockEvent['type'][] = [];
     worker.locks.events.subscribe(({ type }) => events.push(type));
     await expect(worker.locks.withAdopted(ticket, { onError: 'handBack' }, fails)).rejects.toBe(failed);
@@ -322,9 +356,7 @@ describe("A ticket with onError: 'handBack'", () => {
   });
 
   it('waits until an adoption that got no answer can act no more: it would adopt the ticket for a hold that is over', async () => {
-    const fleet = new Fleet();
-    const [giver, worker, next] = [fleet.process(), fleet.process(), fleet.process()];
-    const ticket = await (await giver.locks.acquire('k')).handOff();
+    const { fleet, ticket, worker, other: next } = await handedOff(['k', 'l']);
     worker.wire.deaf = true;
     const since = fleet.clock.now();
     const work = worker.locks.withAdopted(ticket, { onError: 'handBack' }, fails);
@@ -332,13 +364,14 @@ describe("A ticket with onError: 'handBack'", () => {
     worker.wire.deaf = false;
     await expect(fleet.clock.runUntil(work)).rejects.toBe(failed);
     expect(fleet.clock.now() - since).toBeGreaterThan(2_000);
+    expect(fleet.clock.now() - since).toBeLessThan(2_300);
     expect(await next.locks.withAdopted(ticket, { onError: 'handBack' }, () => 'paid')).toBe('paid');
   });
 
   it.each<[object, string]>([
     [{ onError: 'handback' }, "expected onError to be 'release' or 'handBack', got 'handback'"],
     [{ withinMs: 5_000 }, "withinMs says how long a ticket is good that was handed back, so it needs onError: 'handBack'"],
-    [{ onError: 'handBack', withinMs: 0 }, 'expected withinMs to be a whole number from 1 to 60000, got 0'],
+    [{ onError: 'handBack', withinMs: 0 }, "Lock 'k': expected withinMs to be a whole number from 1 to 60000, got 0"],
     [{ onError: 'handBack', withinMs: 60_001 }, 'expected withinMs to be a whole number from 1 to 60000, got 60001'],
   ])('refuses %p, and the ticket is as good as before', async (options, words) => {
     const { locks, wire } = alone();

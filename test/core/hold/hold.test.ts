@@ -5,11 +5,10 @@ import { ConsoleLogger } from '@nestjs/common';
 import { defer, firstValueFrom, of } from 'rxjs';
 import { pause } from '../../../lib/core/port/clock.js';
 import { LockLostError, LockStoreError, LockTimeoutError, LockUsageError } from '../../../lib/core/port/errors.js';
-import type { LockEvent } from '../../../lib/core/port/lock-events.js';
 import type { LockDefaults, LockOptions } from '../../../lib/core/port/lock-options.js';
 import { resolveDefaults } from '../../../lib/core/port/options.js';
 import type { Leadership, Lease } from '../../../lib/index.js';
-import { alone, Fleet, gate } from '../../support/locks.js';
+import { alone, Fleet, eventsOf, gate } from '../../support/locks.js';
 
 describe('A lease as JSON', () => {
   it('says which locks it holds, with which fences and for how long, and nothing of the library behind it', async () => {
@@ -49,7 +48,15 @@ describe('A hold', () => {
       expect(await locks.isLocked('k')).toBe(false);
     }
     expect(begun).not.toHaveBeenCalled();
+    const emitter = { subscribe: begun };
+    expect(await locks.withLock('k', () => emitter)).toBe(emitter);
     expect(await fleet.clock.runUntil(locks.withLock('k', () => firstValueFrom(of(7))))).toBe(7);
+  });
+
+  it('has the options that its caller names now, though the object had other ones in the call before', async () => {
+    const { locks } = alone();
+    const options = { leaseMs: 0 };
+    for (options.leaseMs of [5_000, 9_000]) await locks.withLock('k', options, ({ remainingMs }) => expect(remainingMs).toBe(options.leaseMs));
   });
 
   it('is told that its lease is lost at the end of trust, though the store is silent', async () => {
@@ -121,8 +128,8 @@ describe('A hold', () => {
     expect(await fleet.clock.runUntil(next)).toBeLessThan(fleet.clock.now());
     expect(lost).toEqual([]);
     // Of a store that may have forgotten the lock nobody knows whether another holder was at work meanwhile.
-    wire.mayHaveForgotten = () => true;
-    const doubtful = locks.withLock('k', options, () => pause(fleet.clock, 300));
+    wire.mayHaveForgotten = ({ key }) => key === 'k';
+    const doubtful = locks.withLock(['k', 'l'], options, () => pause(fleet.clock, 300));
     await fleet.clock.settle();
     void fleet.process().locks.withLock('k', () => {});
     await expect(fleet.clock.runUntil(doubtful)).rejects.toThrow(LockLostError);
@@ -180,8 +187,7 @@ const { commandTimeoutMs } = resolveDefaults();
 
 function setUp() {
   const { fleet, locks, wire } = alone();
-  const told: LockEvent[] = [];
-  locks.events.subscribe((event) => told.push(event));
+  const told = eventsOf(locks);
   return { fleet, clock: fleet.clock, locks, wire, told, other: fleet.process().locks };
 }
 
@@ -194,11 +200,12 @@ function delayReleases({ clock, wire }: ReturnType<typeof setUp>, ms: number): v
 describe('The release of a hold', () => {
   it('that is asked for twice at once is one release, of which both hear', async () => {
     const on = setUp();
-    const lease = await on.locks.acquire('k');
+    const lease = await on.locks.acquire('k', { maxHoldMs: 1_000 });
     delayReleases(on, 50);
     const both = Promise.all([lease.release(), lease.release(), lease.release()]);
     expect(await on.clock.runUntil(both)).toEqual(['released', 'released', 'released']);
-    expect(on.wire.sent.release).toBe(1);
+    await on.clock.advance(50);
+    expect([on.wire.sent.release, on.locks.core!.schedule.size]).toEqual([1, 0]);
   });
 
   it('by the end of its scope is over when the lock is free', async () => {
@@ -263,7 +270,7 @@ describe('A hold', () => {
     const { locks, wire } = setUp();
     const release = wire.release.bind(wire);
     wire.release = async (request) => (await release(request), 'lost');
-    await expect(locks.withLock('k', () => 'done')).rejects.toMatchObject({ code: 'LOCK_LOST', outcome: { status: 'fulfilled', value: 'done' }, message: expect.stringContaining('The work finished anyway') });
+    await expect(locks.withLock('k', () => 'done')).rejects.toMatchObject({ code: 'LOCK_LOST', outcome: { status: 'fulfilled', value: 'done' }, message: expect.stringMatching(/no longer knew it when it was released\. .* The work finished anyway/) });
     await expect(locks.withLock('k', () => Promise.reject(new Error('disk full')))).rejects.toMatchObject({ code: 'LOCK_LOST', message: expect.stringMatching(/The work failed as well: disk full\.$/) });
     expect(await locks.withLock('k', { onLost: 'ignore' }, () => 'done')).toBe('done');
   });
@@ -274,7 +281,7 @@ describe('verify()', () => {
     const { clock, locks, wire } = setUp();
     const lease = await locks.acquire('k', { leaseMs: 1_000, graceMs: 5_000, renew: false });
     clock.block(1_001);
-    expect(await lease.verify()).toBe(false);
+    expect([lease.remainingMs, await lease.verify()]).toEqual([0, false]);
     expect(wire.commands).toBe(1);
   });
 

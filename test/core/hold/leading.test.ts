@@ -1,11 +1,12 @@
 /** Roles on virtual time: who leads, what a process does between two terms, and what it leaves behind. */
 import { describe, expect, it, jest } from '@jest/globals';
+import { pause } from '../../../lib/core/port/clock.js';
 import { LockTimeoutError } from '../../../lib/core/port/errors.js';
 import type { Finding } from '../../../lib/core/port/lock-events.js';
 import type { LockDefaults } from '../../../lib/core/port/lock-options.js';
-import { type Leadership, type LeadOptions, type Lease, type LockEvent, LockKeyError, LockUsageError } from '../../../lib/index.js';
+import { type Leadership, type LeadOptions, type Lease, LockKeyError, LockUsageError } from '../../../lib/index.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { Fleet, gate } from '../../support/locks.js';
+import { Fleet, eventsOf, gate } from '../../support/locks.js';
 
 const REST_MS = 1_000;
 
@@ -115,7 +116,7 @@ describe('A leader', () => {
     await clock.settle();
     members[0]!.work.finish();
     await clock.settle();
-    expect([one!.isLeader, two!.isLeader]).toEqual([false, true]);
+    expect([one!.isLeader, one!.term, two!.isLeader]).toEqual([false, undefined, true]);
     await clock.advance(REST_MS - 1);
     members[1]!.work.finish();
     await clock.settle();
@@ -127,8 +128,7 @@ describe('A leader', () => {
   it('whose function fails tells it as an event and in the log, and rests twice as long after each failure, up to a minute', async () => {
     const { clock, log, members } = await fleetOf(1);
     const { locks } = members[0]!;
-    const events: LockEvent[] = [];
-    locks.events.subscribe((event) => events.push(event));
+    const events = eventsOf(locks);
     const startedAt: number[] = [];
     locks.lead('indexer', async () => {
       startedAt.push(clock.now());
@@ -191,6 +191,8 @@ describe('A leader', () => {
     const [one, two] = members.map((member) => stand(member));
     await clock.settle();
     await members[1]!.locks.forceRelease('leader:indexer');
+    await clock.advance(999);
+    expect(log.map(({ kind }) => kind)).toEqual(['lease lost']);
     await clock.advance(60_000);
     expect([one!.isLeader, two!.isLeader]).toEqual([false, true]);
     expect(one!.term).toBe(members[0]!.work.terms[0]);
@@ -239,17 +241,6 @@ describe('A leader', () => {
 });
 
 describe('A candidate', () => {
-  it('that is stopped at the moment of its election does not run its function', async () => {
-    const { clock, members } = await fleetOf(2);
-    const [one, two] = members.map((member) => stand(member));
-    await clock.settle();
-    members[1]!.locks.events.subscribe(({ type }) => void (type === 'granted' && two!.stop()));
-    await one!.stop();
-    await clock.advance(10);
-    expect(members[1]!.work.terms).toEqual([]);
-    expect(await members[0]!.locks.leader('indexer')).toBeNull();
-  });
-
   it('is the only one who pays for roles: who stands for none sends nothing and sets no timer, also at its shutdown', async () => {
     const { clock, members } = await fleetOf(1);
     const { locks, wire } = members[0]!;
@@ -260,7 +251,7 @@ describe('A candidate', () => {
   });
 
   it('leaves nothing behind after stop(), whether it led, stood or rested', async () => {
-    const { fleet, clock, members } = await fleetOf(3);
+    const { fleet, clock, log, members } = await fleetOf(3);
     const leaderships = members.map((member) => stand(member));
     await clock.settle();
     members[0]!.work.finish();
@@ -269,7 +260,7 @@ describe('A candidate', () => {
     await Promise.all(leaderships.map((each) => each.stop()));
     await clock.advance(30);
     expect(clock.pendingTimers).toBe(0);
-    expect(members.flatMap(({ locks }) => locks.leaderships)).toEqual([]);
+    expect([...log, ...members.flatMap(({ locks }) => locks.leaderships)]).toEqual([]);
     for await (const state of fleet.store.list()) throw new Error(`${state.key} is still there`);
   });
 
@@ -292,15 +283,14 @@ describe('A candidate', () => {
   });
 
   it('that stands for a module which is closed ends, and so does one that comes after', async () => {
-    const { clock, members } = await fleetOf(2);
+    const { clock, log, members } = await fleetOf(2);
     members.forEach((member) => stand(member));
     await clock.settle();
     const { locks, work } = members[1]!;
     await clock.runUntil(locks.close());
-    const late = locks.lead('indexer', work.lead);
-    await clock.runUntil(late.stop());
-    await clock.settle();
-    expect([work.terms.length, locks.leaderships.length]).toEqual([0, 0]);
+    locks.lead('indexer', work.lead);
+    await clock.advance(10);
+    expect([work.terms, locks.leaderships, log]).toEqual([[], [], []]);
   });
 
   it('that the store refuses for good tells the log, and tries again after growing rests', async () => {
@@ -318,8 +308,7 @@ function setUp() {
   const fleet = new Fleet();
   const log: string[] = [];
   const { locks, wire } = fleet.process({}, undefined, ({ message }: Finding) => log.push(message));
-  const events: LockEvent[] = [];
-  locks.events.subscribe((event) => events.push(event));
+  const events = eventsOf(locks);
   return { fleet, clock: fleet.clock, locks, wire, log, events, other: fleet.process().locks };
 }
 
@@ -356,11 +345,13 @@ describe('The function of a leader whose term was lost', () => {
     await on.other.forceRelease('leader:indexer');
     await on.clock.settle();
     expect(on.events.filter(({ type }) => type === 'termFailed')).toHaveLength(1);
-    expect(on.log.filter((line) => line.includes('the function of the leader failed'))).toHaveLength(1);
+    expect(on.log.filter((line) => line.includes('the function of the leader failed') && !line.includes('undefined'))).toHaveLength(1);
   });
 
   it('has this process stand again at the same instant when it ends because of that, by an error or without', async () => {
-    for (const end of [({ signal }: Lease) => Promise.reject(signal.reason), () => undefined]) {
+    const abortError = Object.assign(new Error('stopped'), { name: 'AbortError' });
+    const because = ({ signal: { reason } }: Lease): unknown => Promise.reject(new Error('stopped', { cause: reason }));
+    for (const end of [({ signal }: Lease) => Promise.reject(signal.reason), because, () => Promise.reject(abortError), () => undefined]) {
       const on = setUp();
       const { leadership } = leads(on, end);
       await on.clock.settle();
@@ -370,7 +361,18 @@ describe('The function of a leader whose term was lost', () => {
       expect((await on.other.inspect('leader:indexer')).waiters).toHaveLength(1);
       await next.release();
       await leadership.stop();
+      await on.clock.advance(1_100);
+      expect(on.log.filter((line) => line.startsWith('Role'))).toEqual([]);
     }
+  });
+
+  it('fails for the last time when it was stopped before: it is told where the error was thrown, and that nobody stands any more', async () => {
+    const on = setUp();
+    const { leadership } = leads(on, () => Promise.reject(new Error('disk full')));
+    await on.clock.settle();
+    await leadership.stop();
+    expect(on.log).toEqual([expect.stringMatching(/This process does not stand for election any more\. Error: disk full\n +at /)]);
+    expect(on.events).toContainEqual(expect.objectContaining({ type: 'termFailed', restMs: 0 }));
   });
 });
 
@@ -409,6 +411,16 @@ describe('A rest', () => {
     chance.mockRestore();
   });
 
+  it('after a failure is that of a first one when a term that ended well came before', async () => {
+    const { clock, locks } = setUp();
+    const startedAt: number[] = [];
+    locks.lead('indexer', async () => {
+      if (startedAt.push(clock.now()) !== 2) throw new Error('failed');
+    });
+    await clock.advance(8_000);
+    expect(startedAt[3]! - startedAt[2]!).toBeLessThanOrEqual(2_500);
+  });
+
   it('after a failure is not shorter than 200 ms, whatever restMs says', async () => {
     const { clock, locks } = setUp();
     let terms = 0;
@@ -435,19 +447,17 @@ describe('A rest', () => {
 });
 
 describe('A candidate that is stopped', () => {
-  it('at the moment of its election has stopped when its lock was given back', async () => {
+  it('at the moment of its election does not run its function, and has stopped when its lock was given back', async () => {
     const { clock, locks, wire, other } = setUp();
     const release = wire.release.bind(wire);
-    wire.release = async (request) => {
-      await new Promise<void>((resolve) => void clock.setTimer(resolve, 50));
-      return release(request);
-    };
+    wire.release = async (request) => (await pause(clock, 50), release(request));
     let stopping: Promise<void> | undefined;
     locks.events.subscribe(({ type }) => void (type === 'granted' && (stopping = leadership.stop())));
-    const leadership = locks.lead('indexer', () => {});
+    const work = jest.fn<() => void>();
+    const leadership = locks.lead('indexer', work);
     await clock.settle();
     await clock.runUntil(stopping!);
-    expect(await other.isLocked('leader:indexer')).toBe(false);
+    expect([work.mock.calls, await other.isLocked('leader:indexer')]).toEqual([[], false]);
   });
 
   it('by the end of its scope has ended its function by then', async () => {

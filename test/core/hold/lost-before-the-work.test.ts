@@ -136,10 +136,11 @@ describe('A call whose lease is lost before its work begins', () => {
     expect(await locks.isLocked('k')).toBe(false);
   });
 
-  it('is refused when a shutdown took the lease', async () => {
+  it.each(['acquire', 'adopt'] as const)('is refused when a shutdown took the lease (%s)', async (verb) => {
     const { fleet, locks, wire } = alone();
-    rightAfter('acquire', wire, () => void locks.close());
-    await expect(fleet.clock.runUntil(locks.withLock('k', () => 'ran'))).rejects.toThrow(LockClosedError);
+    const ticket = verb === 'adopt' ? await (await fleet.process().locks.acquire('k')).handOff() : undefined;
+    rightAfter(verb, wire, () => void locks.close());
+    await expect(fleet.clock.runUntil(ticket ? locks.withAdopted(ticket, () => 'ran') : locks.withLock('k', () => 'ran'))).rejects.toThrow(LockClosedError);
     await fleet.clock.settle();
     expect(await fleet.process().locks.isLocked('k')).toBe(false);
   });
@@ -170,14 +171,5 @@ describe('An adoption whose lease is lost before its work begins', () => {
     expect(work).not.toHaveBeenCalled();
     await fleet.clock.settle();
     expect(await locks.isLocked('k')).toBe(false);
-  });
-
-  it('is refused when a shutdown took the lease', async () => {
-    const { fleet, locks, wire } = alone();
-    const ticket = await (await fleet.process().locks.acquire('k')).handOff();
-    rightAfter('adopt', wire, () => void locks.close());
-    await expect(fleet.clock.runUntil(locks.withAdopted(ticket, () => 'ran'))).rejects.toThrow(LockClosedError);
-    await fleet.clock.settle();
-    expect(await fleet.process().locks.isLocked('k')).toBe(false);
   });
 });

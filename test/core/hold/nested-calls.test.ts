@@ -1,9 +1,11 @@
 /** Calls made inside a hold of the same key, and what becomes of those that outlive it. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
+import { pause } from '../../../lib/core/port/clock.js';
 import { LockLostError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
+import type { LockMode, LockOptions } from '../../../lib/core/port/lock-options.js';
 import { alone, Fleet, gate } from '../../support/locks.js';
 
 describe('A call inside a hold of the same key', () => {
@@ -37,7 +39,7 @@ describe('A call inside a hold of the same key', () => {
     expect(most).toBe(1);
   });
 
-  it('is told at once that the hold was lost while it waits for its siblings', async () => {
+  it('is told at once that the hold was lost, while it waits for its siblings or when it comes after that', async () => {
     const { fleet, locks } = alone();
     const [goesOn, entered] = [gate(), gate()];
     const outcomes: unknown[] = [];
@@ -45,27 +47,36 @@ describe('A call inside a hold of the same key', () => {
       const inside = locks.withLock('k', { onLost: 'ignore' }, () => (entered.open(), goesOn.promise));
       await entered.promise;
       const late = (): Promise<unknown> => locks.withLock('k', async () => {}).catch((error: unknown) => outcomes.push(error));
-      const waiting = late();
-      await Promise.all([inside, waiting, goesOn.promise.then(late)]);
+      await Promise.all([inside, late(), pause(fleet.clock, 1_001).then(late), goesOn.promise.then(late)]);
     });
     await fleet.clock.advance(1_001);
-    expect(outcomes).toEqual([expect.any(LockLostError)]);
+    expect(outcomes).toEqual([expect.any(LockLostError), expect.any(LockLostError)]);
     goesOn.open();
     await fleet.clock.runUntil(outer);
-    expect(outcomes).toEqual([expect.any(LockLostError), expect.any(LockLostError)]);
+    expect(outcomes).toEqual([expect.any(LockLostError), expect.any(LockLostError), expect.any(LockLostError)]);
   });
 
-  it('shares with reading siblings', async () => {
-    const { locks } = new Fleet().process();
-    const both = gate();
-    let inside = 0;
-    const reader = (): Promise<void> =>
-      locks.withLock('k', { mode: 'read' }, async () => {
-        if ((inside += 1) === 2) both.open();
-        await both.promise;
-      });
-    await locks.withLock('k', () => Promise.all([reader(), reader()]));
-    expect(inside).toBe(2);
+  it('shares with reading siblings; a writer waits for them, and those behind it for the writer until it gives up', async () => {
+    const { fleet, locks } = alone();
+    const waiting: unknown[] = [];
+    locks.events.subscribe(({ type }) => type === 'waiting' && waiting.push(type));
+    const [reads, stop, order] = [gate(), new AbortController(), [] as string[]];
+    const call = (name: string, options: LockOptions, work: unknown = 0): Promise<unknown> => locks.withLock('k', options, () => (order.push(name), work));
+    await locks.withLock('k', async () => {
+      const readers = ['one', 'two'].map((name) => call(name, { mode: 'read' }, reads.promise));
+      const impatient = call('impatient', { signal: stop.signal }).catch((reason: unknown) => reason);
+      await fleet.clock.settle();
+      for (const mode of ['read', 'write'] as const) expect(await locks.tryAcquire('k', { mode })).toBeNull();
+      readers.push(call('behind', { mode: 'read' }));
+      await fleet.clock.settle();
+      expect([order, waiting.length]).toEqual([['one', 'two'], 2]);
+      stop.abort('enough');
+      expect([await impatient, await readers[2]]).toEqual(['enough', 0]);
+      expect(await locks.tryAcquire('k')).toBeNull();
+      reads.open();
+      await Promise.all([...readers, call('writer', {})]);
+    });
+    expect(order).toEqual(['one', 'two', 'behind', 'writer']);
   });
 
   it('that reads leaves the lock closed to other processes when it ends, while its hold goes on', async () => {
@@ -102,17 +113,20 @@ describe('A call inside a hold of the same key', () => {
     );
   });
 
+  it('asks for the lock anew when the hold is released as its process finds out that it slept, and lost another lock', async () => {
+    const { fleet, locks } = alone();
+    const [lease, short] = [await locks.acquire('k'), await locks.acquire('short', { leaseMs: 1_000 })];
+    short.signal.addEventListener('abort', () => void lease.release());
+    const fence = await fleet.clock.runUntil(lease.run(() => (fleet.clock.sleepMachine(5_000), locks.withLock('k', (inner) => inner.fence))));
+    expect(fence).toBeGreaterThan(lease.fence);
+  });
+
   it('asks for the lock anew when it was left running and the hold has ended', async () => {
     const { fleet, locks, wire } = alone();
     const ended = gate();
-    let leftover!: Promise<void>;
-    let outerFence = 0;
-    await locks.withLock('k', async (outer) => {
-      outerFence = outer.fence;
-      leftover = ended.promise.then(() => locks.withLock('k', async (lease) => expect(lease.fence).toBeGreaterThan(outerFence)));
-    });
+    const { outer, leftover } = await locks.withLock('k', (lease) => ({ outer: lease, leftover: ended.promise.then(() => locks.withLock('k', ({ fence }) => fence)) }));
     ended.open();
-    await fleet.clock.runUntil(leftover);
+    expect(await fleet.clock.runUntil(leftover)).toBeGreaterThan(outer.fence);
     expect(wire.sent.acquire).toBe(2);
   });
 
@@ -191,25 +205,6 @@ describe('A call inside a hold of the same key', () => {
       await fleet.clock.runUntil(Promise.all([leftover, comesLate]));
     });
     expect([fences[1]! > fences[0]!, fences[2], wire.sent.acquire]).toEqual([true, 0, 3]);
-  });
-
-  it('that only reads and outlives a write hold lets other readers in', async () => {
-    const { fleet, locks } = alone();
-    const other = fleet.process();
-    const work = gate();
-    const waiting = gate<Promise<void>>();
-    let leftover!: Promise<void>;
-    await locks.withLock('k', async () => {
-      leftover = locks.withLock('k', { mode: 'read' }, () => work.promise);
-      waiting.open(other.locks.withLock('k', { mode: 'read' }, async () => {}));
-      await fleet.clock.settle();
-    });
-    await fleet.clock.runUntil((await waiting.promise) as never);
-    expect(await other.locks.isLocked('k', 'read')).toBe(true);
-    work.open();
-    await fleet.clock.runUntil(leftover);
-    await fleet.clock.settle();
-    expect(await other.locks.isLocked('k')).toBe(false);
   });
 
   it('re-enters what acquire took only inside lease.run', async () => {
@@ -291,37 +286,48 @@ describe('A leadership that is stopped from inside the hold of another lock', ()
 /** One lock of a hold with the calls inside it: who gets in, when its lease is left, and what its end has to do with the holds around it. */
 
 /** Calls for `k` that outlive the hold in which they were made, each until its gate is opened, in these modes. */
-async function outliving(fleet: Fleet, locks: ReturnType<Fleet['process']>['locks'], outer: 'read' | 'write', ...modes: readonly ('read' | 'write')[]) {
+async function outliving(fleet: Fleet, locks: ReturnType<Fleet['process']>['locks'], options: LockOptions, ...modes: readonly LockMode[]) {
   const gates = modes.map(() => gate());
   const calls: Promise<void>[] = [];
-  await locks.withLock('k', { mode: outer }, async () => {
+  const outer = await locks.withLock('k', options, async (lease) => {
     modes.forEach((mode, n) => calls.push(locks.withLock('k', { mode }, () => gates[n]!.promise)));
     await fleet.clock.settle();
+    return lease;
   });
-  return { gates, ended: Promise.all(calls) };
+  return { outer, gates, ended: Promise.all(calls) };
 }
 
 describe('A lock whose hold has ended while calls go on inside it', () => {
   it('stays taken until the last of them has ended', async () => {
     const { fleet, locks } = alone();
-    const { gates: [one, two], ended } = await outliving(fleet, locks, 'write', 'read', 'read');
+    const { outer, gates: [one, two], ended } = await outliving(fleet, locks, {}, 'read', 'read');
     one!.open();
     await fleet.clock.advance(10);
+    outer.assertHeld();
     expect(await fleet.process().locks.tryAcquire('k')).toBeNull();
     two!.open();
     await fleet.clock.runUntil(ended);
     await (await fleet.process().locks.acquire('k', { waitMs: 0 })).release();
   });
 
-  it('is opened to readers with one command, however many of them go on', async () => {
+  it.each<[string, LockOptions, LockMode, boolean, number]>([
+    ['to readers with one command, however many of them go on, also when that gets no answer', {}, 'read', false, 1],
+    ['to nobody when one of them writes', {}, 'write', false, 0],
+    ['to nobody else when it was for reading', { mode: 'read' }, 'read', false, 0],
+    ['to nobody when a hold around it writes', {}, 'read', true, 0],
+    ['to nobody when it has an owner, whose other holds write, and come back as writing after a loss of memory (S7)', { owner: 'o' }, 'read', false, 0],
+  ])('is opened %s', async (_whom, options, mode, isInside, downgrades) => {
     const { fleet, locks, wire } = alone();
-    const { gates, ended } = await outliving(fleet, locks, 'write', 'read', 'read', 'read');
+    const heard = jest.fn();
+    wire.downgrade = jest.fn(() => ({ then: (_done, failed) => (heard(), failed?.(new Error('no answer'))) }) as Promise<'lost'>);
+    const outlive = () => outliving(fleet, locks, options, mode, mode, mode);
+    const { gates, ended } = await (isInside ? locks.withLock('k', outlive) : outlive());
     for (const { open } of gates) {
       open();
       await fleet.clock.settle();
     }
     await fleet.clock.runUntil(ended);
-    expect(wire.sent.downgrade).toBe(1);
+    expect([wire.downgrade, heard].map((each) => jest.mocked(each).mock.calls.length)).toEqual([downgrades, downgrades]);
   });
 
   it('is held for writing by nobody when a reader elsewhere begins (S1)', async () => {
@@ -334,19 +340,6 @@ describe('A lock whose hold has ended while calls go on inside it', () => {
       return fleet.clock.settle().then(() => outer);
     });
     await fleet.process().locks.withLock('k', { mode: 'read' }, async () => expect(lease.mode).toBe('read'));
-    open();
-    await fleet.clock.runUntil(inside);
-  });
-
-  it('stays taken for writing when it has an owner, whose other holds write, and come back as writing after a loss of memory (S7)', async () => {
-    const { fleet, locks, wire } = alone();
-    const { promise, open } = gate();
-    let inside!: Promise<void>;
-    await locks.withLock('k', { owner: 'o' }, async () => {
-      inside = locks.withLock('k', { owner: 'o', mode: 'read' }, () => promise);
-      await fleet.clock.settle();
-    });
-    expect(wire.sent.downgrade).toBe(0);
     open();
     await fleet.clock.runUntil(inside);
   });
@@ -372,21 +365,6 @@ describe('A lock whose hold has ended while calls go on inside it', () => {
 });
 
 describe('A call inside a hold that was lost', () => {
-  it('is told at once, also while another call goes on inside', async () => {
-    const { fleet, locks } = alone();
-    const goesOn = gate();
-    const work = locks.withLock('k', { maxHoldMs: 1_000, onLost: 'ignore' }, async () => {
-      const sibling = locks.withLock('k', { onLost: 'ignore' }, () => goesOn.promise);
-      await new Promise<void>((resolve) => void fleet.clock.setTimer(resolve, 1_100));
-      const since = fleet.clock.now();
-      await expect(locks.withLock('k', () => 'ran')).rejects.toBeInstanceOf(LockLostError);
-      expect(fleet.clock.now()).toBe(since);
-      goesOn.open();
-      await sibling;
-    });
-    await fleet.clock.runUntil(work);
-  });
-
   it('and whose turn comes only then does not begin and leaves its place, so that the lock is given back at the end of the hold', async () => {
     const { fleet, locks, wire } = alone();
     const other = fleet.process().locks;
@@ -414,8 +392,11 @@ describe('A hold inside another one', () => {
   it('that is longer than its maxHoldMs is lost, and the hold around it goes on', async () => {
     const { fleet, locks } = alone();
     const outer = await locks.acquire('k');
+    await fleet.clock.advance(500);
     const inner = await outer.run(() => locks.acquire('k', { maxHoldMs: 1_000 }));
-    await fleet.clock.advance(1_001);
+    await fleet.clock.advance(999);
+    inner.assertHeld();
+    await fleet.clock.advance(2);
     expect(inner.signal.aborted).toBe(true);
     outer.assertHeld();
     expect(await inner.release()).toBe('lost');
@@ -438,12 +419,19 @@ describe('Readers on one lease', () => {
   it('know exactly that their maxHoldMs is over, though no timer could run and the lease goes on for others', async () => {
     const { fleet, locks } = alone();
     const terms = { mode: 'read', leaseMs: 8_000 } as const;
-    const short = await locks.acquire('k', { ...terms, maxHoldMs: 9_000 });
+    const [goesOn, short] = [gate(), await locks.acquire('k', { ...terms, maxHoldMs: 9_000 })];
+    const work = locks.withLock('k', { ...terms, maxHoldMs: 9_000 }, () => goesOn.promise);
     const beside = await locks.acquire('k', terms);
     await fleet.clock.advance(8_900);
     short.assertHeld();
-    fleet.clock.block(100);
+    queueMicrotask(() => fleet.clock.block(100));
+    const begun = jest.fn();
+    const inside = short.run(() => locks.withLock('k', { mode: 'read' }, begun));
+    await expect(inside).rejects.toThrow('it was held longer than maxHoldMs (9000 ms)');
     expect(() => short.assertHeld()).toThrow('it was held longer than maxHoldMs (9000 ms)');
+    goesOn.open();
+    await expect(work).rejects.toThrow('it was held longer than maxHoldMs (9000 ms)');
+    expect([begun.mock.calls.length, await short.release()]).toEqual([0, 'lost']);
     beside.assertHeld();
   });
 });

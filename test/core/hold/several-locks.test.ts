@@ -43,16 +43,15 @@ describe('A hold of several locks', () => {
     await expectFree(fleet, 'a', 'b');
   });
 
-  it('is not handed on with a fixed lease, and leaves the terms of the hold around it alone', async () => {
+  it.each([true, false])('is not handed on with a fixed lease, and leaves the terms of the hold around it alone (renew: %s)', async (renew) => {
     const { fleet, locks } = alone();
-    const outer = await locks.acquire('a', { leaseMs: 2_000 });
+    const outer = await locks.acquire('a', { leaseMs: 2_000, renew });
     const inner = await outer.run(() => locks.acquire(['a', 'b'], { renew: false, leaseMs: 2_000, maxHoldMs: 1_000 }));
     const next = locks.acquire('b', { renew: false, leaseMs: 2_000 });
     await inner.release();
     expect((await fleet.clock.runUntil(next)).remainingMs).toBe(2_000);
     await fleet.clock.advance(5_000);
-    outer.assertHeld();
-    expect(await outer.release()).toBe('released');
+    expect([outer.signal.aborted, await outer.release()]).toEqual([!renew, renew ? 'released' : 'lost']);
   });
 
   it('keeps the locks that it has while it waits for the rest, also one that was handed on to it by a neighbour with other terms', async () => {
@@ -126,16 +125,13 @@ describe('A hold of several locks', () => {
     await lease.release();
     expect(await locks.isLocked('a')).toBe(false);
     expect(await locks.isLocked('b')).toBe(false);
-    await expect(locks.acquire([])).rejects.toMatchObject({ code: 'LOCK_KEY' });
+    for (const keys of [[], undefined as never]) await expect(locks.acquire(keys)).rejects.toMatchObject({ code: 'LOCK_KEY' });
   });
 
-  it('gives all back when one stays busy or is lost', async () => {
+  it('gives all back when one is lost', async () => {
     const { fleet, locks } = alone();
     const other = fleet.process();
     const c: Lease = await other.locks.acquire('c');
-    await fleet.clock.runUntil(expect(locks.acquire(['a', 'b', 'c'], { waitMs: 100 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT', key: 'c' }));
-    await fleet.clock.settle();
-    expect(await locks.isLocked('a')).toBe(false);
     const waiting = expect(locks.acquire(['a', 'c'], { waitMs: 10_000 })).rejects.toMatchObject({ code: 'LOCK_LOST', key: 'a' });
     await fleet.clock.settle();
     await other.locks.forceRelease('a');
@@ -178,6 +174,29 @@ describe('A request for several locks', () => {
     expect(await locks.isLocked('a')).toBe(false);
   });
 
+  it('that is aborted while its fixed leases begin leaves nothing behind', async () => {
+    const { fleet, locks, wire } = alone();
+    const abort = new AbortController();
+    const several = expect(locks.acquire(['a', 'b'], { renew: false, signal: abort.signal })).rejects.toBe('mine');
+    wire.slowMs = 100;
+    while (wire.sent.renew === 0) await fleet.clock.advance(10);
+    abort.abort('mine');
+    await fleet.clock.runUntil(several);
+    await expectFree(fleet, 'a', 'b');
+  });
+
+  it('of which a hold around it has one leaves that hold as it was when another one stays busy, and is told at once', async () => {
+    const { fleet, locks } = await besideHolder('b');
+    const outer = await locks.acquire('a');
+    for (const waitMs of [100, 200]) {
+      const options = { waitMs, expectsBusy: true };
+      const since = fleet.clock.now();
+      await fleet.clock.runUntil(outer.run(() => expect(locks.acquire(['a', 'b'], options)).rejects.toMatchObject({ key: 'b' })));
+      expect(fleet.clock.now() - since).toBe(waitMs);
+    }
+    expect([await outer.release(), await locks.isLocked('a')]).toEqual(['released', false]);
+  });
+
   it('that got some of them but not all leaves nothing of their minHoldMs behind', async () => {
     const { fleet, locks } = await besideHolder('b');
     const refused = expect(locks.acquire(['a', 'b'], { minHoldMs: 20_000, waitMs: 300 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
@@ -196,11 +215,6 @@ describe('A request for several locks', () => {
       await expect(locks.acquire(['a', 'b'])).rejects.toThrow(LockUsageError);
       expect(wire.commands).toBe(before);
     });
-  });
-
-  it('needs a list', async () => {
-    const { locks } = new Fleet().process();
-    await expect(locks.acquire(undefined as never)).rejects.toMatchObject({ code: 'LOCK_KEY' });
   });
 });
 

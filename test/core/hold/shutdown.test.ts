@@ -1,4 +1,5 @@
 import { describe, expect, it, jest } from '@jest/globals';
+import { pause } from '../../../lib/core/port/clock.js';
 import { LockClosedError, LockLostError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import type { Finding } from '../../../lib/core/port/lock-events.js';
@@ -31,18 +32,6 @@ describe('Shutdown', () => {
     expect(fleet.clock.pendingTimers).toBe(0);
   });
 
-  it('turns a request for several locks away that has all of them but has not begun, and takes none', async () => {
-    const { fleet, locks, wire } = alone({ shutdownGraceMs: 5_000 });
-    const refused = expect(locks.acquire(['a', 'b'], { renew: false })).rejects.toThrow(LockClosedError);
-    // The last thing before such a hold begins: its fixed leases get their whole time.
-    wire.slowMs = 100;
-    while (wire.sent.renew === 0) await fleet.clock.advance(10);
-    const closing = locks.close();
-    await fleet.clock.runUntil(refused);
-    await fleet.clock.runUntil(closing);
-    for (const key of ['a', 'b']) expect(await fleet.process().locks.isLocked(key)).toBe(false);
-  });
-
   it('turns calls inside a hold away once the grace is over', async () => {
     const { fleet, locks } = alone({ shutdownGraceMs: 100 });
     const goesOn = gate();
@@ -55,6 +44,17 @@ describe('Shutdown', () => {
     await fleet.clock.runUntil(locks.close());
     goesOn.open();
     expect(await fleet.clock.runUntil(outer)).toBe('done');
+  });
+
+  it('turns a call away whose hold has ended before its turn in it: it is not inside any more', async () => {
+    const { fleet, locks } = alone();
+    const [lease, sibling] = [await locks.acquire('k'), gate()];
+    const inside = lease.run(() => locks.withLock('k', () => sibling.promise));
+    const refused = expect(lease.run(() => locks.withLock('k', () => {}))).rejects.toThrow(LockClosedError);
+    const closing = [locks.close(), lease.release(), inside];
+    await refused;
+    sibling.open();
+    await fleet.clock.runUntil(Promise.all(closing));
   });
 
   it('turns calls away that wait for siblings inside a hold once the grace is over, however long they would wait', async () => {
@@ -73,7 +73,7 @@ describe('Shutdown', () => {
   it('is one shutdown when it is asked for twice: both are over when the last hold has ended', async () => {
     const { fleet, locks } = alone({ shutdownGraceMs: 5_000 });
     const goesOn = gate();
-    const work = locks.withLock('k', () => goesOn.promise);
+    const work = locks.withLock(['k', 'l'], () => goesOn.promise);
     await fleet.clock.settle();
     const closing = [locks.close(), locks.close()];
     const since = fleet.clock.now();
@@ -84,10 +84,15 @@ describe('Shutdown', () => {
 
   it('does not wait for holds that have lost their lease', async () => {
     const { fleet, locks } = alone({ shutdownGraceMs: 10_000 });
-    await locks.acquire('k', { leaseMs: 200, renew: false });
+    const [lost, kept] = [await locks.acquire('k', { leaseMs: 200, renew: false }), await locks.acquire('l')];
     await fleet.clock.advance(201);
+    expect(await lost.release()).toBe('lost');
+    const closing = locks.close();
+    await fleet.clock.advance(1_000);
+    kept.assertHeld();
     const since = fleet.clock.now();
-    await fleet.clock.runUntil(locks.close());
+    await kept.release();
+    await fleet.clock.runUntil(closing);
     expect(fleet.clock.now()).toBe(since);
   });
 
@@ -102,28 +107,16 @@ describe('Shutdown', () => {
   });
 
   it('names in one warning what is still held when the grace is over, and not each loss by itself', async () => {
-    const fleet = new Fleet();
-    const told: Finding[] = [];
-    const { locks } = fleet.process({ shutdownGraceMs: 1_000 }, undefined, (finding) => void told.push(finding));
-    const site = { label: 'ReportService.build', waitMs: 1_000 };
-    const goesOn = gate();
-    const work = locks.withLock('report:1', site, () => locks.withLock('report:1', () => goesOn.promise));
-    await fleet.clock.advance(10);
+    const { clock, locks, log } = setUp(1_000);
+    const work = locks.withLock('report:1', { label: 'ReportService.build' }, () => locks.withLock('report:1', () => pause(clock, 2_000)));
+    await clock.advance(10);
     await locks.acquire(['a', 'b']);
-    const ended = await locks.acquire('ended');
-    await fleet.clock.advance(500);
-    const closing = locks.close();
-    await ended.release();
-    await fleet.clock.runUntil(closing);
-    expect(told).toEqual([{
-      kind: 'shutdown',
-      level: 'warning',
-      message:
-        `The shutdown waited 1000 ms (shutdownGraceMs), and work still goes on under 2 holds: 'report:1' by ReportService.build for 1510 ms; ` +
-        `'a', 'b' for 1500 ms. Their signals have aborted; the locks stay taken until their leases end.`,
-    }]);
-    goesOn.open();
-    await expect(work).rejects.toMatchObject({ code: 'LOCK_LOST' });
+    await clock.runUntil(locks.close());
+    expect(log).toEqual([
+      `The shutdown waited 1000 ms (shutdownGraceMs), and work still goes on under 2 holds: 'report:1' by ReportService.build for 1010 ms; ` +
+        `'a', 'b' for 1000 ms. Their signals have aborted; the locks stay taken until their leases end.`,
+    ]);
+    await expect(clock.runUntil(work)).rejects.toMatchObject({ code: 'LOCK_LOST' });
   });
 
   it('that is announced goes on serving calls, also after the grace, which ends what holds and waits by then', async () => {
@@ -182,17 +175,16 @@ describe('The grace of a shutdown', () => {
     expect(clock.now() - since).toBe(100 + commandTimeoutMs);
   });
 
-  it('keeps the process alive from its announcement until it is over', async () => {
-    const { clock, locks } = setUp(1_000);
-    const lease = await locks.acquire('k');
-    const letGo = jest.fn();
-    const keepAlive = jest.spyOn(clock, 'keepAlive').mockReturnValue(letGo);
-    locks.announceShutdown();
-    expect([keepAlive.mock.calls.length, letGo.mock.calls.length]).toEqual([1, 0]);
-    await clock.advance(1_000);
-    expect(letGo).toHaveBeenCalled();
-    await lease.release();
+  it.each([1, 10, 12])('ends with a warning that names %i holds, the longest first and no more than ten', async (count) => {
+    const { clock, locks, log } = setUp(1_000);
+    for (let n = 0; n < count; n += 1) {
+      await locks.acquire(`k${n}`);
+      await clock.advance(10);
+    }
     await clock.runUntil(locks.close());
+    const named = Array.from({ length: Math.min(count, 10) }, (_, n) => `'k${n}' for ${1_000 + 10 * (count - n)} ms`).join('; ');
+    const [holds, more] = [count === 1 ? 'a lock' : `${count} holds`, count === 12 ? '; and 2 more' : ''];
+    expect(log).toEqual([expect.stringContaining(` under ${holds}: ${named}${more}. Their signals`)]);
   });
 });
 
@@ -219,7 +211,9 @@ describe('A process that shuts down', () => {
     const lease: Lease = await giver.locks.acquire('k');
     const theirs = await (await worker.locks.acquire('other')).handOff();
     const closing = giver.locks.close();
+    const { commands } = giver.wire;
     await expect(giver.locks.adopt(theirs)).rejects.toBeInstanceOf(LockClosedError);
+    expect(giver.wire.commands).toBe(commands);
     const ticket = await lease.handOff();
     await fleet.clock.runUntil(closing);
     await (await worker.locks.adopt(ticket)).release();
@@ -227,36 +221,20 @@ describe('A process that shuts down', () => {
     expect(fleet.store.size).toBe(0);
   });
 
-  it('gives back what an adoption on its way brings, and its close waits for that', async () => {
+  it.each([true, false])('gives back what an adoption on its way brings, and lets no work begin, and its close waits for that; another hold goes on: %s', async (goesOn) => {
     const fleet = new Fleet();
     const [giver, worker] = [fleet.process(), fleet.process()];
     const ticket = await (await giver.locks.acquire('k')).handOff();
+    const lease = goesOn ? await worker.locks.acquire('other') : undefined;
     worker.wire.slowMs = 50;
-    const adopting = worker.locks.adopt(ticket);
-    adopting.catch(() => {});
+    const work = jest.fn();
+    const refused = expect(worker.locks.withAdopted(ticket, work)).rejects.toBeInstanceOf(LockClosedError);
     const closing = worker.locks.close();
-    await expect(adopting).rejects.toBeInstanceOf(LockClosedError);
-    await fleet.clock.runUntil(closing);
-    await (await giver.locks.acquire('k', { waitMs: 0 })).release();
-    expect(fleet.store.size).toBe(0);
-  });
-
-  it('lets no work begin that an adoption on its way would bring, though other holds go on', async () => {
-    const fleet = new Fleet();
-    const [giver, worker] = [fleet.process(), fleet.process()];
-    const ticket = await (await giver.locks.acquire('k')).handOff();
-    const lease = await worker.locks.acquire('other');
-    worker.wire.slowMs = 50;
-    let ran = false;
-    const adopting = worker.locks.withAdopted(ticket, () => (ran = true));
-    adopting.catch(() => {});
-    const closing = worker.locks.close();
-    await fleet.clock.advance(100);
-    await expect(adopting).rejects.toBeInstanceOf(LockClosedError);
-    expect(ran).toBe(false);
+    if (goesOn) await fleet.clock.advance(100);
     worker.wire.slowMs = 0;
-    await lease.release();
+    await lease?.release();
     await fleet.clock.runUntil(closing);
-    expect(fleet.store.size).toBe(0);
+    await refused;
+    expect([work.mock.calls, fleet.store.size]).toEqual([[], 0]);
   });
 });

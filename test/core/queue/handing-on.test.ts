@@ -202,7 +202,7 @@ describe('The callers of one process', () => {
     await fleet.clock.runUntil(Promise.all(Array.from({ length: 5_000 }, (_, n) => locks.withLock(`k:${n}`, async () => {}))));
     await fleet.clock.advance(20);
     expect(fleet.clock.pendingTimers).toBe(0);
-    expect(locks.core!.queues.size).toBe(0);
+    expect([locks.core!.queues.size, locks.core!.queues['all']()]).toEqual([0, []]);
     for await (const state of locks.list()) throw new Error(`${state.key} was left`);
   });
 });
@@ -219,9 +219,9 @@ describe('The fences that a process asks for', () => {
     return fences;
   }
 
-  it('are one where nobody follows: for a single call, with handOn 1, for readers, and for who owes minHoldMs', async () => {
+  it('are one where nobody follows: for a single call, with handOn 1, for readers, for permits, and for who owes minHoldMs', async () => {
     const fleet = new Fleet();
-    for (const [handOn, calls, options] of [[16, 1, {}], [1, 3, {}], [16, 3, { mode: 'read' }], [16, 2, { minHoldMs: 1 }]] as const) {
+    for (const [handOn, calls, options] of [[16, 1, {}], [1, 3, {}], [16, 3, { mode: 'read', renew: false }], [16, 3, { permits: 1 }], [16, 3, { minHoldMs: 1 }]] as const) {
       const fences = await asked(fleet, fleet.process({ handOn }), calls, options);
       expect(fences.length).toBeGreaterThan(0);
       expect(new Set(fences)).toEqual(new Set([1]));

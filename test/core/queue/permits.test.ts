@@ -11,18 +11,6 @@ import { Turns } from '../../support/turns.js';
 const many = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, index) => make(index));
 
 describe('The callers of one process that want a permit', () => {
-  it('are served by another permit when one hangs', async () => {
-    const { fleet, locks } = alone();
-    const hangs = gate();
-    const hung = locks.withLock('k', { permits: 2 }, () => hangs.promise);
-    const order: number[] = [];
-    const others = many(5, (n) => locks.withLock('k', { permits: 2 }, async () => void order.push(n)));
-    await fleet.clock.runUntil(Promise.all(others));
-    expect(order).toEqual([0, 1, 2, 3, 4]);
-    hangs.open();
-    await fleet.clock.runUntil(hung);
-  });
-
   it('take no more places in the queue of the store than callers of the process wait, once some have given up', async () => {
     const fleet = new Fleet();
     const other = fleet.process().locks;
@@ -185,11 +173,13 @@ describe('A caller in line for a permit', () => {
   });
 
   it('inherits the older place in the queue of the store when one before it gives up, and is told that it waits', async () => {
-    const { fleet, locks } = alone();
+    const { fleet, locks, wire } = alone();
     const held = await Promise.all(many(2, () => fleet.process().locks.acquire('k', { permits: 2 })));
     const order: string[] = [];
     const impatient = expect(locks.acquire('k', { permits: 2, waitMs: 100 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
     await fleet.clock.settle();
+    const { commands } = wire;
+    expect([await locks.tryAcquire('k', { permits: 2 }), wire.commands]).toEqual([null, commands]);
     const elsewhere = fleet.process().locks.withLock('k', { permits: 2 }, async () => void order.push('elsewhere'));
     await fleet.clock.settle();
     const here = locks.withLock('k', { permits: 2 }, async () => void order.push('here'));

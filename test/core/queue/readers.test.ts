@@ -1,6 +1,7 @@
 /** Readers in the queue of one process: who shares a lease, who enters with whom, and who gives the lease back. */
 import { describe, expect, it } from '@jest/globals';
 import { HAND_ON_WINDOW_MS } from '../../../lib/core/lease/store-lease.js';
+import { pause } from '../../../lib/core/port/clock.js';
 import { LockTimeoutError } from '../../../lib/core/port/errors.js';
 import type { LockOptions, WithLockOptions } from '../../../lib/core/port/lock-options.js';
 import type { LockService } from '../../../lib/lock.service.js';
@@ -31,10 +32,7 @@ describe('The callers of one process', () => {
       const calls: Promise<unknown>[] = [];
       const { locks } = fleet.process();
       const first = await fleet.process().locks.acquire('k');
-      const work = async (name: string): Promise<void> => {
-        order.push(name);
-        await new Promise<void>((resolve) => void fleet.clock.setTimer(resolve, 100));
-      };
+      const work = (name: string): Promise<unknown> => (order.push(name), pause(fleet.clock, 100));
       const read = (name: string, options: LockOptions = {}): void => void calls.push(locks.withLock('k', { ...options, mode: 'read' }, () => work(name)));
       begin(locks, read, order);
       await fleet.clock.settle();
@@ -44,6 +42,7 @@ describe('The callers of one process', () => {
       await fleet.clock.settle();
       read('a late reader');
       await fleet.clock.runUntil(Promise.all(calls));
+      expect(locks.core!.queues.size).toBe(0);
       return order;
     }
 
@@ -71,10 +70,7 @@ describe('The callers of one process', () => {
       const [first, here, there] = [fleet.process(), fleet.process(), fleet.process()].map(({ locks }) => locks) as [LockService, LockService, LockService];
       const lease = await first.acquire('k');
       const call = async (locks: LockService, name: string, mode: 'read' | 'write'): Promise<void> => {
-        const work = (): Promise<void> => new Promise((resolve) => {
-          order.push(name);
-          fleet.clock.setTimer(resolve, 100);
-        });
+        const work = (): Promise<unknown> => (order.push(name), pause(fleet.clock, 100));
         calls.push(locks.withLock('k', { mode }, work));
         await fleet.clock.settle();
       };
@@ -101,10 +97,7 @@ describe('The callers of one process', () => {
       const calls: Promise<unknown>[] = [];
       const [here, there, elsewhere] = [fleet.process(), fleet.process(), fleet.process()].map(({ locks }) => locks) as [LockService, LockService, LockService];
       const call = (locks: LockService, name: string, mode: 'read' | 'write'): void => {
-        const work = (): Promise<void> => new Promise((resolve) => {
-          order.push(name);
-          fleet.clock.setTimer(resolve, 100);
-        });
+        const work = (): Promise<unknown> => (order.push(name), pause(fleet.clock, 100));
         calls.push(locks.withLock('k', { mode }, work));
       };
       call(here, 'reader 1', 'read');
@@ -251,14 +244,15 @@ describe('Readers of one process that waited together', () => {
 });
 
 describe('A writer of a process', () => {
-  it('does not pass a reader of its process that came before it', async () => {
+  it('passes nobody of its process that came before it: no reader, and no writer with other terms', async () => {
     const { fleet, locks, other } = await besideHolder('k');
     const order: string[] = [];
-    const calls = ['read', 'write', 'write'].map((mode, n) => locks.withLock('k', { mode: mode as 'read' | 'write' }, async () => void order.push(`${n} ${mode}`)));
+    const terms: LockOptions[] = [{ mode: 'read' }, { leaseMs: 5_000 }, {}, { leaseMs: 5_000 }];
+    const calls = terms.map((options, n) => locks.withLock('k', options, async () => void order.push(`${n}`)));
     await fleet.clock.settle();
     await other.release();
     await fleet.clock.runUntil(Promise.all(calls));
-    expect(order).toEqual(['0 read', '1 write', '2 write']);
+    expect(order).toEqual(['0', '1', '2', '3']);
   });
 });
 
@@ -306,11 +300,7 @@ async function stage(inside: (locks: LockService, pending: Promise<unknown>[]) =
   }));
   await fleet.clock.settle();
   const calls = (locks: LockService, name: string, options: WithLockOptions = {}): void => {
-    const inside = (): Promise<void> => {
-      served.push(name);
-      return new Promise((resolve) => void fleet.clock.setTimer(resolve, 10));
-    };
-    pending.push(locks.withLock('k', options, inside));
+    pending.push(locks.withLock('k', options, () => (served.push(name), pause(fleet.clock, 10))));
   };
   const ends = async (): Promise<readonly string[]> => {
     work.open();

@@ -27,6 +27,7 @@ describe('A request', () => {
     const waiting = locks.acquire('k');
     await fleet.clock.settle();
     expect(told).toEqual(['waiting']);
+    await expect(locks.tryAcquire('k')).rejects.toMatchObject({ code: 'LOCK_STORE' });
     wire.cut = false;
     await (await fleet.clock.runUntil(waiting)).release();
   });
@@ -64,6 +65,30 @@ describe('A request', () => {
       await fleet.clock.settle();
       expect(released.map(({ abandoned }) => abandoned)).toEqual([!adopts]);
     }
+  });
+
+  it.each<[string, () => Promise<AcquireOutcome>, string]>([
+    ['failed for good', () => Promise.reject(failure(false)), 'LOCK_STORE'],
+    ['was refused', async () => ({ kind: 'full' }), 'LOCK_USAGE'],
+    ['would turn reading into writing', async () => ({ kind: 'upgrade' }), 'LOCK_USAGE'],
+  ])('that %s after it had waited is not made again', async (_how, answer, code) => {
+    const { fleet, wire, waiting, id } = await waiter();
+    wire.lostWakes.clear();
+    const asked = answering(wire, answer);
+    fleet.wake({ kind: 'ask', key: 'k', id });
+    expect(await fleet.clock.runUntil(codeOf(waiting))).toBe(code);
+    await fleet.clock.advance(2_000);
+    expect(asked).toHaveLength(1);
+  });
+
+  it('that is refused gives back what an earlier try without an answer may still bring, under which nobody worked', async () => {
+    const { fleet, locks, wire } = alone();
+    const released: ReleaseRequest[] = [];
+    wire.release = async (request) => (released.push(request), 'released');
+    answering(wire, async (n) => (n === 0 ? Promise.reject(failure()) : { kind: 'full' }));
+    expect(await fleet.clock.runUntil(codeOf(locks.acquire('k')))).toBe('LOCK_USAGE');
+    await fleet.clock.advance(5_000);
+    expect(released.at(-1)).toMatchObject({ key: 'k', abandoned: true });
   });
 
   it('is made again after the pause that a store names while it recovers; who does not wait is told at once, and others in the end', async () => {
@@ -205,8 +230,8 @@ describe('A request that nobody wants any more', () => {
     expect(await Promise.all(impatient)).toEqual(impatient.map(() => 'enough'));
     answer.open();
     const leases = await fleet.clock.runUntil(Promise.all(crowd));
-    leases.push(...(await fleet.clock.runUntil(Promise.all(Array.from({ length: 8 }, (_, n) => locks.acquire(`then ${n}`))))));
-    expect([asked.length, wire.sent.release]).toEqual([16, 0]);
+    leases.push(...(await fleet.clock.runUntil(Promise.all(Array.from({ length: 10 }, (_, n) => locks.acquire(`then ${n}`))))));
+    expect([asked.length, wire.sent.release]).toEqual([18, 0]);
   });
 
   it('is released again and again while the store cannot be reached, for as long as it might have the lock', async () => {
