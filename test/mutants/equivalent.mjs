@@ -94,6 +94,8 @@ const list = [
   // lib/core/port
   ['lib/core/port/clock.ts', 'const LONGEST_DELAY_MS = 2 ** 31 - 1;', 'Who waits longer than that sets the timer again, a millisecond sooner or later.', '1', '2'],
   ['lib/core/port/clock.ts', 'Math.max(0, Math.ceil(delayMs))', 'Node makes a delay of 0 one of 1.', '0', '1'],
+  ['lib/core/port/clock.ts', 'outside.emitDestroy();', 'It acts as the file is loaded, which here is before any test; test/core/port/open-handles loads it behind a hook.'],
+  ['lib/core/port/options.ts', ['shutdownGraceMs: true, profiles: true,', 'template: true, expectsBusy: true,', 'permits: true, onLost: true, awaitRelease: true, onBusy: oneOf('], 'The compiler refuses every value there but true and a check.', 'true', 'false'],
   ['lib/core/port/options.ts', 'profile: true', 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false'],
   ['lib/nest/lock-module-options.ts', ': true', 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false'],
   // lib/core/hold
@@ -115,6 +117,10 @@ const list = [
   ['lib/core/hold/hold.ts', 'return this.nestedCalls > 0 || this.isHandedOff ?', 'A store answers a release within commandTimeoutMs, so the same bound around its answer cuts nothing short.', undefined, ['true', 'this.nestedCalls >= 0']],
   ['lib/core/hold/hold.ts', 'return !this.isHandedOff && this.leases.every', 'At that instant both answers are right.', undefined, 'now > lease.trustedUntil'],
   ['lib/core/hold/hold.ts', 'if (hold) this.holds.delete(hold);', 'To take nothing out of a set does nothing; the condition is for the compiler.', undefined, 'true'],
+  ['lib/core/hold/lock-core.ts', '(this.resolved.get(given) ?? this.resolve(', 'It saves completing the same options again.', undefined, 'this.resolve(given, keys[0], list)'],
+  ['lib/core/hold/lock-core.ts', 'if (list === undefined && Object.isFrozen(given))', 'It saves completing the same options again.', undefined, ['false', '']],
+  ['lib/core/hold/lock-core.ts', 'if (call.insideHold && !call.ticket &&', 'It saves looking for a hold where there is none: who finds one is inside it.', undefined, '!call.ticket'],
+  ['lib/core/hold/lock-core.ts', "const refusal = this.shutdown.serves === 'all' ?", 'It saves a call: refusal() looks at the same.', undefined, 'false'],
   ['lib/core/hold/lock-core.ts', 'if (options.signal) throwIfAborted(', 'It saves a call: throwIfAborted takes no signal too.', undefined, 'true'],
   ['lib/core/hold/lock-core.ts', 'withinMsOf({ withinMs: given?.withinMs }, 0,', 'The option is only checked here; what it says is read when the hold is handed back.', '0', '1'],
   ['lib/core/hold/several-keys.ts', ['if (!call.reentered?.has(lease!)) lease!.gather', 'if (call.reentered?.has(lease)) return done();'], 'The call for the first key has made the map; the question mark is for the compiler.', undefined, ['call.reentered.has(lease!)', 'call.reentered.has(lease)']],

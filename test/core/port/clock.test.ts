@@ -5,9 +5,10 @@ import { uptime } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterAll, describe, expect, it, jest } from '@jest/globals';
-import { keptAlive, systemClock } from '../../../lib/core/port/clock.js';
+import { inTime, keptAlive, pause, systemClock } from '../../../lib/core/port/clock.js';
 import { builtPackage } from '../../support/built-package.js';
 import { runToItsEnd } from '../../support/ended-program.js';
+import { FakeClock } from '../../support/fake-clock.js';
 import { gate } from '../../support/locks.js';
 
 const clock = join(dirname(builtPackage()), 'core', 'port', 'clock.js');
@@ -61,6 +62,26 @@ describe('A timer', () => {
   });
 });
 
+describe('A pause', () => {
+  it('says whether its time has passed or it was ended, and one without an end sets no timer', async () => {
+    const fake = new FakeClock();
+    const ends: (() => void)[] = [];
+    const pauses = [10, 100, Infinity].map((ms) => pause(fake, ms, (end) => ends.push(end)));
+    await fake.advance(10);
+    expect(fake.pendingTimers).toBe(1);
+    for (const end of ends) end();
+    expect([await Promise.all(pauses), fake.pendingTimers]).toEqual([[true, false, false], 0]);
+  });
+});
+
+describe('Work in time', () => {
+  it('leaves no timer, and ends with what is told of it when it is late', async () => {
+    const fake = new FakeClock();
+    expect([await inTime(fake, Promise.resolve('done'), 100, () => new Error('late')), fake.pendingTimers]).toEqual(['done', 0]);
+    await expect(fake.runUntil(inTime(fake, new Promise(() => {}), 100, async () => new Error('late')))).rejects.toThrow('late');
+  });
+});
+
 describe('The time of the process', () => {
   it('goes on in milliseconds', async () => {
     const before = systemClock.now();
@@ -82,14 +103,6 @@ describe('A boot that waits', () => {
 });
 
 describe('What keeps the process alive while calls wait', () => {
-  it('does so until it is let go', () => {
-    const before = keepers();
-    const letGo = systemClock.keepAlive();
-    expect(keepers()).toBe(before + 1);
-    letGo();
-    expect(keepers()).toBe(before);
-  });
-
   it.each([
     ['answers', () => undefined],
     ['fails', () => Promise.reject(new Error('no store'))],

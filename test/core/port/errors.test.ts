@@ -42,6 +42,7 @@ describe('An error of this library', () => {
     ['an error whose code only holds the word', Object.assign(new Error('no'), { code: 'ERR_LOCK_FILE' })],
     ['an error without a code', new Error('LOCK_TIMEOUT')],
     ['a text', 'LOCK_TIMEOUT'],
+    ['a function', Object.assign(() => {}, { code: 'LOCK_TIMEOUT' })],
     ['null', null],
     ['undefined', undefined],
   ])('is not %s', (_name, error) => {

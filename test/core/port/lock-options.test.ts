@@ -13,6 +13,7 @@ describe('Options', () => {
       mode: 'write', leaseMs: 30_000, waitMs: 10_000, renew: true, maxHoldMs: Infinity, minHoldMs: 0, minReplicas: 0, onLost: 'throw',
       maxLeaseMs: 60_000, handOn: 16, commandTimeoutMs: 2_000, shutdownGraceMs: 10_000,
     });
+    expect(resolveDefaults({ profiles: { long: { leaseMs: 5_000 } } }).profiles).toEqual({ long: { leaseMs: 5_000 } });
   });
 
   it('of a call win over those of the module, each of them, and else, also for undefined, those of the module are taken', () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import { Limiter } from '../../../lib/core/queue/store-request.js';
 import { storeFailure } from '../../../lib/stores/wire/store-failure.js';
-import { alone, Fleet, gate } from '../../support/locks.js';
+import { alone, gate } from '../../support/locks.js';
 
 const MOST = 2_000;
 /** Of a slot group of a Cluster. */
@@ -87,13 +87,6 @@ describe('A crowd that asks the store in one moment', () => {
 });
 
 describe('A store that does not answer', () => {
-  function silent(): ReturnType<Fleet['process']> & { fleet: Fleet } {
-    const fleet = new Fleet();
-    const one = fleet.process();
-    one.wire.acquire = () => new Promise<never>(() => {});
-    return { ...one, fleet };
-  }
-
   it.each([0, 300])('is told as one that began nothing, and not as an unknown outcome as well (waitMs: %d)', async (waitMs) => {
     const { fleet, locks, wire } = alone();
     wire.acquire = async ({ key }) => {
@@ -106,7 +99,8 @@ describe('A store that does not answer', () => {
   });
 
   it.each([[0, 800], [100, 100], [300, 300], [1_500, 1_500]])('is told as such, not as a busy lock, to a call with waitMs %i after %i ms', async (waitMs, afterMs) => {
-    const { locks, fleet } = silent();
+    const { locks, fleet, wire } = alone();
+    wire.acquire = () => new Promise<never>(() => {});
     const since = fleet.clock.now();
     await expect(fleet.clock.runUntil(locks.acquire('k', { waitMs }))).rejects.toMatchObject({ code: 'LOCK_STORE' });
     expect(fleet.clock.now() - since).toBe(afterMs);
