@@ -1,12 +1,12 @@
 // Mutation testing: changes one thing after another in lib/ and shows which changes no test notices (docs/maintainers/proof.md):
 //
-//   npm run mutation -- --folder lib/core/lease [--folder …] [--workers 1] [--tests test/core] [--only 'part of a line'] [--again <output>] [--all]
+//   npm run mutation -- --folder lib/core/lease [--folder …] [--workers 1] [--tests test/core] [--only 'part of a line'] [--again <output>]
 //
 // --again takes what an earlier run printed, and looks only at what survived it.
 //
 // All mutants stand in one build of the library and are switched on one at a time, so that nothing is loaded again between
-// two of them; a test is only asked about the mutants that it comes by. The tests are those that need no server, and of
-// those that come by a few seconds' worth, the nearest first; with --all every one. Mutants that nothing can notice are explained in test/mutants/equivalent.mjs. Fails when one survives without being explained,
+// two of them; a test is only asked about the mutants that it comes by. The tests are those that need no server: first a few
+// seconds' worth of them, the nearest first, and when these notice nothing all others. Mutants that nothing can notice are explained in test/mutants/equivalent.mjs. Fails when one survives without being explained,
 // or when what the list explains is not there any more.
 import { fork } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -26,12 +26,11 @@ const { values } = parseArgs({
     folder: { type: 'string', multiple: true, default: ['lib/core/lease'] },
     tests: { type: 'string', multiple: true, default: ['core', 'contract', 'nest', 'stores', 'testing', 'telemetry', 'terminus'].map((name) => `test/${name}/`) },
     only: { type: 'string' },
-    all: { type: 'boolean', default: false },
     again: { type: 'string' },
     workers: { type: 'string', default: '1' },
   },
 });
-/** So long the tests of one distance compute together that are asked about one mutant, in ms, and so long each of them at most. Those of the same folder may each take as long. */
+/** So long the tests of one distance compute together that are asked first about a mutant, in ms, and so long each of them at most. */
 const ASKED_MS = 2_000;
 const CROWD_MS = 300;
 const FILES_OF_A_PROCESS = 6;
@@ -139,16 +138,12 @@ function distance(test, file) {
   return place.startsWith(`${folder.split('/').slice(0, 2).join('/')}/`) ? 2 : 3;
 }
 
-/** The tests that are asked about a mutant, in this order. */
+/** The tests that are asked about a mutant, in this order, until one of them notices it. */
 function asked(tests, file) {
   const sorted = tests.map((test) => ({ ...test, away: distance(test, file) })).sort((a, b) => a.away - b.away || a.cpuMs - b.cpuMs);
-  if (values.all) return sorted;
-  const within = (tests, eachMs, sumMs) => {
-    let sum = 0;
-    return tests.filter(({ cpuMs }) => cpuMs < eachMs && (sum += cpuMs) < sumMs);
-  };
-  const quick = [0, 1, 2, 3].flatMap((away) => within(sorted.filter((test) => test.away === away), CROWD_MS, ASKED_MS));
-  return [...quick, ...within(sorted.filter((test) => test.away < 2 && !quick.includes(test)), ASKED_MS, ASKED_MS)];
+  const sums = [0, 0, 0, 0];
+  const quick = new Set(sorted.filter(({ away, cpuMs }) => cpuMs < CROWD_MS && (sums[away] += cpuMs) < ASKED_MS));
+  return [...quick, ...sorted.filter((test) => !quick.has(test))];
 }
 
 async function main() {

@@ -60,6 +60,28 @@ describe('A store that may have forgotten what it granted', () => {
     expect(new Set(store.batches.flat()).size).toBe(9_500);
   });
 
+  it('hears that all is done when it has answered the renewal of every lease, also of those that were looked at in a later turn', async () => {
+    const { clock, store } = watchdogOf(1_001);
+    const [early, last] = [gate<RenewOutcome>(), gate<RenewOutcome>()];
+    let [asked, isDone] = [0, false];
+    Object.assign(store, { renew: () => ((asked += 1) > 1_000 ? last : early).promise });
+    void Promise.resolve(store.doubt('all') as unknown).then(() => (isDone = true));
+    early.open({ kind: 'lost' });
+    await clock.settle();
+    expect([asked, isDone]).toEqual([1_001, false]);
+    last.open({ kind: 'lost' });
+    await clock.settle();
+    expect(isDone).toBe(true);
+  });
+
+  it('is asked for no lease whose trust has ended, though nobody was told of that by then', async () => {
+    const { clock, store } = watchdogOf(1);
+    clock.block(8_000);
+    store.doubt('all');
+    await clock.settle();
+    expect(store.batches).toEqual([]);
+  });
+
   it('is asked again for a lease of fixed length, as for every other, until it has answered', async () => {
     const { fleet, locks, wire } = alone();
     const fixed = await locks.acquire('fixed', { leaseMs: 20_000, renew: false });

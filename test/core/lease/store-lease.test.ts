@@ -71,10 +71,11 @@ describe('A lease', () => {
     expect(told.at(-1)).toBe('at once');
   });
 
-  it('that ends by itself says why', () => {
+  it('that ends by itself says why, also behind a message that an operator took it away', () => {
     const told = [{ maxHoldMs: 8_095 }, { maxHoldMs: 8_096 }, { renew: false, maxHoldMs: 60_000 }].map((options) => {
       const lease = used(options);
       let message: string | undefined;
+      lease.heardOfForce();
       lease.onLoss({ leaseLost: (error) => (message = error.message) });
       lease.leave(nobody, 9_000);
       return message;

@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import { pause } from '../../../lib/core/port/clock.js';
 import { LockStoreError, LockTimeoutError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import type { LockOptions } from '../../../lib/core/port/lock-options.js';
@@ -229,33 +228,6 @@ describe('The callers of a process that take turns on permits', () => {
     const commands = processes.reduce((sum, { wire }) => sum + wire.sent.acquire + wire.sent.release, 0);
     expect(commands / 2_000).toBeLessThanOrEqual(1.1);
     expect(fleet.store.size).toBe(0);
-  });
-
-  it('have fences above that of another process which was granted one of their permits meanwhile', async () => {
-    const fleet = new Fleet();
-    const [here, there] = [fleet.process().locks, fleet.process().locks];
-    const granted: { readonly fence: number; readonly isOther: boolean }[] = [];
-    const early = gate();
-    const first = here.withLock('k', { permits: 2 }, () => early.promise);
-    await fleet.clock.advance(40);
-    // The second permit brings fences for many turns, because nobody else waits.
-    const callers = many(12, () => here.withLock('k', { permits: 2 }, async ({ fence }) => {
-      granted.push({ fence, isOther: false });
-      await pause(fleet.clock, 3);
-    }));
-    await fleet.clock.advance(4);
-    const other = there.withLock('k', { permits: 2 }, async ({ fence }) => {
-      granted.push({ fence, isOther: true });
-      await pause(fleet.clock, 100);
-    });
-    await fleet.clock.advance(11);
-    // The first permit may not be handed on any more, and the second one may.
-    early.open();
-    await fleet.clock.runUntil(Promise.all([first, ...callers, other]));
-    const at = granted.findIndex(({ isOther }) => isOther);
-    expect(at).toBeGreaterThan(0);
-    expect(at).toBeLessThan(granted.length - 1);
-    for (const { fence } of granted.slice(at + 1)) expect(fence).toBeGreaterThan(granted[at]!.fence);
   });
 
   it('have fences above that of a process which was granted the permit that an operator took from this one', async () => {

@@ -244,15 +244,15 @@ describe('Readers of one process that waited together', () => {
 });
 
 describe('A writer of a process', () => {
-  it('passes nobody of its process that came before it: no reader, and no writer with other terms', async () => {
+  it.each<[LockOptions, string]>([[{ mode: 'read' }, '01234'], [{}, '10234']])('passes nobody that came before it, and only readers pass it, whose phase follows on a writer: behind %j', async (first, expected) => {
     const { fleet, locks, other } = await besideHolder('k');
     const order: string[] = [];
-    const terms: LockOptions[] = [{ mode: 'read' }, { leaseMs: 5_000 }, {}, { leaseMs: 5_000 }];
+    const terms: LockOptions[] = [first, { mode: 'read' }, { leaseMs: 5_000 }, {}, { leaseMs: 5_000 }];
     const calls = terms.map((options, n) => locks.withLock('k', options, async () => void order.push(`${n}`)));
     await fleet.clock.settle();
     await other.release();
     await fleet.clock.runUntil(Promise.all(calls));
-    expect(order).toEqual(['0', '1', '2', '3']);
+    expect([order.join(''), locks.core!.queues.size]).toEqual([expected, 0]);
   });
 });
 
