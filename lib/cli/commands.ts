@@ -3,6 +3,7 @@
  */
 import { systemClock, pause } from '../core/port/clock.js';
 import { checkKey, roleKey } from '../core/key/check-key.js';
+import { LockStoreError } from '../core/port/errors.js';
 import { type LockState, whereaboutsOf } from '../core/port/lock-state.js';
 import { overviewOf, rowOf, type LockOverview } from '../board/lock-overview.js';
 import type { Command } from './arguments.js';
@@ -74,11 +75,17 @@ async function leader({ role }: Of<'leader'>, look: Look, { out, json }: Termina
   return holder === null ? EXIT.nothing : EXIT.done;
 }
 
-async function watch({ startsWith, everyMs }: Of<'watch'>, look: Look, { out, json, stop }: Terminal): Promise<ExitCode> {
+async function watch({ startsWith, everyMs }: Of<'watch'>, look: Look, { out, err, json, stop }: Terminal): Promise<ExitCode> {
   const stopped = aborted(stop);
   while (!out.hungUp && !stop.aborted) {
-    const overview = await overviewOf(look.list({ startsWith }), MAX_WATCHED);
-    await out.write(json ? `${JSON.stringify({ at: systemClock.wallNow(), ...overview })}\n` : screen(overview, out));
+    try {
+      const overview = await overviewOf(look.list({ startsWith }), MAX_WATCHED);
+      await out.write(json ? `${JSON.stringify({ at: systemClock.wallNow(), ...overview })}\n` : screen(overview, out));
+    } catch (error) {
+      // Whoever watches while a server restarts wants to see what comes after that.
+      if (!(error instanceof LockStoreError && error.retryable)) throw error;
+      await err.message(`holdfast: ${error.message}`);
+    }
     await Promise.race([pause(systemClock, everyMs), stopped]);
   }
   return EXIT.done;

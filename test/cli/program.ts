@@ -7,7 +7,6 @@ export interface Finished {
   readonly code: number | null;
   readonly out: string;
   readonly err: string;
-  readonly tookMs: number;
 }
 
 export function programPath(): string {
@@ -24,6 +23,6 @@ export async function finished(file: string, args: readonly string[], stopWhen?:
   const read = (out: string, interrupt: () => void): void => {
     if (stopWhen?.(out)) interrupt();
   };
-  const { exitCode, stdout, stderr, tookMs } = await runToItsEnd(file, args, { env: { ...clean, ...env }, read });
-  return { code: exitCode, out: stdout, err: stderr, tookMs };
+  const { exitCode, stdout, stderr } = await runToItsEnd(file, args, { env: { ...clean, ...env }, read });
+  return { code: exitCode, out: stdout, err: stderr };
 }

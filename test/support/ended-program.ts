@@ -8,7 +8,6 @@ export interface EndedProgram {
   readonly stderr: string;
   /** Both streams, in the order in which they came. */
   readonly output: string;
-  readonly tookMs: number;
 }
 
 export interface ProgramOptions {
@@ -21,7 +20,6 @@ export interface ProgramOptions {
 }
 
 export async function runToItsEnd(file: string, args: readonly string[], { env, cwd, longestMs, read = () => {} }: ProgramOptions): Promise<EndedProgram> {
-  const startedAt = performance.now();
   // A process group of its own, so that its children can be killed with it.
   const child = spawn(file, args, { cwd, env, detached: longestMs !== undefined, stdio: ['ignore', 'pipe', 'pipe'] });
   const watch = longestMs === undefined ? undefined : setTimeout(() => child.pid !== undefined && process.kill(-child.pid, 'SIGKILL'), longestMs);
@@ -39,7 +37,7 @@ export async function runToItsEnd(file: string, args: readonly string[], { env, 
     const exitCode = await new Promise<number | null>((resolve, reject) => {
       child.on('close', resolve).on('error', reject);
     });
-    return { ...printed, exitCode, tookMs: performance.now() - startedAt };
+    return { ...printed, exitCode };
   } finally {
     clearTimeout(watch);
   }
