@@ -151,6 +151,8 @@ const list = [
   ['lib/stores/memory/lock-machine.ts', 'if (lock === undefined || holder === undefined || holder.end < at.ms)', 'A lock that is not there has no holder; the first part is for the compiler.', 'lock === undefined || holder === undefined', 'holder === undefined'],
   ['lib/stores/memory/lock-machine.ts', 'if (inherits && lock.holders.size < (lock.permits ?? 0))', 'No number is less than undefined; the 0 is for the compiler.', 'lock.permits ?? 0', 'lock.permits'],
   ['lib/stores/memory/lock-machine.ts', "if (kin.length === 0 || (lock.mode === 'read' && mode === 'write')", 'A phase of reading lets in all readers that wait, so none of them finds its owner there later.', "lock.mode === 'read' && mode === 'write'", "lock.mode === 'read'"],
+  ['lib/stores/memory/lock-machine.ts', 'private lastFence = 0;', 'The first fence comes from the clock, which is far above.', '0', '1'],
+  ['lib/stores/memory/lock-machine.ts', 'if (one && other) holders.delete(', 'There is a second only beside a first; of two that end at the same instant either may stand for both.', undefined, ['other', 'other.end >= one.end']],
   ['lib/stores/memory/lock-machine.ts', 'const place = { request, end: 0 }', 'keepPlace() sets it before anybody reads it.', '0', '1'],
   ['lib/stores/memory/lock-machine.ts', 'return fence === first || (lock.permits === undefined && fence > first', 'That the fence is the first one was said before.', 'fence > first', 'fence >= first'],
   ['lib/stores/memory/memory-store.ts', 'randomBytes(6)', 'A longer name is another one as well.', '6', '6 * 1000'],

@@ -395,7 +395,7 @@ describe('A lost lease says', () => {
   });
 
   it('shutdown when the work went on for too long, and ended when it was over before', async () => {
-    const { fleet, locks, lease, reason, told } = await held({}, { shutdownGraceMs: 100 });
+    const { fleet, locks, reason, told } = await held({}, { shutdownGraceMs: 100 });
     const closing = locks.close();
     await fleet.clock.advance(5_000);
     await closing;
@@ -403,7 +403,6 @@ describe('A lost lease says', () => {
     const over = await held();
     await over.lease.release();
     expect(() => over.lease.assertHeld()).toThrow(expect.objectContaining({ reason: 'ended' }));
-    void lease;
   });
 
   it('the same in the error of withLock, which carries the outcome of the work', async () => {

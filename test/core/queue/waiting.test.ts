@@ -179,13 +179,6 @@ describe('A message of the store', () => {
 });
 
 describe('A grant that the store takes for a stray', () => {
-  it('is given back when nobody here wants it', async () => {
-    const { fleet, wire } = alone();
-    fleet.wake({ kind: 'stray', key: 'k', id: 'p1.gone' });
-    await fleet.clock.settle();
-    expect(wire.sent.release).toBe(1);
-  });
-
   it('owes no minHoldMs, because nobody worked under it', async () => {
     const { fleet, locks, wire } = alone();
     const given = { key: 'k', mode: 'write', queue: true, fences: 1, minReplicas: 0, leaseMs: 5_000, minHoldMs: 60_000 } as const;

@@ -1,6 +1,6 @@
 /** What only the embedded store promises, beside the contract: its own clock, no timers when idle, no replicas. */
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import type { Wake } from '../../../lib/core/port/lock-store.js';
+import { MAX_HOLDS_OF_OWNER, type Wake } from '../../../lib/core/port/lock-store.js';
 import { MemoryStore } from '../../../lib/stores/memory/memory-store.js';
 import { Contender } from '../../contract/contender.js';
 import { FakeClock } from '../../support/fake-clock.js';
@@ -30,12 +30,20 @@ describe('The embedded store', () => {
     const listed = [];
     for await (const { key } of store.list()) listed.push(key);
     expect(listed).toEqual(['order:1']);
+    clock.block(2_500);
+    for await (const { key } of store.list()) throw new Error(`${key} is listed`);
+  });
+
+  it('lets an owner read in as many holds as there may be', async () => {
+    for (let n = 0; n < MAX_HOLDS_OF_OWNER; n += 1) await contender().acquires({ mode: 'read', owner: 'o' });
+    expect(await contender().ask({ mode: 'read', owner: 'o' })).toEqual({ kind: 'full' });
   });
 
   it('trusts a lease to its last instant, and lets the next in right after', async () => {
     const [holder, next] = [contender(), contender()];
     const { trustedUntil } = await holder.acquires({ leaseMs: 1_000 });
     expect(trustedUntil).toBe(clock.now() + 1_000);
+    expect(await next.ask({ queue: false })).toEqual({ kind: 'busy', retryInMs: 1_001 });
     await clock.advance(1_000);
     await next.isRefused();
     expect((await holder.renews(1_000)).trustedUntil).toBe(clock.now() + 1_000);
@@ -77,6 +85,7 @@ describe('The embedded store', () => {
     const asked = waiter.queues();
     expect(wakes).toEqual([]);
     await asked;
+    await contender().queues();
     await clock.settle();
     expect(wakes).toEqual([{ kind: 'contended', key: 'order:1', id: holder.id }]);
   });
@@ -103,6 +112,7 @@ describe('The embedded store', () => {
     await expect(contender().ask({ minReplicas: 1 })).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false });
     const holder = contender();
     await holder.acquires();
+    await contender('order:2').acquires();
     await store.close();
     expect(clock.pendingTimers).toBe(0);
     await expect(contender().ask()).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false });
