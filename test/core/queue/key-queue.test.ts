@@ -137,6 +137,18 @@ describe('A turn that is passed on through the store', () => {
     expect(await (await fleet.clock.runUntil(next)).release()).toBe('released');
   });
 
+  it('is given back by a command of its own before a call that waits for replicas, whose answer comes only after these', async () => {
+    const { fleet, locks, wire } = alone({ handOn: 1 });
+    const { acquire } = wire;
+    const replaced: (string | undefined)[] = [];
+    wire.acquire = (request) => (replaced.push(request.replaces), acquire.call(wire, { ...request, minReplicas: 0 }));
+    const hold = await locks.acquire('k', { minReplicas: 1 });
+    const next = locks.acquire('k', { minReplicas: 1 });
+    await fleet.clock.settle();
+    expect([await hold.release(), wire.sent.release, replaced]).toEqual(['released', 1, [undefined, undefined]]);
+    await next;
+  });
+
   it('is told also when the next caller gives up before the answer', async () => {
     const { fleet, locks, wire } = alone({ handOn: 1 });
     const hold = await locks.acquire('k');
@@ -236,6 +248,7 @@ describe('A call that does not want to wait', () => {
     await here.locks.acquire('k', { leaseMs: 1_000 });
     expect(await tries(here.locks)).toBe("Lock 'k' is busy: a call in this process holds it. It was not taken; try again later.");
     expect(await tries(there.locks)).toBe("Lock 'k' is busy. It was not taken; try again later.");
+    expect(there.wire.sent).toMatchObject({ acquire: 1, release: 0 });
     here.wire.cut = true;
     await fleet.clock.advance(1_000);
     expect(await tries(here.locks)).not.toContain('a call in this process');
