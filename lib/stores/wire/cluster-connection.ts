@@ -116,7 +116,7 @@ export class ClusterConnection extends BaseConnection {
     if (!wasOpen && this.isOpen) this.events.emit('open');
   }
 
-  /** Reads the slots anew, and tries again until that succeeds. Then it connects to their masters, and leaves the nodes that have none. */
+  /** Reads the slots anew, connects to their masters, and leaves the nodes that have none; again and again until each slot has a master. */
   private refresh(): Promise<void> {
     this.refreshing ??= this.untilKnown().finally(() => (this.refreshing = undefined));
     return this.refreshing;
@@ -127,6 +127,8 @@ export class ClusterConnection extends BaseConnection {
       try {
         const ranges = await this.readRanges();
         if (!this.closed) await this.follow(ranges);
+        // During a failover a node may say for a moment that some slots have no master. When they have one, no connection ends, and nothing else would tell.
+        if (this.masterOf.includes(undefined)) throw new Error('CLUSTERDOWN some slots have no master');
         return;
       } catch (error) {
         this.events.emit('problem', error as Error);

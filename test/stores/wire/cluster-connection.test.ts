@@ -15,6 +15,8 @@ import { FakeClock } from '../../support/fake-clock.js';
 class OneNode {
   /** Whether it says who has the slots. */
   saysSlots = true;
+  /** Whether it says for some slots only, as a node does in the middle of a failover. */
+  isFailingOver = false;
   /** Whether it sends commands elsewhere, as a node does whose slots have moved. */
   moves = false;
   /** Whether it knows its own host. A node that does not names only the port. */
@@ -52,7 +54,7 @@ class OneNode {
   private async answers(command: string): Promise<unknown> {
     await this.silence;
     if (command === 'CLUSTER SLOTS') {
-      if (this.saysSlots) return [[0, 16_383, ['127.0.0.1', 7001]]];
+      if (this.saysSlots) return [[0, this.isFailingOver ? 8_191 : 16_383, ['127.0.0.1', 7001]]];
       throw new Error('ERR it is not known who has the slots');
     }
     if (command === 'GET k' && this.moves) {
@@ -151,6 +153,17 @@ describe('The connection to a Cluster', () => {
     expect(connection.isOpen).toBe(true);
     expect(told).toContain('ERR it is not known who has the slots');
     expect(told).not.toContain('end');
+  }));
+
+  it('asks until each slot has a master, which for a moment of a failover is not so, and serves the others meanwhile', onStage(async ({ node, connection, told, clock, get }) => {
+    node.isFailingOver = true;
+    void connection.start();
+    await pause(clock, 1_000);
+    expect([await get('k'), told.at(-1)]).toEqual(['OK', 'CLUSTERDOWN some slots have no master']);
+    await expect(get('a')).rejects.toThrow('CLUSTERDOWN some slots have no master');
+    node.isFailingOver = false;
+    await pause(clock, 200);
+    expect(await get('a')).toBe('OK');
   }));
 
   it('follows a redirection that names only a port to the host that was asked', onStage(async ({ node, connection, get }) => {
