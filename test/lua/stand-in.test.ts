@@ -54,6 +54,14 @@ describe('Whoever was told that a lock is held, and asks again when the server h
     await over.takes('w.1', { ...RECOVERS, told: long.replace('0,', '20001,') });
   });
 
+  it('waits for the whole lease of one that was let in from the queue, though it was told of that before its first renewal', async () => {
+    const lock = lua.lock('si16');
+    await lock.takes('h.0');
+    expect(await waits(lock, 'h.1')).toBe(2);
+    await release(lock, 'h.0');
+    expect([await waits(lock, 'h.1'), Number((await toldBy(lock, 'w.1')).split(',')[4])]).toEqual([1, 30_000]);
+  });
+
   it('waits until the latest end that any of them was told, whoever asks first', async () => {
     const lock = lua.lock('si14');
     const later = await forgotten(lock, ['h.1'], { leaseMs: 20_000 });

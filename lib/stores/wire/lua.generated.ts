@@ -415,6 +415,7 @@ end`,
   letIn: `local function letIn(lock, who, fence)
   takeOut(lock, who.id)
   local holder = enter(lock, who, math.min(who.leaseMs, 1500), fence)
+  holder.longMs = math.max(holder.longMs, who.leaseMs)
   lock.messages[#lock.messages + 1] = { who.id, holder, lock.mode == 'r' and 'r' or 'w' }
   return holder
 end`,
@@ -504,7 +505,9 @@ end`,
   local told, last = {}, nil
   for i = 1, math.min(#lock.holders, 16) do
     local holder = lock.holders[i]
-    if holder.id ~= '~recovery' then told[#told + 1], last = string.format('%.0f,%s', holder.ending - now, holder.id), holder end
+    if holder.id ~= '~recovery' then
+      told[#told + 1], last = string.format('%.0f,%s', math.max(holder.ending - now, whole(holder).longMs), holder.id), holder
+    end
   end
   if not last then return '-' end
   local mode = lock.mode .. (lock.mode == 'p' and string.format('%d', lock.permits) or '')
@@ -666,7 +669,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '669f390d619b30dd87efd4ac583fae32f769e0dc',
+  sha1: '7e46b0c26564ac9d4e3a5db78f19c2f4807ce2dc',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 
@@ -1081,7 +1084,7 @@ export function readAgree(reply: unknown): AgreeReply {
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: 'f20127cbc8b1f725b23e67adb24e28356669d42a',
+  sha1: '46847a0b7e10b94ea73291bd72336832fe24196e',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV / 3`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, recoveryMs, knownBy, ticketId = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
@@ -1249,7 +1252,7 @@ export function readBringBack(reply: unknown): BringBackReply {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: 'b74e5d0079503cb4b5372b94f86de69c043d0491',
+  sha1: '9be4ec489e8aaf602054ced5ae1d91e00ada7d50',
   source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, id = id, floor = floor, recoveryMs = recoveryMs }
 local lock = openLock(request)
@@ -1342,7 +1345,7 @@ export function readFencedWrite(code: unknown): 'written' | 'stale' {
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: '7ffa2bcb22b7dc6090f0109de1fa3aedeaa70c8b',
+  sha1: '641c257a91e83619575d11245f330c2d16ea291a',
   source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])`, shared.time, shared.nowUs, shared.now, `if now > notAfter then return { 2, now } end`, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, fence = fence, notAfter = notAfter, floor = floor, recoveryMs = recoveryMs }
 local lock = openLock(request)
@@ -1548,7 +1551,7 @@ export function readRecall(reply: unknown): RecallReply {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '3bb3f5c181a2cfa84bebcc7fc5cc0807a5c3a2a7',
+  sha1: '96332049772420af36ad8401e5afec2ba4f531fa',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil

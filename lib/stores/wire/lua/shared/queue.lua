@@ -161,6 +161,7 @@ end
 local function letIn(lock, who, fence)
   takeOut(lock, who.id)
   local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), fence)
+  holder.longMs = math.max(holder.longMs, who.leaseMs)
   lock.messages[#lock.messages + 1] = { who.id, holder, lock.mode == 'r' and 'r' or 'w' }
   return holder
 end

@@ -15,7 +15,10 @@ local function holdsOf(lock)
   local told, last = {}, nil
   for i = 1, math.min(#lock.holders, MAX_TOLD) do
     local holder = lock.holders[i]
-    if holder.id ~= RECOVERY then told[#told + 1], last = string.format('%.0f,%s', holder.ending - now, holder.id), holder end
+    if holder.id ~= RECOVERY then
+      -- One that was let in from the queue makes its lease whole by its first renewal, before this request asks again.
+      told[#told + 1], last = string.format('%.0f,%s', math.max(holder.ending - now, whole(holder).longMs), holder.id), holder
+    end
   end
   if not last then return '-' end
   local mode = lock.mode .. (lock.mode == 'p' and string.format('%d', lock.permits) or '')
