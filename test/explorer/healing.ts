@@ -18,6 +18,19 @@ export interface HealingWorld<S> extends SmallWorld<S> {
   leftBehind(state: S): string | undefined;
 }
 
+/** Makes the steps in which a world does something to those in it; it counts how often it may still do so. */
+export function suffering<F extends string, S extends { faults: Partial<Record<F, number>> }>(draftOf: () => S) {
+  return (fault: F, what: string, change: (draft: S) => void): KindStep<S> => ({
+    kind: 'fault', what,
+    take: () => {
+      const draft = draftOf();
+      draft.faults = { ...draft.faults, [fault]: (draft.faults[fault] ?? 0) - 1 };
+      change(draft);
+      return draft;
+    },
+  });
+}
+
 const ORDER: readonly Kind[] = ['arrival', 'release', 'question', 'time'];
 /** A waiter's lease, a first lease, the time until it asks again, and the end of a recovery fit in several times. */
 const WITHIN_MS = 12_000;

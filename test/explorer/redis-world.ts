@@ -10,7 +10,7 @@ import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
 import type { LuaReply } from '../simulation/lua-interpreter.js';
 import { readHolders } from '../simulation/record-check.js';
 import { PROCESS_BEGINS_AT } from './canonical.js';
-import { healedAtLast, type HealingWorld, type Kind, type KindStep } from './healing.js';
+import { healedAtLast, suffering, type HealingWorld, type Kind, type KindStep } from './healing.js';
 import { brokenByScript } from './record-promises.js';
 import { Acting, AHEAD, KEYS, type Rules } from './redis-client.js';
 import './redis-answers.js';
@@ -205,16 +205,7 @@ export class RedisWorld implements HealingWorld<State> {
   /** What the world does to those in it, as often as the plan allows. */
   private *happenings(state: State): Generator<RedisStep> {
     const may = (fault: Fault): boolean => (state.faults[fault] ?? 0) > 0;
-    const step = (fault: Fault, what: string, change: (draft: State) => void): RedisStep => ({
-      kind: 'fault',
-      what,
-      take: () => {
-        const draft = draftOf(state);
-        draft.faults[fault] = (draft.faults[fault] ?? 0) - 1;
-        change(draft);
-        return draft;
-      },
-    });
+    const step = suffering<Fault, State>(() => draftOf(state));
     for (const [n, letter] of state.letters.entries()) {
       const { way, of, stray, what, id } = letter;
       if (stray || !(this.plan.suffers ?? [what]).includes(what)) continue;

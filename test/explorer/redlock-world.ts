@@ -5,7 +5,7 @@
 import type { LuaReply } from '../simulation/lua-interpreter.js';
 import { readHolders } from '../simulation/record-check.js';
 import { PROCESS_BEGINS_AT, SERVER_BEGINS_AT } from './canonical.js';
-import { healedAtLast, type HealingWorld, type Kind, type KindStep } from './healing.js';
+import { healedAtLast, suffering, type HealingWorld, type Kind, type KindStep } from './healing.js';
 import { NODE_KEYS, Voting, type QuorumRules } from './redlock-member.js';
 import { canonicalOf, changeNode, draftOf, type Known, type Member, type Node, type NodeFault, type NodeLetter, type NodeQuestion, type NodesState } from './redlock-state.js';
 import { localItem } from './redis-world.js';
@@ -156,16 +156,7 @@ export class RedlockWorld implements HealingWorld<NodesState> {
 
   private *happenings(state: NodesState): Generator<NodesStep> {
     const may = (fault: NodeFault): boolean => (state.faults[fault] ?? 0) > 0;
-    const step = (fault: NodeFault, what: string, change: (draft: NodesState) => void): NodesStep => ({
-      kind: 'fault',
-      what,
-      take: () => {
-        const draft = draftOf(state);
-        draft.faults[fault] = (draft.faults[fault] ?? 0) - 1;
-        change(draft);
-        return draft;
-      },
-    });
+    const step = suffering<NodeFault, NodesState>(() => draftOf(state));
     for (const [node, { letters, memory }] of state.nodes.entries()) {
       for (const [n, letter] of letters.entries()) {
         const { way, of, stray, what, about, reply } = letter;

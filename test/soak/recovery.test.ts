@@ -235,7 +235,6 @@ class World {
     const missing = await holder.ask<string[]>('missing', { keys });
     const until = await holder.ask<number>('now');
     const [held, granted] = await Promise.all([holder.ask<Hold[]>('report'), waiter.ask<Hold[]>('report')]);
-    if (process.env['HOLDFAST_DEBUG']) process.stdout.write(JSON.stringify([since, until, missing.length, held.slice(0, 3), granted.slice(0, 3)]) + '\n');
     const overlaps = doubles(held, granted, until);
     const backMs = held.flatMap(({ backAt }) => (backAt === undefined ? [] : [Math.max(0, backAt - since)]));
     return { run, forgotten: forgotten.length, lost: missing.length, double: overlaps.length, longestDoubleMs: Math.round(Math.max(0, ...overlaps)), backMs };

@@ -82,7 +82,6 @@ export class LockCore implements Core {
     const { clock, defaults, context } = this;
     withinMsOf({ withinMs: given?.withinMs }, 0, defaults, keys[0]!);
     const options = resolveOptions(given, { ...defaults, mode: 'write', minHoldMs: 0 }, keys[0], list);
-    throwIfAborted(options.signal);
     const call = new Call(keys, options, clock.now(), context.isInsideAny, this);
     call.ticket = ticket;
     return call;
@@ -127,7 +126,6 @@ export class LockCore implements Core {
     const now = this.clock.now();
     for (const lease of leases) abandon(call, lease, now, () => {});
     call.reentered = undefined;
-    throwIfAborted(call.options.signal);
     return this.take(call, now);
   }
 

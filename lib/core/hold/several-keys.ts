@@ -34,7 +34,6 @@ export async function takeAll(call: Call, core: LockCore): Promise<readonly Stor
       lease!.onLoss(lost);
       if (!call.reentered?.has(lease!)) lease!.gather(clock.now());
     }
-    stop.signal.throwIfAborted();
     await together(core, taken, call.until, (lease, done) => {
       if (call.reentered?.has(lease)) return done();
       lease.begin(options, clock.now());

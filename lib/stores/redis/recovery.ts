@@ -96,8 +96,7 @@ export class Recovery implements StoreRecovery {
 
   /** Waits for the end of a recovery, so that an application that starts on an empty server is not refused its first locks. */
   async recovered(atMostMs: number): Promise<void> {
-    const leftMs = Math.min(this.recoversForMs, atMostMs);
-    if (leftMs > 0) await pause(this.redis.clock, leftMs);
+    if (this.recoversForMs > 0) await pause(this.redis.clock, Math.min(this.recoversForMs, atMostMs));
   }
 
   close(): void {

@@ -128,7 +128,7 @@ export class ClusterConnection extends BaseConnection {
         const ranges = await this.readRanges();
         if (!this.closed) await this.follow(ranges);
         // During a failover a node may say for a moment that some slots have no master. When they have one, no connection ends, and nothing else would tell.
-        if (this.masterOf.includes(undefined)) throw new Error('CLUSTERDOWN some slots have no master');
+        if (this.masterOf.includes(undefined)) throw new Error('some slots have no master');
         return;
       } catch (error) {
         this.events.emit('problem', error as Error);
@@ -151,7 +151,7 @@ export class ClusterConnection extends BaseConnection {
         const ranges = node instanceof ServerConnection
           ? await answerWithin(slotsOf(node.source!, node.sender), NAMES_SLOTS_WITHIN_MS, this.timing.clock)
           : await askOnce(node, this.timing, (sender) => slotsOf(node, sender), NAMES_SLOTS_WITHIN_MS);
-        if (ranges.length === 0) throw new Error('CLUSTERDOWN no node has slots');
+        if (ranges.length === 0) throw new Error('no node has slots');
         if (node instanceof ServerConnection) this.told = node;
         return ranges;
       } catch (error) {

@@ -41,7 +41,7 @@ export interface WakeListener {
   /** The subscription has begun. Messages before it may have been missed. */
   listening(): void;
   /** The subscription was there before, and the server refuses it now, for this reason. */
-  readonly refused?: ((reason: string) => void) | undefined;
+  refused(reason: string): void;
 }
 
 /**
@@ -78,7 +78,7 @@ export class WakeChannel {
       connection.close();
       throw error;
     });
-    connection.events.on('problem', (error) => isReply(error) && listener.refused?.(messageOf(error)));
+    connection.events.on('problem', (error) => isReply(error) && listener.refused(messageOf(error)));
   }
 
   /** Notes that a reply brought a grant whose message has not come. If it does not come soon, this connection receives nothing. */

@@ -19,6 +19,7 @@ const listener: WakeListener = {
   wake: ({ kind, key, id }) => heard.push(`${kind} ${key} ${id}`),
   forgot: () => 0,
   listening: () => heard.push('listening'),
+  refused: (reason) => heard.push(`refused ${reason}`),
 };
 const server = forAll(startRedis);
 beforeEach(async () => {
