@@ -23,6 +23,7 @@ import type { VirtualTime } from './virtual-time.js';
 const MASTERS = 3;
 /** The slots that are used: those of the groups of locks, and that of the wire format. */
 const SLOTS: readonly number[] = [...new Set([...Array.from({ length: SLOT_GROUPS }, (_, group) => `{lock:${group}}`), '{lock}'].map(slotOf))];
+const SORTED = [...SLOTS].sort((one, other) => one - other);
 /** How long a message takes from node to node, in ms. */
 const BUS_MS: readonly [number, number] = [0.2, 3];
 
@@ -110,7 +111,9 @@ export class ClusterSetting implements Setting, ClusterBus {
       // A former master does not know that it is one.
       const master = pair.former === server ? server : pair.master;
       const replica = pair.replication?.replica;
-      return [slot, slot, [master.name, PORT], ...(replica === undefined ? [] : [[replica.name, PORT]])];
+      // It has the slots that nobody uses as well, up to the next that somebody does.
+      const next = SORTED[SORTED.indexOf(slot) + 1] ?? 16_384;
+      return [slot === SORTED[0] ? 0 : slot, next - 1, [master.name, PORT], ...(replica === undefined ? [] : [[replica.name, PORT]])];
     });
   }
 

@@ -89,9 +89,7 @@ class CutOff {
       if (this.isCutOff && port === 7001 && command === 'GET') throw new Error('CLUSTERDOWN The cluster is down');
       return port;
     };
-    const cork = (): void => {
-      this.corked = [];
-    };
+    const cork = (): void => void (this.corked = []);
     const uncork = (): void => {
       this.written.push(this.corked!);
       this.corked = undefined;
