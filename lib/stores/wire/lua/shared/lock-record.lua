@@ -12,8 +12,9 @@
 -- odd     0 for one holder without minHoldMs, whose release may delete the key unread; 1 where one has to look closer
 -- The last three are left out when all of them are 0. heardOf is the server time at which a process brought the hold of an
 -- owner back, or said that it has it, to a server that forgot; longMs how long the lease or its minHoldMs is at most, if that is more than
--- USUAL_LEASE_MS, or if the first lease from the queue is shorter: an end further ahead was written before the server's clock was set back,
--- and is brought to where it must have been at the latest. A further holder adds a line of the same fields. `end` is the last instant at which a holder still counts, its grace
+-- USUAL_LEASE_MS, and always of a holder from the queue, whose first lease is shorter than its renewals make it. An end further ahead was
+-- written before the server's clock was set back, and is brought to where it must have been at the latest. A further holder adds a line
+-- of the same fields. `end` is the last instant at which a holder still counts, its grace
 -- included: the lease has ended graceMs before. An id that begins with ~ has been released, but its minHoldMs has not passed: nobody's
 -- hold, and yet the lock is taken. Without permits there is one such line at most, which has the latest end of all.
 
