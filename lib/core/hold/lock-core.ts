@@ -61,7 +61,7 @@ export class LockCore implements Core {
    */
   begin(keys: readonly string[], given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): Call {
     const { defaults, store, clock, context } = this;
-    const resolved = given === undefined ? defaults : (this.resolved.get(given) ?? this.resolve(given, keys[0], list));
+    const resolved = given === undefined ? defaults : ((!list && this.resolved.get(given)) || this.resolve(given, keys[0], list));
     const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
     if (options.permits !== undefined) checkPermitsOf(keys, options.permits, store.capabilities);
     if (options.signal) throwIfAborted(options.signal);
@@ -71,7 +71,7 @@ export class LockCore implements Core {
   /** Options that are frozen, as those of decorators are, are completed and checked once. */
   private resolve(given: WithLockOptions & CallSite, key: string | undefined, list?: OptionList): ResolvedOptions {
     const options = resolveOptions(given, this.defaults, key, list);
-    if (list === undefined && Object.isFrozen(given)) this.resolved.set(given, options);
+    if (!list && Object.isFrozen(given)) this.resolved.set(given, options);
     return options;
   }
 
