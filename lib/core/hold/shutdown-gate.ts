@@ -2,10 +2,9 @@
  * The shutdown of a LockService. It refuses new calls, cancels calls that wait, and waits for running holds. Holds that do not end
  * in time are declared lost, so that their signals abort, but their locks are not released while their work goes on.
  */
-import { LockClosedError } from '../port/errors.js';
-
-import type { LockCore } from './lock-core.js';
 import { Alarm } from '../lease/schedule.js';
+import { LockClosedError } from '../port/errors.js';
+import type { LockCore } from './lock-core.js';
 
 export class ShutdownGate {
   /** The holds that have begun and were neither released nor lost. */
@@ -28,7 +27,7 @@ export class ShutdownGate {
   /** Notes that a hold was released or lost: the shutdown does not wait for it any more. */
   holdEnded(): void {
     this.holds -= 1;
-    if (this.holds === 0) for (const tell of this.whenAllEnded.splice(0)) tell();
+    while (this.holds === 0 && this.whenAllEnded.length > 0) this.whenAllEnded.shift()!();
   }
 
   /**

@@ -127,7 +127,6 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
    * given back in that step.
    */
   private ask(first: Call, lease: StoreLease | undefined, now: number): void {
-    const [request] = this.requests;
     if (this.permits !== undefined) {
       if (!this.hasRoom || this.requests.length >= this.size) return;
     } else {
@@ -138,6 +137,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
         const asksFrom = lease.admittedAt + HAND_ON_WINDOW_MS;
         if (now < asksFrom) return this.queues.watchdog.schedule.set((this.askLater ??= new Alarm((then) => this.pump(then))), asksFrom);
       }
+      const request = this.requests[0];
       if (request && askTheSame(request.options, first.options)) return;
       if (request) this.drop(request);
     }
@@ -206,19 +206,19 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   requestGranted(request: StoreRequest, grant: Grant, now: number): void {
     const { options, wasDelayed } = request;
     this.forgetRequest(request);
-    // No answer has said of these leases that they have ended in the store. It grants no writer beside another lease: so a grant to write ends
-    // all before it, and a grant to read one that wrote.
-    const endsAll = grant.mode === 'write';
-    const ended = this.leases.length > 0 && this.permits === undefined ? this.leases.filter(({ mode }) => endsAll || mode === 'write') : NO_LEASES;
     // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
     // to wait the phase begins with the grant; for one granted at once, when it was made.
     const lastOfPhase = wasDelayed ? this.arrivals : this.arrivalsWhenAsked;
     const lease = new StoreLease(request, grant, now, this, this.queues.watchdog, lastOfPhase);
-    this.leases = this.leases.length > 0 ? Array.of(lease, ...this.leases) : lease.alone;
+    const before = this.leases;
+    this.leases = before.length > 0 ? Array.of(lease, ...before) : lease.alone;
     this.queues.watchdog.watch(lease, now);
     if (options.mode === 'read') this.bringForward((call) => call.arrival <= lastOfPhase && askTheSame(call.options, options));
-    // A loss calls pump(), which must find the new lease in its place, and not ask the store for one.
-    for (const one of ended) one.lose('gone', 'the store granted the lock to a later request');
+    // No answer has said of the leases before it that they have ended in the store. It grants no writer beside another lease: so a grant to write
+    // ends all of them, and a grant to read one that wrote. A loss calls pump(), which must find the new lease in its place, and not ask for one.
+    if (before.length > 0 && this.permits === undefined) {
+      for (const one of before) if (one.mode === 'write' || grant.mode === 'write') one.lose('gone', 'the store granted the lock to a later request');
+    }
     if (this.permits !== undefined && (wasDelayed || !request.handsOn)) this.permitCame(now);
     if (request.isForced) {
       // The message of it came before the answer with the grant, so the store is asked whether the lease is still there.
