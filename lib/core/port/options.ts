@@ -108,8 +108,9 @@ export function optionsProblem(given: unknown, list: OptionList): string | undef
 function valueProblem(values: object, checks: OptionList['names'], maxLeaseMs: number): string | undefined {
   for (const name in checks) {
     const check = checks[name]!;
-    const value: unknown = check === true ? undefined : Reflect.get(values, name);
-    const problem = value === undefined || check === true ? undefined : check(name, value, maxLeaseMs);
+    if (check === true) continue;
+    const value: unknown = Reflect.get(values, name);
+    const problem = value === undefined ? undefined : check(name, value, maxLeaseMs);
     if (problem !== undefined) return problem;
   }
   return undefined;
@@ -130,15 +131,6 @@ const MAX_NAMES_SHOWN = 30;
 function unknownOption(name: string, names: OptionList['names']): string {
   const known = Object.keys(names).filter((one) => one !== 'template' && one !== 'expectsBusy');
   return `unknown option '${name}'${known.length > MAX_NAMES_SHOWN ? '' : `; expected ${known.join(', ')}`}`;
-}
-
-/** Options of {@link LockService.forceRelease}. */
-export interface ForceReleaseOptions {
-  /**
-   * The fence of the only hold to end.
-   * @default none: every hold of the lock is ended
-   */
-  fence?: number | undefined;
 }
 
 /** The longest time that an option can name, in ms: some 35 years. */
@@ -255,6 +247,16 @@ export const WITH_ADOPTED_OPTIONS: OptionList = {
   names: { ...adoptNames, onLost: true, awaitRelease: true, onError: oneOf('release', 'handBack'), withinMs: true } satisfies NamesOf<WithAdoptedOptions & CallSite>,
   example,
 };
+
+/** Options of {@link LockService.forceRelease}. */
+export interface ForceReleaseOptions {
+  /**
+   * The fence of the only hold to end.
+   * @default none: every hold of the lock is ended
+   */
+  fence?: number | undefined;
+}
+
 /** An invalid fence must not mean all holders, and an invalid filter not all locks. */
 export const FORCE_RELEASE_OPTIONS: OptionList = {
   names: { fence: expecting('the number of a hold', (fence) => Number.isSafeInteger(fence) && Number(fence) > 0) } satisfies NamesOf<ForceReleaseOptions>,
@@ -338,18 +340,19 @@ function refuse(problem: string | undefined, key?: string, of?: string): void {
 
 // Profiles: options that the configuration of a module gives a name, so that calls and decorators can ask for them by it.
 
-const names: NamesOf<LockProfile> = { ...ofAll, mode: true, permits: true, onLost: true, awaitRelease: true, onBusy: oneOf('throw', 'skip') };
-const OPTIONS: OptionList = { names, example: '{ leaseMs: 60000, waitMs: 0 }' };
+const PROFILE_OPTIONS: OptionList = {
+  names: { ...ofAll, mode: true, permits: true, onLost: true, awaitRelease: true, onBusy: oneOf('throw', 'skip') } satisfies NamesOf<LockProfile>,
+  example: '{ leaseMs: 60000, waitMs: 0 }',
+};
 
 /** Checks the shape of profiles, and completes them: one that skips does not wait. The values are checked with their defaults. @throws LockUsageError */
 export function completeProfiles(given: LockProfiles | undefined): LockProfiles {
   if (given === undefined) return {};
   if (!isObject(given)) {
-    throw invalidOption(`expected profiles to be an object such as { batch: ${OPTIONS.example} }, got ${show(given)}`);
+    throw invalidOption(`expected profiles to be an object such as { batch: ${PROFILE_OPTIONS.example} }, got ${show(given)}`);
   }
   const complete = Object.entries(given).map(([name, profile]): [string, LockProfile] => {
-    const problem = optionsProblem(profile, OPTIONS);
-    if (problem !== undefined) throw invalidOption(problem, undefined, profileText(name));
+    refuse(optionsProblem(profile, PROFILE_OPTIONS), undefined, profileText(name));
     return [name, profile.onBusy === 'skip' ? { ...profile, waitMs: profile.waitMs ?? 0 } : profile];
   });
   return Object.fromEntries(complete);

@@ -79,8 +79,9 @@ export class LockMachine {
   acquire(request: AcquireRequest, at: Instant): AcquireOutcome {
     const { key, id, replaces, handsOn } = request;
     if (request.takesOver !== undefined) return this.takeOver(request, at);
-    if (replaces === undefined || this.leaveAndSettle({ key, id: replaces, abandoned: replaces === id }, at, handsOn ? request : undefined)) return this.answer(request, at);
-    return { ...this.answer(request, at), replacedLost: true };
+    const wasThere = replaces === undefined || this.leaveAndSettle({ key, id: replaces, abandoned: replaces === id }, at, handsOn ? request : undefined);
+    const answer = this.answer(request, at);
+    return wasThere ? answer : { ...answer, replacedLost: true };
   }
 
   private answer(request: AcquireRequest, at: Instant): AcquireAnswer {
