@@ -82,7 +82,7 @@ export class Board {
     void look();
     return () => {
       stopped = true;
-      if (rest !== undefined) systemClock.clearTimer(rest);
+      systemClock.clearTimer(rest);
     };
   }
 

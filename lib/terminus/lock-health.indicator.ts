@@ -2,7 +2,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/terminus';
-import { systemClock } from '../core/port/clock.js';
+import { inTime, systemClock } from '../core/port/clock.js';
 import type { Leadership } from '../core/hold/leading.js';
 import { messageOf } from '../core/port/errors.js';
 import type { LockStore } from '../core/port/lock-store.js';
@@ -75,7 +75,9 @@ export class LockHealthIndicator {
 
   /** Why no lock can be had from this lock module; undefined when one can. */
   private failure(instance: string, timeoutMs: number): Promise<string | undefined> {
-    return within(timeoutMs, this.moduleRef.get<LockStore>(storeToken(instance), { strict: false }).tryOut());
+    const trial = this.moduleRef.get<LockStore>(storeToken(instance), { strict: false }).tryOut();
+    const late = (): Error => new Error(`The lock store did not answer within ${timeoutMs} ms.`);
+    return inTime(systemClock, trial, timeoutMs, late).then(() => undefined, messageOf);
   }
 }
 
@@ -84,16 +86,4 @@ function rolesOf(leaderships: readonly Leadership[] = []): { roles?: Record<stri
   if (leaderships.length === 0) return {};
   const leads = (name: string): boolean => leaderships.some(({ role, isLeader }) => role === name && isLeader);
   return { roles: Object.fromEntries(leaderships.map(({ role }) => [role, { isLeader: leads(role) }])) };
-}
-
-/** Why `answer` failed or took too long; undefined when it came in time. */
-function within(timeoutMs: number, answer: Promise<unknown>): Promise<string | undefined> {
-  return new Promise((resolve) => {
-    const timer = systemClock.setTimer(() => resolve(`The lock store did not answer within ${timeoutMs} ms.`), timeoutMs);
-    const done = (failure?: string): void => {
-      systemClock.clearTimer(timer);
-      resolve(failure);
-    };
-    answer.then(() => done(), (error: unknown) => done(messageOf(error)));
-  });
 }

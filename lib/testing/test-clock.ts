@@ -47,7 +47,7 @@ export class TestClock implements Clock {
     return timer;
   }
 
-  clearTimer(timer: Timer): void {
+  clearTimer(timer: Timer | undefined): void {
     const at = this.timers.indexOf(timer as TestTimer);
     if (at >= 0) this.timers.splice(at, 1);
   }

@@ -30,7 +30,6 @@ const list = [
   ['lib/core/lease/schedule.ts', 'let next = left + 1', 'There is no time behind the last item, so that the second comparison is false there.', undefined, ['times[left + 1]! < times[left]!', 'left - 1', '0', 'left + 1 <= items.length']],
   ['lib/core/lease/schedule.ts', 'if (index > 0 && times[parent]! > at)', 'There is no time above the first one.', undefined, ['times[parent]! > at', 'index >= 0']],
   ['lib/core/lease/schedule.ts', 'this.timer = undefined;', 'Clearing a timer does nothing when it has fired or was cleared before.'],
-  ['lib/core/lease/schedule.ts', 'if (this.timer) this.clock.clearTimer', 'Clearing no timer does nothing; the condition is for the compiler.', undefined, 'true'],
   ['lib/core/lease/store-lease.ts', 'this.admittedAt = grantedAt;', 'It is for the compiler: admit() sets it before anybody reads it.'],
   ['lib/core/lease/store-lease.ts', ['wanted !== this.options && !mayShareLease', 'return a === b || (mayShareLease'], 'It saves a comparison of options that are the same object.', undefined, ['!mayShareLease(wanted, this.options)', '(mayShareLease(a, b) && a.minHoldMs === b.minHoldMs)']],
   ['lib/core/queue/queues.ts', 'const FNV_PRIME = 0x01000193;', 'Keys are spread by any odd factor.', '0x01000193', '0x01000193 * 1000'],
@@ -156,7 +155,6 @@ const list = [
   ['lib/stores/memory/lock-machine.ts', 'const place = { request, end: 0 }', 'keepPlace() sets it before anybody reads it.', '0', '1'],
   ['lib/stores/memory/lock-machine.ts', 'return fence === first || (lock.permits === undefined && fence > first', 'That the fence is the first one was said before.', 'fence > first', 'fence >= first'],
   ['lib/stores/memory/memory-store.ts', 'randomBytes(6)', 'A longer name is another one as well.', '6', '6 * 1000'],
-  ['lib/stores/memory/memory-store.ts', 'if (this.collector !== undefined) this.clock.clearTimer', 'To clear no timer does nothing; the condition is for the compiler.', undefined, 'true'],
   // lib/nest
   ['lib/nest/lock-boot.ts', 'if (seen.has(prototype)) continue;', 'What is found twice is noted once; it saves the second visit.', undefined, 'false'],
   ['lib/nest/lock-boot.ts', 'if (prototype === undefined) continue;', 'What has no prototype has no locked method; it is for the compiler.', undefined, 'false'],

@@ -56,7 +56,7 @@ export class SimProcess {
       setTimer: (callback, delayMs) => this.setTimer(callback, delayMs),
       clearTimer: (timer) => {
         this.timers.delete(timer as ProcessTimer);
-        (timer as ProcessTimer).happening?.cancel();
+        (timer as ProcessTimer | undefined)?.happening?.cancel();
       },
       nextTurn: (callback) => void time.after(0, () => this.deliver(callback)),
       keepAlive: () => () => {},

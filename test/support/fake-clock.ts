@@ -57,7 +57,7 @@ export class FakeClock implements Clock {
     return timer;
   }
 
-  clearTimer(timer: Timer): void {
+  clearTimer(timer: Timer | undefined): void {
     const at = this.timers.indexOf(timer as FakeTimer);
     if (at >= 0) this.timers.splice(at, 1);
   }

@@ -173,7 +173,7 @@ export class Schedule {
   }
 
   private disarm(): void {
-    if (this.timer) this.clock.clearTimer(this.timer);
+    this.clock.clearTimer(this.timer);
     this.timer = undefined;
     this.timerAt = Infinity;
     this.isShort = false;

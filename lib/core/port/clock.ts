@@ -17,7 +17,8 @@ export interface Clock {
   uptimeMs(): number;
   /** Runs `callback` once after `delayMs`; the timer never keeps the process alive. */
   setTimer(callback: () => void, delayMs: number): Timer;
-  clearTimer(timer: Timer): void;
+  /** Clears a timer, if there is one that has not fired. */
+  clearTimer(timer: Timer | undefined): void;
   /** Runs `callback` in the next turn of the event loop, after timers and input had their chance. */
   nextTurn(callback: () => void): void;
   /** Keeps the process alive, which the timers of this clock do not, until the returned function is called. */
@@ -57,7 +58,7 @@ export function pause(clock: Clock, forMs: number, canEnd: (end: () => void) => 
   return new Promise((resolve) => {
     const timer = forMs === Infinity ? undefined : clock.setTimer(() => resolve(true), forMs);
     canEnd(() => {
-      if (timer) clock.clearTimer(timer);
+      clock.clearTimer(timer);
       resolve(false);
     });
   });

@@ -114,7 +114,7 @@ export class MemoryStore implements LockStore {
   }
 
   private stopCollecting(): void {
-    if (this.collector !== undefined) this.clock.clearTimer(this.collector);
+    this.clock.clearTimer(this.collector);
     this.collector = undefined;
   }
 }

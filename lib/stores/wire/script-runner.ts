@@ -271,7 +271,7 @@ export class ScriptRunner {
   }
 
   private endTimer(): void {
-    if (this.timer !== undefined) this.clock.clearTimer(this.timer);
+    this.clock.clearTimer(this.timer);
     this.timer = undefined;
     this.timerAt = Infinity;
   }

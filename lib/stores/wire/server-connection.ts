@@ -315,7 +315,7 @@ export class ServerConnection extends BaseConnection {
   }
 
   private endTimer(): void {
-    if (this.timer !== undefined) this.timing.clock.clearTimer(this.timer);
+    this.timing.clock.clearTimer(this.timer);
     this.timer = undefined;
   }
 

@@ -250,7 +250,7 @@ export class Outage {
 
   close(): void {
     this.watching = false;
-    if (this.timer !== undefined) this.clock.clearTimer(this.timer);
+    this.clock.clearTimer(this.timer);
     this.timer = undefined;
     this.since = undefined;
   }
