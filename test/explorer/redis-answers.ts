@@ -1,9 +1,7 @@
 /** How a process follows the answers and messages of the server: the other half of redis-client.ts. */
 import type { Grant } from '../../lib/core/port/lock-store.js';
 import { trustOf } from '../../lib/stores/wire/server-clock.js';
-import {
-  readAcquire, readBringBack, readRecall, readRenew, type AcquireReply,
-} from '../../lib/stores/wire/lua.generated.js';
+import { readAcquire, readBringBack, readRecall, readRenew, type AcquireReply } from '../../lib/stores/wire/lua.generated.js';
 import type { PushedGrant } from '../../lib/stores/wire/wake-channel.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
 import { AHEAD, listeners, type Acting } from './redis-client.js';

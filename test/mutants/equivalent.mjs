@@ -39,11 +39,10 @@ const list = [
   ['lib/core/lease/watchdog.ts', 'const SORTED_TOGETHER = 8_000;', 'More are sorted in one turn of the event loop, which takes longer, and the same leases are looked at.'],
   ['lib/core/lease/watchdog.ts', 'firstAt > now + first.lengthMs * MAX_EARLY_PART', 'A lease that is due at that very instant may be renewed now or then.', undefined, 'firstAt >= now + first.lengthMs * MAX_EARLY_PART'],
   // lib/core/queue
-  ['lib/core/queue/call.ts', 'if (others.length === 0) return;', 'It saves a loop over nothing.', undefined, 'false'],
   ['lib/core/queue/call.ts', 'if (signal) offAbort(signal, call);', 'A signal that is not there has no listeners; the condition is for the compiler.', undefined, 'true'],
   ['lib/core/queue/key-queue.ts', 'LONGEST_BURST = 64', 'No code of this file runs, so that no test is asked; test/core/queue/crowds and permit-fences find bursts of 64.'],
-  ['lib/core/queue/key-queue.ts', 'private arrivalsWhenAsked = 0;', 'ask() sets it before a grant can come.'],
-  ['lib/core/queue/key-queue.ts', 'if (this.isResting) return;', 'serve() admits nobody in a rest either, and an empty line may be tidied now or after it.', undefined, 'false'],
+  ['lib/core/queue/key-queue.ts', 'private arrivalsWhenAsked = 0;', 'send() sets it before a grant can come.'],
+  ['lib/core/queue/key-queue.ts', 'if (this.isResting) return;', 'pump() admits nobody in a rest either, and an empty line may be tidied now or after it.', undefined, 'false'],
   ['lib/core/queue/key-queue.ts', 'this.admit(first, lease, now);', 'pump() admits the same caller; it saves asking the lease a second time.'],
   ['lib/core/queue/key-queue.ts', 'this.pump(now);', 'The writer that was admitted keeps all others waiting. Readers never wait here without a request, but where an owner has a write lease, and then in a queue of their own.', 'this.pump(now);'],
   ['lib/core/queue/key-queue.ts', 'if (this.size === 0 && !request &&', 'No request is open while nobody is in the line.', undefined, 'this.size === 0'],

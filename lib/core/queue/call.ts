@@ -196,13 +196,8 @@ export abstract class CallLine {
 
   /** Moves the calls for which `goesFirst` is true to the front. Among these, and among the others, the order stays. */
   protected bringForward(goesFirst: (call: Call) => boolean): void {
-    const calls = this.calls();
-    const others = calls.filter((call) => !goesFirst(call));
-    if (others.length === 0) return;
-    for (const call of others) {
-      this.remove(call);
-      this.add(call, call.arrival);
-    }
+    // What has left the line meanwhile stays away: a signal that aborted unheard ends its call here, and the lease may admit others then.
+    for (const call of this.calls()) if (!goesFirst(call) && this.remove(call)) this.add(call, call.arrival);
   }
 
   protected find(test: (call: Call) => boolean): Call | undefined {

@@ -187,10 +187,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     const writerWaits = request.mode === 'write' && this.first === request.asker;
     for (const call of this.calls()) {
       if (call.options.waitMs === 0) this.giveUp(call, refusedAtOnce(request, call));
-      else if (writerWaits && call.options.mode === 'read') {
-        this.remove(call);
-        this.queues.queueFor(call).join(call);
-      }
+      else if (writerWaits && call.options.mode === 'read' && this.remove(call)) this.queues.queueFor(call).join(call);
     }
     request.asker.tellWaiting();
   }

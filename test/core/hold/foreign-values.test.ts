@@ -38,8 +38,7 @@ function plainSignal(changes: object = {}) {
 /** What all that was locked leaves behind. */
 async function expectNothingLeft(fleet: Fleet): Promise<void> {
   await fleet.clock.advance(100);
-  expect(fleet.store.size).toBe(0);
-  expect(fleet.clock.pendingTimers).toBe(0);
+  expect([fleet.store.size, fleet.clock.pendingTimers]).toEqual([0, 0]);
 }
 
 describe('Work that gives what nobody may look at', () => {
@@ -117,6 +116,17 @@ describe('A signal that does not keep its word', () => {
       const { signal } = plainSignal({ addEventListener: refuse });
       await expect(locks.withLock(key, { signal }, () => 'done')).rejects.toThrow('nobody may look at this');
     }
+    await expectNothingLeft(fleet);
+  });
+
+  it('and aborts without telling anybody ends its call when the line is looked at, and each of the others is served once', async () => {
+    const { fleet, locks, wire } = alone();
+    const { signal } = plainSignal();
+    wire.slowMs = 10;
+    const calls = [{ mode: 'read' } as const, { signal }, { mode: 'read' } as const].map((options) => locks.withLock('k', options, () => 'done'));
+    signal.aborted = true;
+    const [done, stopped] = [{ value: 'done' }, { reason: { name: 'AbortError' } }];
+    expect(await fleet.clock.runUntil(Promise.allSettled(calls))).toMatchObject([done, stopped, done]);
     await expectNothingLeft(fleet);
   });
 
