@@ -41,7 +41,7 @@ const list = [
   // lib/core/queue
   ['lib/core/queue/call.ts', 'if (signal) offAbort(signal, call);', 'A signal that is not there has no listeners; the condition is for the compiler.', undefined, 'true'],
   ['lib/core/queue/key-queue.ts', 'LONGEST_BURST = 64', 'No code of this file runs, so that no test is asked; test/core/queue/crowds and permit-fences find bursts of 64.'],
-  ['lib/core/queue/key-queue.ts', 'private arrivalsWhenAsked = 0;', 'send() sets it before a grant can come.'],
+  ['lib/core/queue/key-queue.ts', 'private arrivalsWhenAsked = 0;', 'newRequest() sets it before a grant can come.'],
   ['lib/core/queue/key-queue.ts', 'if (this.isResting) return;', 'pump() admits nobody in a rest either, and an empty line may be tidied now or after it.', undefined, 'false'],
   ['lib/core/queue/key-queue.ts', 'this.admit(first, lease, now);', 'pump() admits the same caller; it saves asking the lease a second time.'],
   ['lib/core/queue/key-queue.ts', 'this.pump(now);', 'The writer that was admitted keeps all others waiting. Readers never wait here without a request, but where an owner has a write lease, and then in a queue of their own.', 'this.pump(now);'],

@@ -142,14 +142,14 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
       if (request) this.drop(request);
     }
     if (lease?.users === 0) this.giveBack(lease, NOBODY, now);
-    else this.send(now);
+    else this.newRequest(now);
   }
 
   /**
-   * Asks for the first call for which no request was made; there is one, because requests are fewer than calls. `unused`: a lease that the
-   * request replaces.
+   * Makes a request for the first call that has none, and lets it ask; there is such a call, because requests are fewer than calls. `unused`: a
+   * lease that the request replaces.
    */
-  private send(now: number, unused?: StoreLease, user?: LastUser): void {
+  private newRequest(now: number, unused?: StoreLease, user?: LastUser): void {
     const { requests } = this;
     this.arrivalsWhenAsked = this.arrivals;
     const asked = requests === NO_REQUESTS ? undefined : new Set(requests.map(({ asker }) => asker));
@@ -298,7 +298,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     if (this.first) this.usedUpFences = lease.hasFences ? 0 : lease.grant.fences;
     if (this.leases.length === 1) this.leases = NO_LEASES;
     else this.forgetLease(lease);
-    if (now !== undefined && !this.first?.options.minReplicas) return this.send(now, lease, user);
+    if (now !== undefined && !this.first?.options.minReplicas) return this.newRequest(now, lease, user);
     const { store, background } = this.queues;
     const replied = (outcome: Reply<'released' | 'lost'>): void => {
       const isUnknown = outcome instanceof LockStoreError;
@@ -322,8 +322,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     call.reject(reason === undefined ? waitedInVain(request, call) : reason);
     // A request keeps its place in the store's queue for the next call if that asks for the same; then nothing is sent. When no call needs a
     // request any more, the one that has waited for the shortest time is dropped: its id is released in the background.
-    const { first } = this;
-    if (request?.asker === call && !(first && askTheSame(first.options, call.options))) this.drop(request);
+    if (request?.asker === call && !(this.first && askTheSame(this.first.options, call.options))) this.drop(request);
     if (this.requests.length > this.size) this.drop(this.requests.at(-1)!);
     this.pump();
   }
