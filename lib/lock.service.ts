@@ -322,7 +322,10 @@ export class LockRouter {
     );
   }
 
-  /** The core of every lock module that has a store, by the module's name. Until {@link open} was called, modules that were made since the last look are added. */
+  /**
+   * The core of every lock module that has a store, by the module's name. Until {@link open} was called, modules that were made since the last look
+   * are added.
+   */
   instances(): ReadonlyMap<string, LockCore> {
     if (this.whole) return this.known;
     for (const [name, { core, ownEvents }] of this.modules()) {

@@ -33,7 +33,10 @@ export class RedlockLook {
     return listByQuorum(options, this.nodes);
   }
 
-  /** Takes the lock away; true when a quorum of nodes did so. Rejects with LockStoreError when that is not known. It waits for all nodes, which are closed then. */
+  /**
+   * Takes the lock away; true when a quorum of nodes did so. Rejects with LockStoreError when that is not known. It waits for all nodes, because it
+   * is closed after that.
+   */
   async forceRelease(key: string, fence?: number): Promise<boolean> {
     const ask = async ({ store }: QuorumNode): Promise<'taken' | 'none'> => ((await store.forceRelease(key, fence)) ? 'taken' : 'none');
     return (await agree('a forced release', key, this.nodes, asking(key, ask), { namesNobody: fence === undefined, waitsForAll: true })) === 'taken';

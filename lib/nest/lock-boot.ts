@@ -238,7 +238,10 @@ function refused(method: string, site: string, { why, way = 'Put' }: NonNullable
 
 type InstanceWrapper = ReturnType<DiscoveryService['getProviders']>[number];
 
-/** An object of an application, and the prototypes that it inherits from, the nearest first. Of a class that is made for each request Nest keeps an object of its prototype. */
+/**
+ * An object of an application, and the prototypes that it inherits from, the nearest first. Of a class that is made for each request Nest keeps an
+ * object of its prototype.
+ */
 interface Found {
   readonly made: object;
   readonly chain: readonly object[];

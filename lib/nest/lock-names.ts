@@ -97,7 +97,10 @@ export function instancesProblem(_name: string, instances: unknown): string | un
   return `expected instances to be an array of the names of lock modules, each once and at least one, got ${given}`;
 }
 
-/** Whether there is a lock module of this name all the same: the token of an interceptor is the same in all copies of this package, that of LockService is its class. */
+/**
+ * Whether there is a lock module of this name all the same: the token of an interceptor is the same in all copies of this package, that of
+ * LockService is its class.
+ */
 function isOfAnotherCopy(moduleRef: ModuleRef, instance: string): boolean {
   try {
     moduleRef.get(interceptorToken(instance), { strict: false });

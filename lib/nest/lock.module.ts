@@ -98,7 +98,10 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     });
   }
 
-  /** Refuses new calls. Of a global module the hook is called after those of the application. Holds go on, so the store stays open until onApplicationShutdown. */
+  /**
+   * Refuses new calls. Of a global module the hook is called after those of the application. Holds go on, so the store stays open until
+   * onApplicationShutdown.
+   */
   onModuleDestroy(): void {
     this.ownLocks()?.prepareShutdown();
   }

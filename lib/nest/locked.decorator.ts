@@ -34,7 +34,8 @@ import type { RouteLockOptions } from './route-lock.js';
  * the fence and the signal. The mode is `write` unless the option `mode` says otherwise.
  *
  * When the class is defined it throws LockKeyError for a malformed template, and LockUsageError for unknown options; for values that an
- * option cannot have, the boot fails. A call rejects with LockKeyError, LockTimeoutError, LockStoreError, LockUsageError, LockClosedError, or LockLostError after the work.
+ * option cannot have, the boot fails. A call rejects with LockKeyError, LockTimeoutError, LockStoreError, LockUsageError, LockClosedError, or
+ * LockLostError after the work.
  */
 export function Locked<const K extends CallKey, R extends Returns = 'promise', B extends OnBusy = 'throw', S extends StopsWait = AbortSignal>(
   key: K,

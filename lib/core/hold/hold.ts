@@ -306,7 +306,10 @@ export class Hold implements Lease, LeaseUser {
     if (!covers(this.modeOf(key)!, mode)) throw upgradeError(key);
   }
 
-  /** Lets a nested call in, when its siblings allow it, and resolves with the lease. Undefined when the hold ended meanwhile, so that the call must ask for the lock anew. */
+  /**
+   * Lets a nested call in, when its siblings allow it, and resolves with the lease. Undefined when the hold ended meanwhile, so that the call must
+   * ask for the lock anew.
+   */
   async reenter(call: Call): Promise<readonly StoreLease[] | undefined> {
     const { key, options } = call;
     this.assertCovers(key, options);

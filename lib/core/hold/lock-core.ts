@@ -149,7 +149,10 @@ export class LockCore implements Core {
     throw reason;
   }
 
-  /** The work under an adopted hold, which goes back to its ticket when the work fails. The caller is told the failure of the work, whatever becomes of the ticket. */
+  /**
+   * The work under an adopted hold, which goes back to its ticket when the work fails. The caller is told the failure of the work, whatever becomes
+   * of the ticket.
+   */
   handingBack<T>(fn: Work<T>, { ticket }: Call, withinMs: number | undefined): Work<T> {
     return async (lease) => {
       try {

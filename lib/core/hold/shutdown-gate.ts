@@ -7,7 +7,7 @@ import { LockClosedError } from '../port/errors.js';
 import type { LockCore } from './lock-core.js';
 
 export class ShutdownGate {
-  /** The holds that have begun and were neither released nor lost. */
+  /** The holds that have begun and were neither released nor lost. Whoever begins one counts it here, and {@link holdEnded} counts it off. */
   holds = 0;
   /** When holds are declared lost, in clock.now() time; undefined before the shutdown is announced. */
   private graceEndsAt: number | undefined;

@@ -167,7 +167,10 @@ export type AcquireAnswer =
   | { readonly kind: 'busy'; readonly retryInMs: number }
   /** The request's owner holds the lock for reading and asks for writing: it would wait for itself. */
   | { readonly kind: 'upgrade' }
-  /** The store may have forgotten who holds the lock: until `retryInMs` have passed it grants nothing new, so that holders can report what they hold, and keeps no places. */
+  /**
+   * The store may have forgotten who holds the lock: until `retryInMs` have passed it grants nothing new, so that holders can report what they
+   * hold, and keeps no places.
+   */
   | { readonly kind: 'recovering'; readonly retryInMs: number; readonly cause: LockStoreError }
   /** The request's owner has {@link MAX_HOLDS_OF_OWNER} holds of the lock already. */
   | { readonly kind: 'full' }

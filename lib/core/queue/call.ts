@@ -80,7 +80,7 @@ export class Call implements Appointment, AbortListener {
     number?: number,
   ) {
     this.number = number ?? (lastNumber += 1);
-    // Every field is set here, in one order, so that V8 gives all calls one shape. Queues, requests, leases and holds do the same.
+    // What has no value yet is set as well, in one order, so that V8 gives all calls one shape. Queues, requests, leases and holds do the same.
     this.reentered = this.ticket = this.line = this.before = this.after = undefined;
   }
 

@@ -31,7 +31,7 @@ export class Queues {
   readonly limiter = new Limiter(MAX_IN_FLIGHT);
   /** In a Cluster the requests of each slot group have a limit of their own. */
   private readonly limiterOfGroups = new Map<number, Limiter>();
-  /** How many requests were made. */
+  /** How many requests were made. Only StoreRequest writes it. */
   sequence = 0;
   /** The heads of the chains. Their number is a power of two, and at least that of the queues. */
   private chains = chainsOf(FIRST_CHAINS);

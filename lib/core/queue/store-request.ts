@@ -8,6 +8,8 @@
  *       ▼ │ wake, 700 ms, end of the holder's lease, pause after a failure
  *     waiting ──(cancel)──▶ the id is released in the background
  *
+ * While it asks or waits it is open; granted, refused or failed for good it is answered; and a cancelled one is told of no answer any more.
+ *
  * A grant is judged before it counts: with enough trust left of it work may begin; with too little it is renewed first; one whose trust
  * has ended is asked for again under the same id, or given back if the call does not wait. One that comes when its request was cancelled is
  * released. So is one that a message tells of to a process that no longer has a request of that id (a `stray` wake, queues.ts).

@@ -26,7 +26,7 @@ import {
 } from '../../core/port/lock-store.js';
 import { isTicketId } from '../../core/port/ticket.js';
 
-/** The time that a command is given: `ms` for leases, by the clock of their holders; and `us` of the wall clock for fences, so that they go on rising after a restart. */
+/** The time that a command is given: `ms` for leases, by the clock of their holders; `us` of the wall clock for fences, which rise over a restart. */
 export interface Instant {
   readonly ms: number;
   readonly us: number;

@@ -25,7 +25,7 @@ import { type FenceFloors, remoteRedis, type RemoteRedis } from './remote-redis.
 export interface RedisStoreOptions {
   /** The prefix of every Redis key and channel. */
   readonly prefix: string;
-  /** How long the server grants nothing new after it forgot, in ms; 0 for no recovery at all; `'lease'`: as long as the longest lease that a process may take. */
+  /** How long the server grants nothing new after it forgot, in ms; 0 for no recovery; `'lease'`: as long as the longest lease of any process. */
   readonly recoveryMs: number | 'lease';
   /** The default of calls. */
   readonly minReplicas?: number | undefined;

@@ -133,7 +133,10 @@ export const SERVER_LENGTH = NO_SERVER.length;
 export class Memories {
   /** Another number for each connection: what was asked on an earlier one may be the answer of another server. Only this object writes it. */
   generation = 0;
-  /** The memories that were answered on the present connection, by slot group, as they are sent to the server: UNKNOWN_MEMORY where none was. Only this object writes it. */
+  /**
+   * The memories that were answered on the present connection, by slot group, as they are sent to the server: UNKNOWN_MEMORY where none was. Only
+   * this object writes it.
+   */
   known = unknownMemories();
   /** The memories that were answered last, also on earlier connections, by slot group. */
   private readonly last = unknownMemories();

@@ -19,7 +19,10 @@ import { mapped, ServerConnection, type Address, type AddressMap, type Listening
 /** Makes the connections to one target. A command of the store may take `timeoutMs`. @throws LockUsageError for a target that cannot be */
 export type Connect = (timeoutMs: number, clock: Clock) => Connections;
 
-/** `writesNextTurn`: whether a command is written to its socket in the turn of the event loop after the one in which it was sent, as node-redis does. */
+/**
+ * Makes the connections that lead by this route. `writesNextTurn`: a command is written to its socket in the turn of the event loop after the one
+ * in which it was sent, as node-redis does.
+ */
 export function connectingBy(route: Route, writesNextTurn = false): Connect {
   return (timeoutMs, clock) => new Connections(route, { clock, timeoutMs }, writesNextTurn);
 }

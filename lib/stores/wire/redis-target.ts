@@ -1,6 +1,6 @@
 /**
- * What a user may give as `redis`: its types, what a URL says, and logins that change. The types are written here and not taken from a package of clients, because an application has
- * only the package that it uses.
+ * What a user may give as `redis`: its types, what a URL says, and logins that change. The types are written here and not taken from a package of
+ * clients, because an application has only the package that it uses.
  */
 import type { ClusterOptions, RedisOptions } from 'ioredis';
 import { type Clock, inTime } from '../../core/port/clock.js';

@@ -18,7 +18,7 @@ import { type Attempt, CLOSED, isReply, NO_MASTER, NOT_CONNECTED, type Outage, r
  * answered, so that no further object is made for it.
  */
 export abstract class Command {
-  /** The server that it was sent to last, the instant at which it was sent, and that until which its answer is awaited. Only the runner writes these, when it sends it. */
+  /** The server to which it was sent last, when that was, and until when its answer is awaited. Only the runner writes these, when it sends it. */
   declare sentTo: ServerConnection | undefined;
   declare sentAt: number;
   declare deadline: number;

@@ -45,8 +45,9 @@ export interface WakeListener {
 }
 
 /**
- * The words of scripts for: another process began to wait for the lock that this id holds; its hold is lost; and its turn may have come. A node
- * of a Redlock keeps a free lock for that request. Other stores grant a free lock to the first waiter; to that one it becomes free sooner than it knows.
+ * The messages of scripts that are one word about an id. `c`: another process began to wait for the lock that this id holds. `l`: the hold of
+ * this id is lost. `t`: this id should ask, because a node of a Redlock keeps a free lock for it; or, as the first waiter on one Redis, because
+ * the lock becomes free sooner than it was told.
  */
 const KINDS: ReadonlyMap<string, 'contended' | 'lost' | 'ask'> = new Map([['c', 'contended'], ['l', 'lost'], ['t', 'ask']]);
 
