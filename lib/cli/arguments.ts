@@ -33,7 +33,7 @@ export interface Order {
   readonly command: Command;
   readonly target: Target;
   readonly json: boolean;
-  /** Whether the password is still to be asked for. */
+  /** Says whether the password is still to be asked for. */
   readonly asksPassword: boolean;
 }
 

@@ -17,7 +17,7 @@ const GAPS = 10;
 interface Columns {
   readonly key: number;
   readonly holder: number;
-  /** Whether text that is wider than its column is cut. */
+  /** Says whether text that is wider than its column is cut. */
   readonly cut: boolean;
 }
 

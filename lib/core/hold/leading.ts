@@ -88,7 +88,7 @@ class Candidacy implements Leadership {
   private hold: Hold | undefined;
   /** Aborts when it shall stand no more. */
   private readonly leaving = new AbortController();
-  /** Called when this candidate leaves: it ends the rest of the candidate, or its wait for another one. */
+  /** Is called when this candidate leaves: it ends the rest of the candidate, or its wait for another one. */
   private interrupt: () => void = () => {};
   private failures = 0;
 
@@ -222,7 +222,7 @@ class Candidacy implements Leadership {
   }
 }
 
-/** Whether the function failed because it was told that its term is over, which is no failure of its own. */
+/** Says whether the function failed because it was told that its term is over, which is no failure of its own. */
 function isEndOf({ signal, key }: Hold, error: unknown): boolean {
   if (!signal.aborted) return false;
   return seen(() => {

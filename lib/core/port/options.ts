@@ -41,7 +41,7 @@ export function oneOf(...allowed: readonly string[]): Check {
 
 export const flag = expecting('true or false', (value) => typeof value === 'boolean');
 
-/** Whether this can be the signal of a call: an AbortSignal, or one of another library that can be asked and listened to as one. */
+/** Says whether this can be the signal of a call: an AbortSignal, or one of another library that can be asked and listened to as one. */
 export function isSignal(given: unknown): given is AbortSignalLike {
   return seen(() => {
     const { aborted, addEventListener } = given as Partial<AbortSignalLike>;
@@ -80,7 +80,7 @@ export interface OptionList {
   readonly of?: string;
   /** How messages about these options end: with what the caller can do instead. */
   readonly advice?: string;
-  /** Whether null is a value among these options; elsewhere it would silently mean the default. */
+  /** Says whether null is a value among these options; elsewhere it would silently mean the default. */
   readonly nullable?: true;
 }
 

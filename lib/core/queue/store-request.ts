@@ -59,13 +59,13 @@ export class StoreRequest implements AcquireRequest {
   notAfter = 0;
   /** When the request was sent last. */
   askedAt = 0;
-  /** Whether the store has refused the request, put it into its queue, or failed: the lock was not granted at once. */
+  /** Says whether the store has refused the request, put it into its queue, or failed: the lock was not granted at once. */
   wasDelayed = false;
   /** Why the store did not respond; undefined when the last try was answered. */
   lastError: LockStoreError | undefined;
   /** A request is open while it asks or waits. It is cancelled when its caller gives up. */
   private state: 'open' | 'answered' | 'cancelled' = 'open';
-  /** Whether an answer is awaited, or the request is in the line of {@link Limiter} to be sent. */
+  /** Says whether an answer is awaited, or the request is in the line of {@link Limiter} to be sent. */
   private asking = false;
   private askingSince = 0;
   /** The latest `notAfter` of the tries that got no answer. */
@@ -77,9 +77,9 @@ export class StoreRequest implements AcquireRequest {
   lateUntil = -Infinity;
   /** How long the store took to answer that this request waits, in ms. The first renewal may take as long. */
   private answeredInMs = 0;
-  /** Whether a wake came while the store was being asked, so that it must be asked once more. */
+  /** Says whether a wake came while the store was being asked, so that it must be asked once more. */
   private mustAskAgain = false;
-  /** Whether a grant is being renewed before it counts. Nothing is asked meanwhile: a Redlock takes a grant back that it does not find again. */
+  /** Says whether a grant is being renewed before it counts. Nothing is asked meanwhile: a Redlock takes a grant back that it does not find again. */
   private isLengthening = false;
   /** The pauses between tries, if the last one has failed. */
   private backoff: Backoff | undefined;
@@ -101,7 +101,7 @@ export class StoreRequest implements AcquireRequest {
     private replaced?: StoreLease | undefined,
     /** The last user of that lease, which learns how the release ended by the first answer or failure. Later tries release again and tell nobody. */
     private replacedUser?: LastUser | undefined,
-    /** Whether the permit of that lease goes to this request before those who wait. */
+    /** Says whether the permit of that lease goes to this request before those who wait. */
     readonly handsOn = false,
   ) {
     const { groupOf } = queues.watchdog;

@@ -45,7 +45,7 @@ interface Holder {
   graceMs: number;
   /** The lock stays taken until this instant, even if it is released before (`minHoldMs`). */
   readonly minEnd: number;
-  /** Whether it was released before `minEnd`: the hold is over, but the lock stays taken until `end`. */
+  /** Says whether it was released before `minEnd`: the hold is over, but the lock stays taken until `end`. */
   released: boolean;
   readonly owner: string | undefined;
   readonly label: string | undefined;
@@ -307,7 +307,7 @@ function isContended(lock: LockRecord): boolean {
 }
 
 /**
- * Whether a new request may share a lock that is held: a reader with readers, unless a writer waits; one for a permit when one is
+ * Says whether a new request may share a lock that is held: a reader with readers, unless a writer waits; one for a permit when one is
  * free, because those who waited for it have it already.
  */
 function mayJoin(lock: LockRecord, mode: LockMode): boolean {
@@ -357,13 +357,13 @@ function nextEnd({ holders, permits }: LockRecord): number {
   return permits === undefined ? Math.max(...ends) : Math.min(...ends);
 }
 
-/** Whether what ends next is no lease any more, but the rest of the minHoldMs of a hold that was released. */
+/** Says whether what ends next is no lease any more, but the rest of the minHoldMs of a hold that was released. */
 function endsWithoutHolder(lock: LockRecord): boolean {
   const end = nextEnd(lock);
   return [...lock.holders.values()].some((holder) => holder.end === end && holder.released);
 }
 
-/** Whether a holder is meant by this fence. A process may hand a permit on under a fence that was reserved with another of its permits. */
+/** Says whether a holder is meant by this fence. A process may hand a permit on under a fence that was reserved with another of its permits. */
 function isMeantBy(lock: LockRecord, { fence: first, fences }: Holder, fence: number): boolean {
   return fence === first || (lock.permits === undefined && fence > first && fence < first + fences);
 }

@@ -57,7 +57,7 @@ function recalledFrom({ now, recoversForMs, groups }: RecallReply) {
     now,
     /** How the names of its memories begin. */
     server: groups[0]!.memory.slice(0, NO_SERVER.length),
-    /** Whether it may have forgotten something, and waits to be told the last fences. */
+    /** Says whether it may have forgotten something, and waits to be told the last fences. */
     closed: recoversForMs > 0,
     /** The server time in ms from which it remembers, in the slot group that forgot last. */
     since: Math.max(...groups.map(({ memory }) => beginningOf(memory))),
@@ -111,12 +111,12 @@ export class RedlockNode {
     return this.isOpen && !this.store.redis.outage.isAway;
   }
 
-  /** Whether it may be asked. */
+  /** Says whether it may be asked. */
   get isUsable(): boolean {
     return this.server !== undefined && this.store.redis.connections.commands.isOpen && this.refusedWith === undefined;
   }
 
-  /** Whether it may be asked, and owes no answer for long. */
+  /** Says whether it may be asked, and owes no answer for long. */
   get isListening(): boolean {
     if (!this.isUsable) return false;
     const { owesSince } = this.store.redis.connections.masters()[0]!;

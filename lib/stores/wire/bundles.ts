@@ -21,9 +21,9 @@ export abstract class BundledRequest<A = never> extends Command {
   abstract readonly script: LuaScript;
   /** Where its lock stands. */
   abstract readonly spot: Spot;
-  /** Whether it may be in one command with others like it for its lock: the script serves these in their order. */
+  /** Says whether it may be in one command with others like it for its lock: the script serves these in their order. */
   declare readonly sharesLock?: boolean;
-  /** Called once with the reply; undefined after that. */
+  /** Is called once with the reply; undefined after that. */
   protected abstract done?: Done<A> | undefined;
 
   send(to: Sender, byHash: boolean): Promise<unknown> {
@@ -33,7 +33,7 @@ export abstract class BundledRequest<A = never> extends Command {
 
   /** What the script is told, as it stands at the moment of sending. */
   abstract text(): string;
-  /** Called with its reply, or with its part of the reply to a command that it shares. */
+  /** Is called with its reply, or with its part of the reply to a command that it shares. */
   abstract override answered(reply: ScriptReply): void;
 
   failed(reason: unknown, runner: ScriptRunner): void {
@@ -62,7 +62,7 @@ export class Bundles {
   private readonly open: Bundle[] = [];
   private willFlush = false;
   /**
-   * Whether the last request met no other on its way. Then the next one leaves at once, which spares a caller that is alone a
+   * Says whether the last request met no other on its way. Then the next one leaves at once, which spares a caller that is alone a
    * tenth of the CPU of its call. Among several callers it would cost a command that the others do not share.
    */
   private isSolitary = true;
@@ -138,7 +138,7 @@ class Bundle extends Command {
     super();
   }
 
-  /** Whether it has a request for this lock that must be sent in an earlier command. */
+  /** Says whether it has a request for this lock that must be sent in an earlier command. */
   mustPrecede({ redisKey, sharesLock }: BundledRequest): boolean {
     for (const request of this.requests) if (request.redisKey === redisKey && !(sharesLock && request.sharesLock)) return true;
     return false;

@@ -26,7 +26,7 @@ export abstract class Command {
   declare index: number;
   /** By default the one for all but what waits for replicas. */
   declare readonly connection?: Connection | undefined;
-  /** Whether it waits until its connection is open, and does not fail at once when it is not. */
+  /** Says whether it waits until its connection is open, and does not fail at once when it is not. */
   declare readonly waitsForOpen?: boolean;
   /** For how long the answer is waited for, in ms; undefined: for as long as that of any command. */
   declare readonly timeoutMs?: number | undefined;
@@ -38,9 +38,9 @@ export abstract class Command {
 
   /** `byHash`: to a server that has run it on this connection. Another one might not know the script, and get it again behind what follows. */
   abstract send(to: Sender, byHash: boolean): Promise<unknown>;
-  /** Called with the reply. When it throws, {@link failed} is called with the error. */
+  /** Is called with the reply. When it throws, {@link failed} is called with the error. */
   abstract answered(reply: unknown): void;
-  /** Called with the reason. `runner` makes the error of it that callers see ({@link ScriptRunner.failureOf}). */
+  /** Is called with the reason. `runner` makes the error of it that callers see ({@link ScriptRunner.failureOf}). */
   abstract failed(reason: unknown, runner: ScriptRunner): void;
 }
 
@@ -51,7 +51,7 @@ export interface ScriptCall extends BuiltCall {
   /** The key of the lock for messages, if the call is about a single one. */
   readonly key?: string | undefined;
   readonly timeoutMs?: number | undefined;
-  /** Whether it takes the lock from whoever has it, so that nobody should simply make it again. */
+  /** Says whether it takes the lock from whoever has it, so that nobody should simply make it again. */
   readonly namesNobody?: boolean | undefined;
 }
 

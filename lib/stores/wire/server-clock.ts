@@ -70,7 +70,7 @@ export class ServerClock {
     this.latest = exchange;
   }
 
-  /** Whether an answer of this shard was observed so shortly before that another one would say nothing new. */
+  /** Says whether an answer of this shard was observed so shortly before that another one would say nothing new. */
   isFresh(shard: number, now: number): boolean {
     return now - (this.known.get(shard)?.observedAt ?? -Infinity) < FRESH_MS;
   }

@@ -52,11 +52,11 @@ export interface ClientSpec {
   readonly address: Partial<Address>;
   /** In place of the login that its options have. */
   readonly login: Login | undefined;
-  /** Called when the socket is connected. */
+  /** Is called when the socket is connected. */
   connected(): void;
-  /** Called with an error of the connection. */
+  /** Is called with an error of the connection. */
   failed(error: Error): void;
-  /** Called when the connection has ended. */
+  /** Is called when the connection has ended. */
   ended(): void;
 }
 
@@ -122,7 +122,7 @@ interface ConnectionEvents {
 
 /** A connection that is made anew whenever it ends: what that to one server and that to a Cluster have in common. */
 export abstract class BaseConnection {
-  /** Whether commands can be sent: a client is connected, and the server has answered on the connection. Only the connection writes it. */
+  /** Says whether commands can be sent: a client is connected, and the server has answered on the connection. Only the connection writes it. */
   isOpen = false;
   readonly events = new EventEmitter<ConnectionEvents>().setMaxListeners(0);
 
@@ -356,7 +356,7 @@ export function answerWithin<T>(answer: Promise<T>, withinMs: number, clock: Clo
 /** Where a command is sent. */
 export interface Target {
   readonly to: ServerConnection;
-  /** Whether its slot is still being moved there, so that the command ASKING must come first. */
+  /** Says whether its slot is still being moved there, so that the command ASKING must come first. */
   readonly asking?: boolean;
 }
 
@@ -364,7 +364,7 @@ export interface Target {
 export interface Listening {
   readonly channels: readonly string[];
   hear(message: string): void;
-  /** Called whenever the data of the server were emptied or replaced, if the server tells. A listener that need not know leaves it out. */
+  /** Is called whenever the data of the server were emptied or replaced, if the server tells. A listener that need not know leaves it out. */
   readonly flushed?: (() => void) | undefined;
   /** How long after its end it is made anew, in ms; by default as soon as one for commands. */
   readonly pauseMs?: number;

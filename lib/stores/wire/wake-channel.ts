@@ -93,7 +93,7 @@ export class WakeChannel {
   }
 
   /**
-   * Called when the commands have a new connection, perhaps to another server: subscribes again, so that messages come from the same
+   * Is called when the commands have a new connection, perhaps to another server: subscribes again, so that messages come from the same
    * server. A former master could publish grants of locks that the new master has given to others.
    */
   follow(): void {

@@ -24,7 +24,7 @@ export class WireFormat {
     private readonly clock: Clock,
     /** The longest lease that a process of the prefix may take, in ms, as far as this one was told. */
     public longestMs: number,
-    /** Called with the longest lease on which all agreed. */
+    /** Is called with the longest lease on which all agreed. */
     private readonly agreed: (longestMs: number) => void,
   ) {}
 

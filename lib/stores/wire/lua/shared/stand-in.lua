@@ -52,7 +52,7 @@ local function dropStandIns(lock, id)
   return dropped
 end
 
--- Whether this memory has heard of the holder, who brought its lease back or released it.
+-- Says whether this memory has heard of the holder, who brought its lease back or released it.
 local function wasHeardOf(lock, id)
   return redis.call('HGET', heardKey(lock), id) == lock.memory
 end
