@@ -12,8 +12,13 @@ import { LockTimeoutError, LockUsageError } from './core/port/errors.js';
 import { notHeldError } from './core/port/hold-errors.js';
 import type { Lease } from './core/port/lease.js';
 import type { LockEvent, Report } from './core/port/lock-events.js';
-import type { AdoptOptions, CallSite, LockDefaults, LockMode, LockOptions, LockProfiles, WithAdoptedOptions, WithLockOptions } from './core/port/lock-options.js';
-import { ACQUIRE_OPTIONS, ADOPT_OPTIONS, checkMode, checkOptions, FORCE_RELEASE_OPTIONS, type ForceReleaseOptions, invalidOption, LIST_OPTIONS, type OptionList, resolveDefaults, WITH_ADOPTED_OPTIONS, WITH_LOCK_OPTIONS, withProfile } from './core/port/options.js';
+import type {
+  AdoptOptions, CallSite, LockDefaults, LockMode, LockOptions, LockProfiles, WithAdoptedOptions, WithLockOptions,
+} from './core/port/lock-options.js';
+import {
+  ACQUIRE_OPTIONS, ADOPT_OPTIONS, checkMode, checkOptions, FORCE_RELEASE_OPTIONS, type ForceReleaseOptions, invalidOption, LIST_OPTIONS,
+  type OptionList, resolveDefaults, WITH_ADOPTED_OPTIONS, WITH_LOCK_OPTIONS, withProfile,
+} from './core/port/options.js';
 import type { ListOptions, LockState } from './core/port/lock-state.js';
 import type { LockStore } from './core/port/lock-store.js';
 import { readTicket } from './core/port/ticket.js';

@@ -4,7 +4,9 @@
  * The handlers write to the response themselves, so that an application that wraps the results of its handlers does not break
  * the page.
  */
-import { Controller, Get, Headers, Inject, Logger, Param, Post, Query, Req, Res, UseGuards, VERSION_NEUTRAL, type ControllerOptions, type Type } from '@nestjs/common';
+import {
+  Controller, Get, Headers, Inject, Logger, Param, Post, Query, Req, Res, UseGuards, VERSION_NEUTRAL, type ControllerOptions, type Type,
+} from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { isLockError, messageOf, oneLine } from '../core/port/errors.js';
 import { Board } from './board.js';

@@ -179,7 +179,9 @@ function keyOf(name: string, subject: string | undefined): string {
   return subject;
 }
 
-function targetOf({ redis, cluster = false, sentinel, tls, cacert, username, prefix = MODULE_DEFAULTS.prefix }: Values, environment: NodeJS.ProcessEnv): Target {
+function targetOf(
+  { redis, cluster = false, sentinel, tls, cacert, username, prefix = MODULE_DEFAULTS.prefix }: Values, environment: NodeJS.ProcessEnv,
+): Target {
   const fromEnvironment = environment['REDIS_URL'];
   const urls = redis ?? (fromEnvironment ? [fromEnvironment] : []);
   if (urls.length === 0) throw new UsageError('give --redis <url>, or set REDIS_URL');

@@ -50,7 +50,8 @@ export class RedlockLook {
   private async connect(): Promise<void> {
     const { nodes, startedAt, options: { clock } } = this;
     const away = nodes.filter(({ isListening }) => !isListening);
-    const failures = await Promise.all(away.map((node) => node.store.inspect('nestjs-holdfast:cli', ANSWERS_WITHIN_MS).then(() => undefined, (error: unknown) => error)));
+    const asked = away.map((node) => node.store.inspect('nestjs-holdfast:cli', ANSWERS_WITHIN_MS).then(() => undefined, (error: unknown) => error));
+    const failures = await Promise.all(asked);
     const up = nodes.filter(({ isListening }) => isListening).length;
     if (up === nodes.length || (up >= quorumOf(nodes.length) && clock.now() - startedAt > STRAGGLERS_MS)) return;
     const known = failures.filter((error) => error instanceof LockStoreError);

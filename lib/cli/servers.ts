@@ -20,7 +20,9 @@ function withLogin(server: ServerOptions, { username, password }: Target, tls: o
   return { ...server, username: server.username ?? username, password: server.password ?? password, tls: server.tls === undefined ? tls : (tls ?? server.tls) };
 }
 
-function behindSentinels(servers: readonly ServerOptions[], name: string, { tls, ...login }: ServerOptions, sentinelPassword: string | undefined): ServerOptions {
+function behindSentinels(
+  servers: readonly ServerOptions[], name: string, { tls, ...login }: ServerOptions, sentinelPassword: string | undefined,
+): ServerOptions {
   return { ...login, name, sentinels: servers.map(addressOf), sentinelPassword, tls, sentinelTLS: tls, enableTLSForSentinelMode: tls !== undefined };
 }
 

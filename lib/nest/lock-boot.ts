@@ -35,7 +35,9 @@ interface BootOfInstance {
  */
 export function refuseTwins(modules: ModulesContainer, instance: string): void {
   // Not the token of LockService, which is another class in another copy of this package.
-  const twins = [...modules.values()].filter(({ providers }) => providers.has(interceptorToken(instance)) && providers.get(INSTANCE_NAME)?.instance === instance);
+  const twins = [...modules.values()].filter(
+    ({ providers }) => providers.has(interceptorToken(instance)) && providers.get(INSTANCE_NAME)?.instance === instance,
+  );
   if (twins.length < 2) return;
   throw new LockUsageError(
     `LockModule '${instance}' is imported ${twins.length} times, and none of them knows what the others hold: a call inside a hold would wait for ` +
@@ -201,7 +203,9 @@ export function refuseUnreached(modules: ModulesContainer, instance: string): vo
     for (const { name, site, unreached } of methods) if (site !== undefined && unreached) throw refused(methodName(prototype, name), site, unreached);
     const site = lockOf(prototype.constructor, instance);
     const [first] = methods;
-    if (site !== undefined && first?.unreached && methods.every((each) => each.unreached)) throw refused(methodName(prototype, first.name), site, first.unreached);
+    if (site !== undefined && first?.unreached && methods.every((each) => each.unreached)) {
+      throw refused(methodName(prototype, first.name), site, first.unreached);
+    }
   }
 }
 

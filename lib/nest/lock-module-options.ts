@@ -4,7 +4,9 @@
  */
 import type { LockUsageError } from '../core/port/errors.js';
 import type { LockDefaults } from '../core/port/lock-options.js';
-import { checkOptions, expecting, flag, invalidOption, lockDefaultNames, oneOf, shapeProblem, type NamesOf, type OptionList, whole } from '../core/port/options.js';
+import {
+  checkOptions, expecting, flag, invalidOption, lockDefaultNames, oneOf, shapeProblem, type NamesOf, type OptionList, whole,
+} from '../core/port/options.js';
 import type { ClientPackage, RedisTarget } from '../stores/wire/redis-target.js';
 import { checkPrefix } from '../stores/wire/redis-keys.js';
 import { targetProblem } from './redis-option.js';

@@ -103,7 +103,8 @@ function interceptorProvider(instance: string): FactoryProvider<LockInterceptor>
   return {
     provide: interceptorToken(instance),
     inject: [locksToken(instance), MODULE_OPTIONS],
-    useFactory: (locks: LockService, { describeHolders, profiles }: LockModuleOptions) => new LockInterceptor(locks, describeHolders, completeProfiles(profiles)),
+    useFactory: (locks: LockService, { describeHolders, profiles }: LockModuleOptions) =>
+      new LockInterceptor(locks, describeHolders, completeProfiles(profiles)),
   };
 }
 

@@ -2,7 +2,10 @@
  * LockModule: the module that an application imports. It checks options and decorators when the application starts, and ends
  * holds and closes the store when it stops.
  */
-import { Inject, Logger, Module, Optional, type ConfigurableModuleAsyncOptions, type DynamicModule, type OnApplicationBootstrap, type OnApplicationShutdown, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import {
+  Inject, Logger, Module, Optional, type ConfigurableModuleAsyncOptions, type DynamicModule, type OnApplicationBootstrap,
+  type OnApplicationShutdown, type OnModuleDestroy, type OnModuleInit,
+} from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { LockUsageError } from '../core/port/errors.js';
 import { LONGEST_MS, resolveDefaults } from '../core/port/options.js';

@@ -15,7 +15,9 @@ import { throwError } from 'rxjs';
 import { compileCallKey, type CallKey, type KeyOfCall } from '../core/key/call-key.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { AbortSignalLike, CallSite, LockMode, LockProfiles, WithLockOptions } from '../core/port/lock-options.js';
-import { checkOptions, expecting, invalidOption, isSignal, LONGEST_LABEL_BYTES, lockOptionNames, type NamesOf, oneOf, type OptionList, show, withProfile } from '../core/port/options.js';
+import {
+  checkOptions, expecting, invalidOption, isSignal, LONGEST_LABEL_BYTES, lockOptionNames, type NamesOf, oneOf, type OptionList, show, withProfile,
+} from '../core/port/options.js';
 import type { LockService } from '../lock.service.js';
 import type { LeaderOptions } from './leader.decorator.js';
 import { DEFAULT_INSTANCE, interceptorToken } from './lock-names.js';

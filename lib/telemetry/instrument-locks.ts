@@ -178,7 +178,8 @@ class LockRecorder {
 
   private ended(event: EventOf<'released' | 'handedOff'>, attributes: Attributes): void {
     this.instruments.holdTime.record(event.heldMs / 1_000, attributes);
-    this.span('lock.hold', event, event.heldMs, attributes, event.type === 'released' && event.outcome === 'lost' ? 'the lease was lost before the hold ended' : undefined);
+    const isLost = event.type === 'released' && event.outcome === 'lost';
+    this.span('lock.hold', event, event.heldMs, attributes, isLost ? 'the lease was lost before the hold ended' : undefined);
   }
 
   /** Makes a span that began `lastedMs` ago and ends now. */

@@ -57,7 +57,9 @@ export async function takeAll(call: Call, core: LockCore): Promise<readonly Stor
 }
 
 /** Calls `act` for all locks at once, and waits at most {@link TOGETHER_WITHIN_MS}. `until`: when the caller's waitMs is over. */
-async function together({ clock, schedule }: LockCore, all: readonly StoreLease[], until: number, act: (lease: StoreLease, done: () => void) => void): Promise<void> {
+async function together(
+  { clock, schedule }: LockCore, all: readonly StoreLease[], until: number, act: (lease: StoreLease, done: () => void) => void,
+): Promise<void> {
   const leftMs = Math.max(0, until + ANSWERED_WITHIN_MS - clock.now());
   const acts = Promise.all(all.map((lease) => new Promise<void>((done) => act(lease, done))));
   await schedule.within<void>(Math.min(TOGETHER_WITHIN_MS, leftMs), undefined, (done) => void acts.then(() => done()));

@@ -413,5 +413,6 @@ export function askTheSame(a: ResolvedOptions, b: ResolvedOptions): boolean {
 /** Says whether two callers may follow each other on one lease, because they want the same of it. */
 function mayShareLease(a: ResolvedOptions, b: ResolvedOptions): boolean {
   const sameLength = Math.min(a.leaseMs, a.maxHoldMs) === Math.min(b.leaseMs, b.maxHoldMs);
-  return sameLength && a.mode === b.mode && a.renew === b.renew && a.graceMs === b.graceMs && a.minReplicas === b.minReplicas && a.owner === b.owner && a.permits === b.permits;
+  return sameLength && a.mode === b.mode && a.renew === b.renew && a.graceMs === b.graceMs && a.minReplicas === b.minReplicas &&
+    a.owner === b.owner && a.permits === b.permits;
 }

@@ -141,7 +141,9 @@ function homeText(home: string): string {
 const NOT_ADOPTED = 'Nothing is held here; acquire the lock again if the work still has to be done.';
 
 /** The error of an adoption, when the store says that the ticket does not have this lock. `now`, `memory`: the store's clock in ms, and what it remembers. */
-export function ticketError(key: string, { keys, until, memory: before }: Ticket, { now, memory }: { readonly now: number; readonly memory: string | undefined }): LockLostError {
+export function ticketError(
+  key: string, { keys, until, memory: before }: Ticket, { now, memory }: { readonly now: number; readonly memory: string | undefined },
+): LockLostError {
   if (now > until) return lost(key, 'ticket-late', `its ticket came too late, ${Math.max(1, Math.round(now - until))} ms after its end. ${NOT_ADOPTED}`);
   if (key === keys[0] && before !== undefined && memory !== undefined && memory !== before) {
     return lost(key, 'forgotten', `the store was restarted, replaced or flushed since it was handed off, and nobody can bring a ticket back. ${NOT_ADOPTED}`);

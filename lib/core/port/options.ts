@@ -3,7 +3,10 @@
  * checks of all options of calls; the names that each call takes; completion; profiles. The options of leaders and of the module's store are
  * declared where they are used.
  */
-import type { AbortSignalLike, AdoptOptions, CallSite, HandOffOptions, LockDefaults, LockMode, LockOptions, LockProfile, LockProfiles, ResolvedDefaults, ResolvedOptions, WithAdoptedOptions, WithLockOptions } from './lock-options.js';
+import type {
+  AbortSignalLike, AdoptOptions, CallSite, HandOffOptions, LockDefaults, LockMode, LockOptions, LockProfile, LockProfiles, ResolvedDefaults,
+  ResolvedOptions, WithAdoptedOptions, WithLockOptions,
+} from './lock-options.js';
 import type { StoreCapabilities } from './lock-store.js';
 import type { ListOptions } from './lock-state.js';
 import { LockUsageError, seen } from './errors.js';

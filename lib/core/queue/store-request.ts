@@ -30,7 +30,9 @@ import type { Queues } from './queues.js';
 export const NEARLY_OVER_MS = 500;
 
 /** Why a request was not granted. */
-export type Refusal = Extract<AcquireAnswer, { kind: 'busy' | 'upgrade' | 'full' | 'permits' | 'gone' }> | { readonly kind: 'failed'; readonly error: LockStoreError };
+export type Refusal =
+  | Extract<AcquireAnswer, { kind: 'busy' | 'upgrade' | 'full' | 'permits' | 'gone' }>
+  | { readonly kind: 'failed'; readonly error: LockStoreError };
 
 /** How soon a request asks again that has a place in the store's queue, in ms. The store gives up a place for which nobody asks for 2,500 ms. */
 const KEEPS_PLACE_MS = 700;

@@ -283,7 +283,8 @@ function putIn(lock: LockRecord, holder: Holder, replaced: Holder | undefined): 
 
 function takenOver(lock: LockRecord, holder: Holder, at: Instant): AcquireAnswer {
   const { owner, minEnd } = holder;
-  return { kind: 'granted', grant: grantOf(lock, holder), taken: { owner, permits: lock.permits, minHoldMs: Math.max(0, minEnd - at.ms), end: leaseEnd(holder) } };
+  const taken = { owner, permits: lock.permits, minHoldMs: Math.max(0, minEnd - at.ms), end: leaseEnd(holder) };
+  return { kind: 'granted', grant: grantOf(lock, holder), taken };
 }
 
 /** Drops holders and waiters whose time is over. An `end` is the last instant at which they still count. */

@@ -134,7 +134,9 @@ function notRecovering(reply: ScriptReply): void {
 }
 
 /** What the servers are, and what guards the locks there, in the line with which an application starts. Every master is asked. */
-async function summaryOf({ runner, connections, keys: { prefix }, node, isCluster, report, recoveryMs, strictServer, minReplicas = 0, redlock }: Booting): Promise<StoreSummary> {
+async function summaryOf({
+  runner, connections, keys: { prefix }, node, isCluster, report, recoveryMs, strictServer, minReplicas = 0, redlock,
+}: Booting): Promise<StoreSummary> {
   const masters = connections.masters();
   const infos = await Promise.all(masters.map((master) => runner.command<string>(['info', 'default'], master))).catch(() => undefined);
   const off = recoveryMs === 0 ? ['recovery (recoveryMs is 0: after a restart or a failover without the grant two may hold one lock)'] : [];

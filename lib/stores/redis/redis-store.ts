@@ -6,7 +6,9 @@ import type { Clock } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
 import type { Report, StoreEvent } from '../../core/port/lock-events.js';
-import type { DoubtListener, HolderRef, LeaseRef, LockStore, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
+import type {
+  DoubtListener, HolderRef, LeaseRef, LockStore, RenewOutcome, RenewRequest, StoreCapabilities, StoreSummary, Wake,
+} from '../../core/port/lock-store.js';
 import { type HolderState, type ListOptions, type LockState, untilFree } from '../../core/port/lock-state.js';
 import { isTicketId } from '../../core/port/ticket.js';
 import { canTellWhoListens, probe, takeTrialLock, warnOfBlindness } from './boot-probe.js';

@@ -156,7 +156,8 @@ export class BundledAcquire extends BundledRequest<AcquireOutcome> {
     const told = toldHolds.size > 0 ? toldHolds.of(this.spot.key, this.askedAt) : undefined;
     const taken = takesOver ?? (handsOn ? 'permit' : 'nothing');
     // The script looks for the holders of whom an earlier memory told, also when the recovery after that is over.
-    const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined && leaseMs <= USUAL_LEASE_MS && (told === undefined || isToldBy(told, this.memory));
+    const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined && leaseMs <= USUAL_LEASE_MS &&
+      (told === undefined || isToldBy(told, this.memory));
     return acquireText({
       id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener, plain, takes: vote ? 'floor' : taken,
       notAfter: this.limit || LONG_AGO, floor: vote?.proposal ?? floor, known: this.memory, fences, minHoldMs: ticketUntil ?? minHoldMs, graceMs,

@@ -6,7 +6,9 @@
  *       └──(refused, failed, cancelled)────────────────────────▶ over   and taken back wherever it may stand
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import { NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Done, type Grant, type HeldLease, type RenewOutcome, type Reply } from '../../core/port/lock-store.js';
+import {
+  NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Done, type Grant, type HeldLease, type RenewOutcome, type Reply,
+} from '../../core/port/lock-store.js';
 import type { LockMode } from '../../core/port/lock-options.js';
 import type { MarkingRelease, Vote } from '../redis/requests.js';
 import { trustOf } from '../wire/server-clock.js';

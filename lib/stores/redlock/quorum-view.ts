@@ -12,7 +12,8 @@ export async function viewOf(key: string, nodes: readonly QuorumNode[]): Promise
   const replies = await poll<LockState, Replies<LockState>>(
     nodes,
     asking(key, ({ store }) => store.inspect(key, Math.min(store.redis.timeoutMs, ANSWERS_WITHIN_MS))),
-    (all, count) => (count === nodes.length || (answersOf(all).length >= quorum && nodes.every((node, at) => all[at] !== undefined || !node.isListening)) ? all : undefined),
+    (all, count) =>
+      count === nodes.length || (answersOf(all).length >= quorum && nodes.every((node, at) => all[at] !== undefined || !node.isListening)) ? all : undefined,
   );
   const views = answersOf(replies);
   if (views.length < quorum) throw noQuorum('an inspection', key, nodes, replies.map((reply) => (reply instanceof LockStoreError ? reply : 'answered')));

@@ -10,7 +10,9 @@
 import { Schedule } from '../../core/lease/schedule.js';
 import { pause } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
-import type { AcquireOutcome, AcquireRequest, Done, HolderRef, LockStore, RenewOutcome, RenewRequest, Reply, StoreCapabilities, StoreSummary, Wake } from '../../core/port/lock-store.js';
+import type {
+  AcquireOutcome, AcquireRequest, Done, HolderRef, LockStore, RenewOutcome, RenewRequest, Reply, StoreCapabilities, StoreSummary, Wake,
+} from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import type { RedisStoreOptions } from '../redis/redis-store.js';
 import type { MarkingRelease } from '../redis/requests.js';
@@ -86,7 +88,9 @@ export class RedlockStore implements LockStore {
     // Others have waited longer, so that the nodes would refuse a vote. The release says that this request waits as well, and they call it.
     const standsBehind = queue && before?.state === 'held' && before.contended;
     // Each node runs requests in order: the replaced lease is released before the vote. A release that fails is repeated in the background.
-    const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces, mark: standsBehind ? ballot.mark() : undefined }).catch(() => undefined);
+    const replaced = replaces === undefined
+      ? undefined
+      : this.release({ key, id: replaces, mark: standsBehind ? ballot.mark() : undefined }).catch(() => undefined);
     this.ballots.set(id, ballot);
     let outcome: AcquireOutcome | undefined;
     try {

@@ -139,7 +139,9 @@ export function routeTo(node: string, source: Source): Route {
 }
 
 /** `redisOptions` gives the options of all nodes. */
-export function routeToCluster({ cluster, options: { natMap, useSRVRecords } = {}, credentials }: ClusterTarget, redisOptions: () => ServerOptions, sourceOf: SourceOf): Route {
+export function routeToCluster(
+  { cluster, options: { natMap, useSRVRecords } = {}, credentials }: ClusterTarget, redisOptions: () => ServerOptions, sourceOf: SourceOf,
+): Route {
   if (useSRVRecords === true) throw new LockUsageError('Lock options: useSRVRecords is not supported; name some nodes of the Cluster.');
   const servers = cluster.map((node) => typeof node === 'string' ? serverOfUrl(node) : typeof node === 'number' ? { port: node } : said(node));
   const login = loginFrom('credentials', credentials);

@@ -11,7 +11,9 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import type { Connection, Connections } from './connections.js';
 import type { BuiltCall } from './lua.generated.js';
 import type { Sender, ServerConnection, Target } from './server-connection.js';
-import { type Attempt, CLOSED, isReply, NO_MASTER, NOT_CONNECTED, type Outage, reasonOf, reasonWith, storeFailure, UnexpectedReplyError } from './store-failure.js';
+import {
+  type Attempt, CLOSED, isReply, NO_MASTER, NOT_CONNECTED, type Outage, reasonOf, reasonWith, storeFailure, UnexpectedReplyError,
+} from './store-failure.js';
 
 /**
  * A command to send, with the methods that receive its reply or its failure. The command itself stands in the runner's list until it is
