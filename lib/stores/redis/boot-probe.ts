@@ -138,20 +138,23 @@ async function summaryOf({
   runner, connections, keys: { prefix }, node, isCluster, report, recoveryMs, strictServer, minReplicas = 0, redlock,
 }: Booting): Promise<StoreSummary> {
   const masters = connections.masters();
-  const infos = await Promise.all(masters.map((master) => runner.command<string>(['info', 'default'], master))).catch(() => undefined);
+  const infos = await Promise.all(masters.map((master) => runner.command<string>(['info', 'default'], master))).catch((error: LockStoreError) => {
+    // Without an answer all is asked again: nothing is known of the policy then.
+    if (!isReply(error.cause)) throw error;
+  });
   const off = recoveryMs === 0 ? ['recovery (recoveryMs is 0: after a restart or a failover without the grant two may hold one lock)'] : [];
   const details = [isCluster ? `${masters.length} masters` : node];
   const place = (): string => `${isCluster ? 'a Cluster' : 'one Redis'} (${details.join(', ')})`;
-  if (infos === undefined) return { place: place(), prefix, off, unknown: 'replicas, eviction and persistence, because the user may not run INFO' };
+  if (!infos) return { place: place(), prefix, off, unknown: 'replicas, eviction and persistence, because the user may not run INFO' };
   const replicas = infos.reduce((sum, info) => sum + (Number(fieldOf(info, 'connected_slaves')) || 0), 0);
   const evicting = infos.map((info) => fieldOf(info, 'maxmemory_policy')).find((policy) => policy !== undefined && policy !== 'noeviction');
   const withoutFile = infos.filter((info) => fieldOf(info, 'aof_enabled') === '0').length;
   // A Redlock needs neither replicas nor files.
-  const isAlone = redlock === undefined;
+  const isAlone = !redlock;
   if (isAlone && minReplicas === 0) off.push(replicas === 0 ? 'replicas (none is connected)' : 'grants that wait for a replica (minReplicas is 0: an old master may go on granting in a partition)');
-  if (evicting !== undefined) {
+  if (evicting) {
     const message = `Locks: ${node} has maxmemory-policy ${evicting} and may evict a lock that is held. Set it to noeviction.`;
-    if (strictServer === true) throw new LockStoreError(message, { retryable: false, nodes: [{ node, reason: `maxmemory-policy ${evicting}` }] });
+    if (strictServer) throw new LockStoreError(message, { retryable: false, nodes: [{ node, reason: `maxmemory-policy ${evicting}` }] });
     report({ kind: `eviction on ${node}`, level: 'error', message });
     off.push(`safety from eviction (maxmemory-policy is ${evicting}: a lock that is held may be evicted)`);
   }

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { inspect } from 'node:util';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { Finding } from '../../../lib/core/port/lock-events.js';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
@@ -64,8 +64,17 @@ describe('a server behind a slow network', () => {
     const proxy = await startFlakyProxy(server.port);
     await openRedisStore(proxy.url, 'p');
     expect(proxy.exchanges).toBeLessThanOrEqual(12);
-    await closeStores();
     await proxy.stop();
+  });
+
+  it('is asked again when it did not say in time what it is, and a policy that evicts is found', async () => {
+    await server.command('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
+    const store = makeRedisStore(server.url, 'p', { strictServer: true });
+    const { redis: { runner } } = store;
+    const ask = runner.command.bind(runner);
+    const silence = (): Promise<never> => ((runner.command = ask), Promise.reject(runner.failureOf(new Error('no answer'), { what: 'info' })));
+    jest.spyOn(runner, 'command').mockImplementation((words, on) => (words[0] === 'info' ? silence() : ask(words, on)));
+    expect((await bootError(store)).message).toContain('allkeys-lru');
   });
 });
 

@@ -69,14 +69,6 @@ describe('A server that is asked who listens', () => {
 
   it('and refuses is a warning that says what to allow', async () => {
     expect((await ask(new Error('NOPERM this user has no permissions'))).can).toBe(false);
-    expect(told).toEqual([
-      {
-        kind: 'pubsub|numsub on a:6379',
-        level: 'warning',
-        message:
-          'Locks: a:6379 does not tell who listens, so waiters whose processes died delay the next by up to 5 s, not by some milliseconds. ' +
-          'Allow its user +pubsub|numsub (the server said: NOPERM this user has no permissions).',
-      },
-    ]);
+    expect(told).toEqual([{ kind: 'pubsub|numsub on a:6379', level: 'warning', message: expect.stringMatching(/^Locks: a:6379 .*: NOPERM this user has no permissions\)\.$/) }]);
   });
 });
