@@ -184,7 +184,7 @@ describe('The log', () => {
     const [, leftMs] = /^Lock 'k' could not be renewed: the network is cut\. It stays held for another (\d+) ms/.exec(failed!.message) ?? [];
     expect(Number(leftMs)).toBeGreaterThan(5_500);
     expect(Number(leftMs)).toBeLessThanOrEqual(9_000);
-    expect(failed?.isStill?.()).toBe(true);
+    expect([failed?.kind, failed?.level, failed?.isStill?.()]).toEqual(['renewal failed', 'warning', true]);
     await clock.runUntil<unknown>(end === 'is renewed' ? lease.renew() : lease.release());
     expect(failed?.isStill?.()).toBe(false);
     if (end === 'is renewed') await clock.runUntil(lease.release());

@@ -27,10 +27,11 @@ describe('A lease', () => {
   });
 
   it('admits no caller for whom the store would have to be asked otherwise, or who may hold the lock for less than is left', () => {
-    const [plain, owing] = [used(), used({ minHoldMs: 1 })];
+    const [plain, owing, long] = [used(), used({ minHoldMs: 1 }), used({}, { trustedUntil: 11_000 })];
     const terms = [{ leaseMs: 7_000 }, { renew: false }, { mode: 'read' }, { graceMs: 1 }, { minReplicas: 1 }, { owner: 'o' }, { permits: 2 }] as const;
     for (const other of [...terms, { minHoldMs: 1 }, { maxHoldMs: 7_999 }]) expect(plain.admits({ ...plain.options, ...other }, 1_000, 2)).toBe(false);
-    expect([askTheSame(plain.options, { ...plain.options }), askTheSame(plain.options, owing.options)]).toEqual([true, false]);
+    expect([plain, owing].map(({ options }) => askTheSame({ ...plain.options }, options))).toEqual([true, false]);
+    expect([9_999, 10_000].map((maxHoldMs) => long.admits({ ...long.options, maxHoldMs }, 1_000, 2))).toEqual([false, true]);
     expect([plain.admits(plain.options, 1_000, 1), owing.admits(plain.options, 1_000, 2)]).toEqual([false, false]);
   });
 

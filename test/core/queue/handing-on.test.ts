@@ -201,8 +201,7 @@ describe('The callers of one process', () => {
     const { fleet, locks } = alone();
     await fleet.clock.runUntil(Promise.all(Array.from({ length: 5_000 }, (_, n) => locks.withLock(`k:${n}`, async () => {}))));
     await fleet.clock.advance(20);
-    expect(fleet.clock.pendingTimers).toBe(0);
-    expect([locks.core!.queues.size, locks.core!.queues['all']()]).toEqual([0, []]);
+    expect([fleet.clock.pendingTimers, locks.core!.queues.size, locks.core!.queues['all']()]).toEqual([0, 0, []]);
     for await (const state of locks.list()) throw new Error(`${state.key} was left`);
   });
 });
@@ -222,9 +221,7 @@ describe('The fences that a process asks for', () => {
   it('are one where nobody follows: for a single call, with handOn 1, for readers, for permits, and for who owes minHoldMs', async () => {
     const fleet = new Fleet();
     for (const [handOn, calls, options] of [[16, 1, {}], [1, 3, {}], [16, 3, { mode: 'read', renew: false }], [16, 3, { permits: 1 }], [16, 3, { minHoldMs: 1 }]] as const) {
-      const fences = await asked(fleet, fleet.process({ handOn }), calls, options);
-      expect(fences.length).toBeGreaterThan(0);
-      expect(new Set(fences)).toEqual(new Set([1]));
+      expect(new Set(await asked(fleet, fleet.process({ handOn }), calls, options))).toEqual(new Set([1]));
     }
   });
 

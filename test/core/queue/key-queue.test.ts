@@ -56,6 +56,15 @@ describe('A process whose caller gave up', () => {
     expect(await (await fleet.clock.runUntil(writer)).release()).toBe('released');
   });
 
+  it('does not leave its place to a call that owes another minHoldMs', async () => {
+    const { fleet, locks, other } = await besideHolder('k');
+    const impatient = expect(locks.acquire('k', { waitMs: 300 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    const owing = locks.acquire('k', { minHoldMs: 4_000 });
+    await fleet.clock.advance(400);
+    await Promise.all([impatient, other.release()]);
+    expect([await (await fleet.clock.runUntil(owing)).release(), await locks.isLocked('k')]).toEqual(['released', true]);
+  });
+
   it('asks at once for one with other terms behind 64 in a row, of which the last left the lease unused', async () => {
     const { fleet, locks } = alone();
     const since = fleet.clock.now();
