@@ -88,10 +88,7 @@ function renderer(site: string, shown: string, literals: readonly string[], plac
 /** What is missing in the middle of the path is the value, and refused as such. */
 function valueAt(values: unknown, path: Placeholder['path']): unknown {
   let value = values;
-  for (const segment of path) {
-    if (value === undefined || value === null) return value;
-    value = Reflect.get(Object(value), segment);
-  }
+  for (let n = 0; n < path.length && value !== undefined && value !== null; n++) value = Reflect.get(Object(value), path[n]!);
   return value;
 }
 
