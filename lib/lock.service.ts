@@ -8,7 +8,7 @@ import { LEAD_OPTIONS, type LeadOptions, type Leadership, type LockHolder, type 
 import { type Work, workOf } from './core/hold/work.js';
 import { checkKey, keysInOrder, roleKey } from './core/key/check-key.js';
 import { keptAlive, systemClock, type Clock } from './core/port/clock.js';
-import { LockTimeoutError, LockUsageError } from './core/port/errors.js';
+import { LockTimeoutError, LockUsageError, quoted } from './core/port/errors.js';
 import { notHeldError } from './core/port/hold-errors.js';
 import type { Lease } from './core/port/lease.js';
 import type { LockEvent, Report } from './core/port/lock-events.js';
@@ -340,8 +340,4 @@ export class LockRouter {
     }
     return this.known;
   }
-}
-
-function quoted(names: readonly string[]): string {
-  return names.map((name) => `'${name}'`).join(', ');
 }

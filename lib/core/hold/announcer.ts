@@ -1,6 +1,6 @@
 /** Announces what happens to locks: as events to the application, and as log lines for operators where they should act. */
 import type { StoreLease } from '../lease/store-lease.js';
-import { isLockError, type LockLostError, type LockStoreError } from '../port/errors.js';
+import { isLockError, type LockLostError, type LockStoreError, quoted } from '../port/errors.js';
 import { failuresOf } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { LockEvent, Report } from '../port/lock-events.js';
@@ -43,7 +43,7 @@ export class Announcer {
     // A nested hold has no lease of its own, so its loss is logged only for the hold around it.
     if (hold.isNested) return;
     if (cause.reason === 'shutdown') this.overstayed.push(hold);
-    else this.report({ kind: 'lease lost', level: 'warning', message: lostText(cause.message, hold) });
+    else this.report({ kind: 'lease lost', level: 'warning', message: `${cause.message} It was held${heldText(hold)}.` });
   }
 
   renewFailed(lease: StoreLease, cause: LockStoreError, trustedForMs: number): void {
@@ -96,8 +96,9 @@ function factsOf(hold: Hold): ReturnType<typeof siteOf> & { key: string; call: n
 /** How many holds the log line about a shutdown names at most. */
 const MAX_HOLDS_NAMED = 10;
 
-function lostText(reason: string, { heldMs, options: { label } }: Hold): string {
-  return `${reason} It was held${label === undefined ? '' : ` by ${label}`} for ${Math.round(heldMs)} ms.`;
+/** By whom something is held, and for how long. */
+function heldText({ heldMs, options: { label } }: Hold): string {
+  return `${label === undefined ? '' : ` by ${label}`} for ${Math.round(heldMs)} ms`;
 }
 
 function renewFailedText(key: string, cause: LockStoreError, trustedForMs: number): string {
@@ -106,10 +107,7 @@ function renewFailedText(key: string, cause: LockStoreError, trustedForMs: numbe
 }
 
 function keptText(holds: readonly Hold[], graceMs: number): string {
-  const named = holds.slice(0, MAX_HOLDS_NAMED).map(({ keys, heldMs, options: { label } }) => {
-    const whose = label === undefined ? '' : ` by ${label}`;
-    return `${keys.map((key) => `'${key}'`).join(', ')}${whose} for ${Math.round(heldMs)} ms`;
-  });
+  const named = holds.slice(0, MAX_HOLDS_NAMED).map((hold) => `${quoted(hold.keys)}${heldText(hold)}`);
   const more = holds.length > MAX_HOLDS_NAMED ? `; and ${holds.length - MAX_HOLDS_NAMED} more` : '';
   return (
     `The shutdown waited ${graceMs} ms (shutdownGraceMs), and work still goes on under ${holds.length === 1 ? 'a lock' : `${holds.length} holds`}: ` +

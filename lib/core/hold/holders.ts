@@ -5,7 +5,7 @@
  * The holders of this process are named by the calls that hold now. The store knows the label of the call to which it granted the lease; a
  * lease that was handed on since, inside the process, is that of another call.
  */
-import { type BusyHolder, LockTimeoutError, type WaitFacts } from '../port/errors.js';
+import { type BusyHolder, LockTimeoutError, quoted, type WaitFacts } from '../port/errors.js';
 import { type HolderState, type LockState, sinceOf, whereaboutsOf } from '../port/lock-state.js';
 import type { Call } from '../queue/call.js';
 import { Hold } from './hold.js';
@@ -92,8 +92,7 @@ function waitedStory({ holders, held }: Required<WaitFacts>, idle: boolean): str
     sentences.push(`Held by ${holders.slice(0, MAX_HOLDERS_NAMED).map(holderText).join('; ')}${more}.`);
   }
   if (held.length > 0) {
-    const names = held.map((key) => `'${key}'`).join(', ');
-    sentences.push(`The call that waited holds ${names}: if the holder waits for that, name all in one call, or take them in one order everywhere.`);
+    sentences.push(`The call that waited holds ${quoted(held)}: if the holder waits for that, name all in one call, or take them in one order everywhere.`);
   }
   if (idle) {
     sentences.push(

@@ -38,6 +38,11 @@ export function oneLine(text: string): string {
   return text.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
+/** Keys or names as they stand in a message. */
+export function quoted(names: readonly string[]): string {
+  return names.map((name) => `'${name}'`).join(', ');
+}
+
 /**
  * A holder of the lock at the moment when a call gave up its wait. `host`, `pid` and `label` are undefined when its module has
  * `describeHolders: false`.

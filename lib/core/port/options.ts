@@ -9,7 +9,7 @@ import type {
 } from './lock-options.js';
 import type { StoreCapabilities } from './lock-store.js';
 import type { ListOptions } from './lock-state.js';
-import { LockUsageError, seen } from './errors.js';
+import { LockUsageError, quoted, seen } from './errors.js';
 
 /** Half of a surrogate pair. UTF-8 cannot encode it, so two different texts would become one key, or one owner. */
 export const LONE_SURROGATE = /\p{Cs}/u;
@@ -369,8 +369,8 @@ export function withProfile<O extends { readonly profile?: string | undefined }>
   if (typeof given !== 'object' || given === null || given.profile === undefined) return given;
   const { profile: name, ...own } = given;
   if (typeof name !== 'string' || !Object.hasOwn(profiles, name)) {
-    const known = Object.keys(profiles).map((each) => `'${each}'`).join(', ');
-    throw invalidOption(`there is no profile ${show(name)}; the option profiles of this LockModule has ${known || 'none'}`, key, of);
+    const known = quoted(Object.keys(profiles)) || 'none';
+    throw invalidOption(`there is no profile ${show(name)}; the option profiles of this LockModule has ${known}`, key, of);
   }
   const taken = Object.entries(profiles[name]!).filter(([option]) => Object.hasOwn(names, option));
   const said = Object.entries(own).filter(([, value]) => value !== undefined);
