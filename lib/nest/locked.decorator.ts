@@ -234,8 +234,8 @@ export interface LockedCall extends KeysOfCall {
   readonly site: string;
   /** The name of the lock module that keeps the lock. */
   readonly instance: string;
-  /** The class and method for the label of a holder. */
-  readonly place: string;
+  /** Class and method alone, for the label of a holder: of a route without the interceptor that `site` names. */
+  readonly method: string;
   /** The options as the decorator was given them. */
   readonly given: LockedOptions;
   /** Gives the signal of a call; undefined when the decorator was given no signal function. */
@@ -250,22 +250,22 @@ export interface CallInModule {
   readonly onBusy: OnBusy;
 }
 
-/** Notes what a decorator was given, which has been checked. `place` is the class and method, by default the `site` that messages name. */
-export function lockedCall(keys: KeysOfCall, given: LockedOptions, site: string, place = site): LockedCall {
+/** Notes what a decorator was given, which has been checked. `method` is the class and method, by default the `site` that messages name. */
+export function lockedCall(keys: KeysOfCall, given: LockedOptions, site: string, method = site): LockedCall {
   const { returns = 'promise', instance = DEFAULT_INSTANCE, signal } = given;
   const signalOf = typeof signal === 'function' ? signalFunction(signal, site) : undefined;
-  return { ...keys, site, place, instance, given, signalOf, returns };
+  return { ...keys, site, method, instance, given, signalOf, returns };
 }
 
 /**
  * Completes the options of a decorator with those of its profile. `describe`: whether the holder says who it is, unless the decorator says
  * so. @throws LockUsageError for a profile that the module does not have
  */
-export function callInModule({ given, key, place, list }: LockedCall, describe: boolean, profiles: LockProfiles): CallInModule {
+export function callInModule({ given, key, method, list }: LockedCall, describe: boolean, profiles: LockProfiles): CallInModule {
   const { onBusy = 'throw', returns: _, instance: __, signal, ...options } = withProfile(given, profiles, list);
   // With 'skip' or a fallback function a busy lock is expected, so the default is not to wait for it.
   const waitMs = options.waitMs ?? (onBusy === 'throw' ? undefined : 0);
-  const told = { label: options.label ?? (describe ? shortLabel(place) : undefined), template: templateText(key), expectsBusy: onBusy !== 'throw' };
+  const told = { label: options.label ?? (describe ? shortLabel(method) : undefined), template: templateText(key), expectsBusy: onBusy !== 'throw' };
   return { options: Object.freeze({ ...options, waitMs, signal: typeof signal === 'function' ? undefined : signal, ...told }), onBusy };
 }
 

@@ -40,8 +40,8 @@ const MADE_WITH_NEW =
 export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestInterceptor> {
   const site = `LockInterceptor.of(${typeof key === 'string' ? `'${key}'` : 'a function'})`;
   checkDecorator(options, ROUTE_OPTIONS, site);
-  const callAt = (at: string, place?: string): LockedCall =>
-    lockedCall({ key, parameters: 1, list: ROUTE_OPTIONS, keyOf: compileRouteKey(key, at) }, { ...options, returns: 'observable' }, at, place);
+  const callAt = (at: string, method?: string): LockedCall =>
+    lockedCall({ key, parameters: 1, list: ROUTE_OPTIONS, keyOf: compileRouteKey(key, at) }, { ...options, returns: 'observable' }, at, method);
   const call = callAt(site);
   /** The call of each route that the interceptor stands on, by class and method. */
   const routes = new Map<string, LockedCall>();
