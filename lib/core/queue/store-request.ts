@@ -289,8 +289,9 @@ export class StoreRequest implements AcquireRequest {
     const { background, defaults: { commandTimeoutMs } } = this.queues;
     // Under a hold that was adopted work has begun, in the process that handed it off.
     if (this.notAfter > 0) background.release({ key, id, abandoned: !this.takesOver, lateUntil }, Math.max(leaseMs, minHoldMs) + graceMs + commandTimeoutMs);
-    // The request that should release it as well is not sent again.
-    if (replaced) background.release(replaced, replaced.storeLengthMs + commandTimeoutMs);
+    // The request that should release it as well is not sent again. While it is on its way its answer tells how that ended: a release that was
+    // sent later may act before it, when the request has to be sent once more because the scripts were flushed, or the slot has moved.
+    if (replaced && !this.asking) background.release(replaced, replaced.storeLengthMs + commandTimeoutMs);
   }
 }
 

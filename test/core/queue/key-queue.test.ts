@@ -158,7 +158,7 @@ describe('A turn that is passed on through the store', () => {
     await next;
   });
 
-  it('is told also when the next caller gives up before the answer', async () => {
+  it('is told as released also when the next caller gives up before the answer, which says so', async () => {
     const { fleet, locks, wire } = alone({ handOn: 1 });
     const hold = await locks.acquire('k');
     const abort = new AbortController();
@@ -170,7 +170,7 @@ describe('A turn that is passed on through the store', () => {
     abort.abort('mine');
     await next;
     answer.open();
-    await released;
+    expect(await released).toBe('released');
     await fleet.clock.settle();
     expect(await locks.isLocked('k')).toBe(false);
   });
