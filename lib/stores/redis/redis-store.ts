@@ -188,7 +188,7 @@ export class RedisStore implements LockStore {
       },
       refused: (reason) => {
         const message = `Locks: ${node} no longer tells this process of its turn, which comes up to 0.7 s late. ` +
-          `Allow its user &{${prefix}}:c:* (the server said: ${reason}).`;
+          `Allow its user +subscribe &{${prefix}}:c:* (the server said: ${reason}).`;
         report({ kind: `messages of ${node}`, level: 'warning', message });
       },
     };

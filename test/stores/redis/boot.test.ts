@@ -159,7 +159,7 @@ describe('the access rule of the docs', () => {
     expect(listed).toEqual(['k']);
     expect(await b.release({ key: 'k', id: 'b.1' })).toBe('released');
     await login(rule.filter((part) => !part.startsWith('&')));
-    await eventually(() => expect(reports.map(({ message }) => message)).toContainEqual(expect.stringMatching(/Allow its user &{lock}:c:\* \(the server said: NOPERM/)));
+    await eventually(() => expect(reports.map(({ message }) => message)).toContainEqual(expect.stringMatching(/Allow its user \+subscribe &{lock}:c:\* \(the server said: NOPERM/)));
   });
 
   it('without +pubsub|numsub the boot says what it costs, and nobody is passed over', async () => {
