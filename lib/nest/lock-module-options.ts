@@ -148,6 +148,8 @@ export function ownOptions(options: LockModuleOptions): LockModuleOptions {
  * named 0, 1, 2 of a bare URL. @throws LockUsageError
  */
 export function checkShape(options: unknown): void {
+  // Its options would count as none, and locks would live in this process only.
+  if (options instanceof Promise) throw refused('they are a promise. Await it, or give forRootAsync a useFactory that returns it');
   const problem = shapeProblem(options, OPTIONS);
   if (problem !== undefined) throw refused(problem);
 }
@@ -165,7 +167,12 @@ function redisOf({ redis, embedded }: LockModuleOptions): LockHome {
     const problem = targetProblem(name, target);
     if (problem !== undefined) throw refused(problem);
   }
-  if (Array.isArray(redis)) return { kind: 'redlock', targets: redis };
+  if (Array.isArray(redis)) {
+    // It is refused before any server is asked, because a server that is asked as a node grants nothing alone from then on.
+    const second = redis.findIndex((target, n) => redis.indexOf(target) < n);
+    if (second >= 0) throw refused(`redis[${second}] is the same as redis[${redis.indexOf(redis[second])}], and each node of a Redlock must be a master of its own`);
+    return { kind: 'redlock', targets: redis };
+  }
   return { kind: 'redis', target: redis as RedisTarget };
 }
 
