@@ -54,12 +54,13 @@ describe('Whoever was told that a lock is held, and asks again when the server h
     await over.takes('w.1', { ...RECOVERS, told: long.replace('0,', '20001,') });
   });
 
-  it('waits for the whole lease of one that was let in from the queue, though it was told of that before its first renewal', async () => {
-    const lock = lua.lock('si16');
-    await lock.takes('h.0');
+  it('waits for the whole lease of one that may renew it right after: that was let in from the queue, or has half of its lease left', async () => {
+    const [lock, other] = [lua.lock('si16'), lua.lock('si17')];
+    await Promise.all([lock.takes('h.0'), other.takes('h.2', { leaseMs: 20_000 })]);
     expect(await waits(lock, 'h.1')).toBe(2);
     await release(lock, 'h.0');
-    expect([await waits(lock, 'h.1'), Number((await toldBy(lock, 'w.1')).split(',')[4])]).toEqual([1, 30_000]);
+    const left = async (of: LuaLock, leaseMs: number): Promise<number> => Number((await toldBy(of, 'w.1', { leaseMs })).split(',')[4]);
+    expect([await waits(lock, 'h.1'), await left(lock, 1_000), await left(other, 39_000), (await left(other, 41_000)) <= 20_000]).toEqual([1, 30_000, 39_000, true]);
   });
 
   it('waits until the latest end that any of them was told, whoever asks first', async () => {

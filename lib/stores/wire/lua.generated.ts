@@ -500,13 +500,15 @@ end`,
   if waiter then tellId(lock, waiter, 't') end
   return true
 end`,
-  holdsOf: `local function holdsOf(lock)
+  holdsOf: `local function holdsOf(lock, request)
   if not lock.memory or lock.recoveryMs == 0 then return '-' end
   local told, last = {}, nil
   for i = 1, math.min(#lock.holders, 16) do
     local holder = lock.holders[i]
     if holder.id ~= '~recovery' then
-      told[#told + 1], last = string.format('%.0f,%s', math.max(holder.ending - now, whole(holder).longMs), holder.id), holder
+      local left = holder.ending - now
+      local renewed = not isReleased(holder) and 2 * left >= request.leaseMs and request.leaseMs or 0
+      told[#told + 1], last = string.format('%.0f,%s', math.max(left, renewed, whole(holder).longMs), holder.id), holder
     end
   end
   if not last then return '-' end
@@ -669,7 +671,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '7e46b0c26564ac9d4e3a5db78f19c2f4807ce2dc',
+  sha1: '45fdccfa5986e77a1dafd80ab327adb63ea82b56',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 
@@ -712,15 +714,15 @@ local function granted(lock, request, holder)
   local contended = (lock.queued or lock.marked) and 1 or 0
   return { 1, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), contended, lock.memory ~= request.known and lock.memory or nil }
 end
-local function waiting(lock, id)
-  return { 2, now, askAgainIn(lock, id), holdsOf(lock) }
+local function waiting(lock, request)
+  return { 2, now, askAgainIn(lock, request.id), holdsOf(lock, request) }
 end
 local function answer(lock, request)
   local id, mode, permits = request.id, request.mode, permitsOf(request)
   local own = holderOf(lock, id)
   if own then return granted(lock, request, own) end
   local waits, entered = keepPlace(lock, id)
-  if waits then return waiting(lock, id) end
+  if waits then return waiting(lock, request) end
   if entered then return granted(lock, request, entered) end
   local recovers, isFree = recoveryOf(lock) > 0, #lock.holders == 0
   if recovers and not lock.standsIn then return { 7, now, lock.recoversForMs } end
@@ -733,9 +735,9 @@ local function answer(lock, request)
       return granted(lock, request, enter(lock, request, math.max(request.leaseMs, request.minHoldMs), fence))
     end
   end
-  if not request.queue then return { 3, now, endsOf(lock) - now + 1, holdsOf(lock) } end
+  if not request.queue then return { 3, now, endsOf(lock) - now + 1, holdsOf(lock, request) } end
   joinQueue(lock, request)
-  return waiting(lock, id)
+  return waiting(lock, request)
 end
 local function takeOver(lock, request)
   local holder, position = holderOf(lock, request.replaces)

@@ -104,8 +104,8 @@ local function granted(lock, request, holder)
   return { GRANTED, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), contended, lock.memory ~= request.known and lock.memory or nil }
 end
 
-local function waiting(lock, id)
-  return { WAITING, now, askAgainIn(lock, id), holdsOf(lock) }
+local function waiting(lock, request)
+  return { WAITING, now, askAgainIn(lock, request.id), holdsOf(lock, request) }
 end
 
 local function answer(lock, request)
@@ -113,7 +113,7 @@ local function answer(lock, request)
   local own = holderOf(lock, id)
   if own then return granted(lock, request, own) end
   local waits, entered = keepPlace(lock, id)
-  if waits then return waiting(lock, id) end
+  if waits then return waiting(lock, request) end
   if entered then return granted(lock, request, entered) end
   local recovers, isFree = recoveryOf(lock) > 0, #lock.holders == 0
   -- Behind the stand-ins of those who held the lock it may wait in the queue, in which it was before.
@@ -128,9 +128,9 @@ local function answer(lock, request)
       return granted(lock, request, enter(lock, request, math.max(request.leaseMs, request.minHoldMs), fence))
     end
   end
-  if not request.queue then return { BUSY, now, endsOf(lock) - now + 1, holdsOf(lock) } end
+  if not request.queue then return { BUSY, now, endsOf(lock) - now + 1, holdsOf(lock, request) } end
   joinQueue(lock, request)
-  return waiting(lock, id)
+  return waiting(lock, request)
 end
 
 -- Puts a request into the place of the holder from which it takes the hold; nothing where that is not there. A ticket has all that is known

@@ -10,14 +10,17 @@
 local MAX_TOLD = 16 -- holders of a lock: with more of them, only the first are told of
 local HEARD_MS = 600000 -- longer than any lease that was granted before the server forgot
 
-local function holdsOf(lock)
+local function holdsOf(lock, request)
   if not lock.memory or lock.recoveryMs == 0 then return '-' end
   local told, last = {}, nil
   for i = 1, math.min(#lock.holders, MAX_TOLD) do
     local holder = lock.holders[i]
     if holder.id ~= RECOVERY then
-      -- One that was let in from the queue makes its lease whole by its first renewal, before this request asks again.
-      told[#told + 1], last = string.format('%.0f,%s', math.max(holder.ending - now, whole(holder).longMs), holder.id), holder
+      -- It may renew before this request asks again: one that was let in from the queue, whose first lease is short, and one that has half of
+      -- its lease left or more, which is taken to be as long as this request's.
+      local left = holder.ending - now
+      local renewed = not isReleased(holder) and 2 * left >= request.leaseMs and request.leaseMs or 0
+      told[#told + 1], last = string.format('%.0f,%s', math.max(left, renewed, whole(holder).longMs), holder.id), holder
     end
   end
   if not last then return '-' end
