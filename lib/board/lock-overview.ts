@@ -92,7 +92,7 @@ export function rowOf({ key, mode, permits, holders, waiters }: LockState): Lock
   };
 }
 
-/** Says whether the lock has a holder, and the leases of all its holders have ended. */
+/** True if the lock has a holder, and the leases of all its holders have ended. */
 function isInGrace({ holders }: LockState): boolean {
   return holders.length > 0 && holders.every(({ remainingMs, graceMs = 0 }) => remainingMs <= 0 && graceMs > 0);
 }

@@ -33,7 +33,7 @@ export interface Order {
   readonly command: Command;
   readonly target: Target;
   readonly json: boolean;
-  /** Says whether the password is still to be asked for. */
+  /** True if the password is still to be asked for. */
   readonly asksPassword: boolean;
 }
 

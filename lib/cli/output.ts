@@ -8,7 +8,7 @@ export interface Output {
   /** The columns of the terminal; undefined when the output goes to no terminal. */
   readonly columns: number | undefined;
   readonly rows: number | undefined;
-  /** Says whether the reader has gone, as `| head` does. */
+  /** True if the reader has gone, as `| head` does. */
   readonly hungUp: boolean;
   /** Writes a line. Resolves when the stream takes more. */
   line(text: string): Promise<void>;

@@ -17,7 +17,7 @@ const GAPS = 10;
 interface Columns {
   readonly key: number;
   readonly holder: number;
-  /** Says whether text that is wider than its column is cut. */
+  /** True if text that is wider than its column is cut. */
   readonly cut: boolean;
 }
 

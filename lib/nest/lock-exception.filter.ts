@@ -121,7 +121,7 @@ function sendWs(client: unknown, reply: Reply): void {
   }
 }
 
-/** Says whether this is a call of gRPC: Nest gives its handlers the message, the metadata and the call, which alone can send metadata. */
+/** True if this is a call of gRPC: Nest gives its handlers the message, the metadata and the call, which alone can send metadata. */
 function isGrpc(host: ArgumentsHost): boolean {
   return has(host.getArgByIndex(2), 'sendMetadata');
 }

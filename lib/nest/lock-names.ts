@@ -98,7 +98,7 @@ export function instancesProblem(_name: string, instances: unknown): string | un
 }
 
 /**
- * Says whether there is a lock module of this name all the same: the token of an interceptor is the same in all copies of this package, that of
+ * True if there is a lock module of this name all the same: the token of an interceptor is the same in all copies of this package, that of
  * LockService is its class.
  */
 function isOfAnotherCopy(moduleRef: ModuleRef, instance: string): boolean {

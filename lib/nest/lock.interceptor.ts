@@ -29,7 +29,7 @@ interface ObservedCall {
   readonly self?: unknown;
   /** Ends the wait for the lock when it aborts, besides the signal of the options. */
   readonly gone?: AbortSignal | undefined;
-  /** Says whether the work goes on after an unsubscription until its first answer, so that the lock is kept until then. @default false */
+  /** True if the work goes on after an unsubscription until its first answer, so that the lock is kept until then. @default false */
   readonly outlivesReader?: boolean;
 }
 

@@ -105,7 +105,7 @@ function portProblem(name: string, server: unknown): string | undefined {
   return `expected ${name}.port to be a whole number from 1 to 65535, got ${show(port)}; ${LOOK_WHERE}`;
 }
 
-/** Says whether this is a whole number, perhaps as the text of an environment variable, or was left out. */
+/** True if this is a whole number, perhaps as the text of an environment variable, or was left out. */
 function isWhole(value: unknown): boolean {
   return value == null || (typeof value === 'string' ? /^\d+$/.test(value) : Number.isInteger(value) && Number(value) >= 0);
 }
@@ -167,13 +167,13 @@ function serversOf(target: Given): unknown {
   return 'cluster' in target ? target.cluster : (target.sentinels ?? [target]);
 }
 
-/** Says whether this has methods of a Redis client. It is called for what is no client of ioredis or node-redis, such as a pool of clients. */
+/** True if this has methods of a Redis client. It is called for what is no client of ioredis or node-redis, such as a pool of clients. */
 function isForeignClient(target: object): boolean {
   return ['duplicate', 'sendCommand'].some((name) => typeof Reflect.get(target, name) === 'function');
 }
 
 /**
- * Says whether this entry gives no address, so that ioredis would connect to localhost unasked. A port alone counts as an address:
+ * True if this entry gives no address, so that ioredis would connect to localhost unasked. A port alone counts as an address:
  * whoever gives one means localhost.
  */
 function isNowhere(server: unknown): boolean {

@@ -67,7 +67,7 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
 }
 
 /**
- * Says whether the route gives one value after another to whoever reads on, as `@Sse` or its return type says. Then an unsubscription ends its
+ * True if the route gives one value after another to whoever reads on, as `@Sse` or its return type says. Then an unsubscription ends its
  * work. It does not end that of a handler which answers by a promise.
  */
 function givesStream(context: ExecutionContext): boolean {

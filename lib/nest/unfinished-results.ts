@@ -36,28 +36,28 @@ export function refuseUnfinished(value: unknown, site: string, locked: Locked): 
   if (seen(() => isWork(value) || (locked === 'route' && isWorkOfRoutes(value)), false)) throw new LockUsageError(`${site} ${FUNCTION[locked]}`);
 }
 
-/** Says whether this is a function, and no class. */
+/** True if this is a function, and no class. */
 function isWork(value: unknown): boolean {
   return typeof value === 'function' && Object.getOwnPropertyDescriptor(value, 'prototype')?.writable !== false;
 }
 
-/** Says whether this has nothing but functions, as ts-rest takes for several routes. As data it could not be sent; a method may give such an object. */
+/** True if this has nothing but functions, as ts-rest takes for several routes. As data it could not be sent; a method may give such an object. */
 function isWorkOfRoutes(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.keys(value).length > 0 && Object.values(value).every(isWork);
 }
 
-/** Says whether work goes on while this value is read: an Observable, a Node or web stream, a generator, a StreamableFile. */
+/** True if work goes on while this value is read: an Observable, a Node or web stream, a generator, a StreamableFile. */
 export function isStream(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false;
   return seen(() => isObservable(value) || hasMethod(value, Symbol.asyncIterator) || isGenerator(value) || isNodeStream(value) || isFile(value), false);
 }
 
-/** Says whether the body of a function with `yield` goes on while this is read. */
+/** True if the body of a function with `yield` goes on while this is read. */
 function isGenerator(value: object): boolean {
   return hasMethod(value, 'next') && hasMethod(value, 'throw') && hasMethod(value, Symbol.iterator);
 }
 
-/** Says whether this is a StreamableFile, of whichever copy of Nest. */
+/** True if this is a StreamableFile, of whichever copy of Nest. */
 function isFile(value: object): value is { getStream(): object } {
   return hasMethod(value, 'getStream') && hasMethod(value, 'getHeaders');
 }
@@ -75,7 +75,7 @@ function isNodeStream(value: object): boolean {
   return hasMethod(value, 'pipe') && (hasMethod(value, 'on') || hasMethod(value, 'abort')) && !isSink(value);
 }
 
-/** Says whether this is a writable stream only, such as the response that a handler with @Res() returns by `return res.json(…)`. */
+/** True if this is a writable stream only, such as the response that a handler with @Res() returns by `return res.json(…)`. */
 function isSink(value: object): boolean {
   return 'write' in value && !('readable' in value);
 }

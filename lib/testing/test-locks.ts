@@ -60,9 +60,9 @@ export class TestLocks {
   private readonly defaults: LockDefaults;
   private own: LockService | undefined;
   private processes = 0;
-  /** Says whether an application has got this store. */
+  /** True if an application has got this store. */
   private isProvided = false;
-  /** Says whether an application was made in which {@link replaceIn} should have replaced a store. */
+  /** True if an application was made in which {@link replaceIn} should have replaced a store. */
   private isBuilt = false;
 
   /** @throws LockUsageError for an unknown option */

@@ -23,7 +23,7 @@ const ELSEWHERE = 'elsewhere.';
 /** A request to the store that is not granted, because the lock is taken or the store is down. */
 interface Wait {
   readonly key: string;
-  /** Says whether the store answered the last time when the request asked. */
+  /** True if the store answered the last time when the request asked. */
   readonly answered: boolean;
   /** Until when time may pass by itself for this wait; undefined while code of the test can end it. */
   until: number | undefined;

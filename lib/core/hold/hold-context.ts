@@ -32,7 +32,7 @@ export class HoldContext {
     return storage.run({ hold, beyond: storage.getStore() && innermost() }, begin, fn, hold);
   }
 
-  /** Says whether a hold that has not ended surrounds the running code, of whichever lock module. */
+  /** True if a hold that has not ended surrounds the running code, of whichever lock module. */
   get isInsideAny(): boolean {
     return storage.getStore() !== undefined && innermost() !== undefined;
   }

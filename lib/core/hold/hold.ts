@@ -21,7 +21,7 @@ const INSPECTED = Symbol.for('nodejs.util.inspect.custom');
 
 export class Hold implements Lease, LeaseUser {
   readonly startedAt: number;
-  /** Says whether nested calls may still come in. */
+  /** True if nested calls may still come in. */
   isOpen = true;
   /** Why it was lost; undefined while it was not. */
   loss: LockLostError | undefined;
@@ -32,11 +32,11 @@ export class Hold implements Lease, LeaseUser {
   private nested: Map<StoreLease, NestedCalls> | undefined;
   /** How many nested calls are inside it. Only {@link NestedCalls} writes it. */
   nestedCalls = 0;
-  /** Says whether its locks went to a ticket. */
+  /** True if its locks went to a ticket. */
   isHandedOff = false;
-  /** Says whether any code ran inside it. If not, `acquire` gave it out and its caller never used `run`. */
+  /** True if any code ran inside it. If not, `acquire` gave it out and its caller never used `run`. */
   hasRun = false;
-  /** Says whether it went on for longer than its maxHoldMs, so that its leases are not kept for it any longer. */
+  /** True if it went on for longer than its maxHoldMs, so that its leases are not kept for it any longer. */
   private isOverdue = false;
   private locksLeft = this.leases.length;
   private worst: ReleaseOutcome = 'released';
@@ -121,12 +121,12 @@ export class Hold implements Lease, LeaseUser {
     return this.controller.signal;
   }
 
-  /** Says whether it only re-entered other holds of this process, so that it has no lease of its own. */
+  /** True if it only re-entered other holds of this process, so that it has no lease of its own. */
   get isNested(): boolean {
     return this.reentered?.size === this.leases.length;
   }
 
-  /** Says whether one of its locks at least is that of a hold around it. */
+  /** True if one of its locks at least is that of a hold around it. */
   get reentersOthers(): boolean {
     return (this.reentered?.size ?? 0) > 0;
   }
@@ -274,7 +274,7 @@ export class Hold implements Lease, LeaseUser {
   }
 
   /**
-   * Says whether its leases ran out while the release was on its way. That the store does not know them any more says nothing about the work then,
+   * True if its leases ran out while the release was on its way. That the store does not know them any more says nothing about the work then,
    * which had ended in time.
    */
   private ranOutSince(): boolean {
@@ -356,7 +356,7 @@ export class Hold implements Lease, LeaseUser {
     (this.controller ??= new AbortController()).abort(reason);
   }
 
-  /** Says whether it was released or is just being released, so that the next holder may be at work. */
+  /** True if it was released or is just being released, so that the next holder may be at work. */
   get isOver(): boolean {
     return !this.isOpen && this.nestedCalls === 0;
   }
@@ -394,7 +394,7 @@ class NestedCalls extends CallLine implements Reentry {
     super();
   }
 
-  /** Says whether no call is inside. */
+  /** True if no call is inside. */
   get isEmpty(): boolean {
     return this.readers + this.writers === 0;
   }

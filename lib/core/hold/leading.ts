@@ -222,7 +222,7 @@ class Candidacy implements Leadership {
   }
 }
 
-/** Says whether the function failed because it was told that its term is over, which is no failure of its own. */
+/** True if the function failed because it was told that its term is over, which is no failure of its own. */
 function isEndOf({ signal, key }: Hold, error: unknown): boolean {
   if (!signal.aborted) return false;
   return seen(() => {

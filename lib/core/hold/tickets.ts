@@ -23,7 +23,7 @@ import type { LockCore } from './lock-core.js';
 /** What is kept of a lease that goes to a ticket: this process has it no more, and yet has to see that the store learns of it. */
 export interface HandedLease {
   readonly lease: StoreLease;
-  /** Says whether its id stays a holder beside the ticket, because other readers of its process go on under it. */
+  /** True if its id stays a holder beside the ticket, because other readers of its process go on under it. */
   readonly stays: boolean;
   /** Brings the lease back, as it was when it was handed off, to a store that forgot it. */
   readonly renewal: RenewRequest;

@@ -21,7 +21,7 @@ export function workOf<T>(second: object | Work<T> | undefined, third: Work<T> |
   throw new LockUsageError(`${call}, options?, fn): fn must be a function.`);
 }
 
-/** Says whether work gave an Observable, as an HttpService of Nest does, or a generator: what it stands for begins when it is read, and so without the lock. */
+/** True if work gave an Observable, as an HttpService of Nest does, or a generator: what it stands for begins when it is read, and so without the lock. */
 function isUnbegun(given: object): boolean {
   return seen(() => ('subscribe' in given && 'pipe' in given) || Object.prototype.toString.call(given).endsWith('Generator]'), false);
 }

@@ -99,7 +99,7 @@ type MemberProblem<Path extends string, Member> = Member extends Primitive
       ? never
       : Refused<Path>;
 
-/** Says whether a type may make its own text: it declares toString, or it has no known properties, so that nothing is known about it. */
+/** True if a type may make its own text: it declares toString, or it has no known properties, so that nothing is known about it. */
 type HasOwnText<Member> = keyof Member extends never ? true : 'toString' extends keyof Member ? true : false;
 
 type Refused<Path extends string> =

@@ -12,7 +12,7 @@ export interface Appointment {
   /** Its position in the heap; -1 when it is not there. Only the schedule writes it. */
   index: number;
   /**
-   * Says whether the process is kept alive for it, also when it is never due: the timer does not do that, and without Redis there may be no socket
+   * True if the process is kept alive for it, also when it is never due: the timer does not do that, and without Redis there may be no socket
    * that does, so a process that only waits would end before it has its answer.
    */
   readonly keepsAlive?: true;
@@ -37,7 +37,7 @@ export class Schedule {
   private readonly times: number[] = [];
   private timer: Timer | undefined;
   private timerAt = Infinity;
-  /** Says whether the timer is one that was set when there was none, and fires within {@link SHORT_MS}. */
+  /** True if the timer is one that was set when there was none, and fires within {@link SHORT_MS}. */
   private isShort = false;
   /** How many appointments keep the process alive, and what lets it end that is kept alive for them. */
   private waits = 0;

@@ -41,7 +41,7 @@ interface GrantedRequest extends HolderRef {
   readonly leaseMs: number;
   /** The local instant until which a try of it that got no answer may still act in the store. */
   readonly lateUntil: number;
-  /** Says whether a message told that another process waits. */
+  /** True if a message told that another process waits. */
   readonly isContended: boolean;
   /** The holder id of the ticket that was adopted to get the lease; undefined for a request that was granted. */
   readonly ticketId?: string | undefined;
@@ -50,7 +50,7 @@ interface GrantedRequest extends HolderRef {
 /** Hears once of the loss of a lease. */
 interface LossListener {
   leaseLost(error: LockLostError, lease: StoreLease): void;
-  /** Says whether it is on this lease and has held it for longer than its maxHoldMs. */
+  /** True if it is on this lease and has held it for longer than its maxHoldMs. */
   isOverdueOn?(lease: StoreLease): boolean;
 }
 
@@ -90,7 +90,7 @@ export class StoreLease implements Appointment, HeldLease {
   trustedUntil: number;
   /** True when others wait for the lock, as far as this process has heard. */
   contended: boolean;
-  /** Says whether a message told of a waiter since the last renewal was sent: an answer that knows of none is older than that. */
+  /** True if a message told of a waiter since the last renewal was sent: an answer that knows of none is older than that. */
   private hasNewWaiter = false;
   /** When the store last said whether others wait for the lock, in clock.now() time. */
   heardAt: number;
@@ -112,7 +112,7 @@ export class StoreLease implements Appointment, HeldLease {
   /** A renewal has been started and not been answered yet (`yes`); the store may have forgotten the lease meanwhile (`in doubt`). */
   private renewing: 'no' | 'yes' | 'in doubt' = 'no';
   state: 'held' | 'released' | 'lost' = 'held';
-  /** Says whether a message said that an operator took the lock away. */
+  /** True if a message said that an operator took the lock away. */
   private isForced = false;
   private loss: LockLostError | undefined;
   /** They are called when it is lost. */
@@ -175,7 +175,7 @@ export class StoreLease implements Appointment, HeldLease {
   }
 
   /**
-   * Says whether a caller with these options may be put on the lease now; if not, the store must be asked. `handOn` is the module
+   * True if a caller with these options may be put on the lease now; if not, the store must be asked. `handOn` is the module
    * option, and `arrival` the number of the caller in its line if it waits. The first caller is the one for which it was granted.
    */
   admits(wanted: ResolvedOptions, now: number, handOn: number, arrival = Infinity): boolean {
@@ -189,7 +189,7 @@ export class StoreLease implements Appointment, HeldLease {
     return !this.contended || (this.turns < handOn && now - this.grantedAt < HAND_ON_WINDOW_MS);
   }
 
-  /** Says whether a further caller with options like those of the others could work under it: enough trust is left, and it belongs to no single hold. */
+  /** True if a further caller with options like those of the others could work under it: enough trust is left, and it belongs to no single hold. */
   lastsFor(wanted: ResolvedOptions, now: number): boolean {
     if (this.isSpent || !this.options.renew || wanted.minHoldMs > 0) return false;
     const leftMs = this.trustedUntil - now;
@@ -198,7 +198,7 @@ export class StoreLease implements Appointment, HeldLease {
     return now - this.heardAt < NEWS_STALE_AFTER_MS;
   }
 
-  /** Says whether fences are left that were reserved for it. */
+  /** True if fences are left that were reserved for it. */
   get hasFences(): boolean {
     return this.nextFence < this.grant.fence + this.grant.fences;
   }
@@ -256,7 +256,7 @@ export class StoreLease implements Appointment, HeldLease {
   }
 
   /**
-   * Says whether it was taken with minHoldMs for work that never began. Its release must say so, which a request that replaces it
+   * True if it was taken with minHoldMs for work that never began. Its release must say so, which a request that replaces it
    * cannot: the next caller would wait for a minHoldMs that nobody owes.
    */
   get waivesMinHold(): boolean {
@@ -405,12 +405,12 @@ export class StoreLease implements Appointment, HeldLease {
   }
 }
 
-/** Says whether the requests of two callers to the store would be the same, so that one may take over the other's place in the queue. */
+/** True if the requests of two callers to the store would be the same, so that one may take over the other's place in the queue. */
 export function askTheSame(a: ResolvedOptions, b: ResolvedOptions): boolean {
   return a === b || (mayShareLease(a, b) && a.minHoldMs === b.minHoldMs);
 }
 
-/** Says whether two callers may follow each other on one lease, because they want the same of it. */
+/** True if two callers may follow each other on one lease, because they want the same of it. */
 function mayShareLease(a: ResolvedOptions, b: ResolvedOptions): boolean {
   const sameLength = Math.min(a.leaseMs, a.maxHoldMs) === Math.min(b.leaseMs, b.maxHoldMs);
   return sameLength && a.mode === b.mode && a.renew === b.renew && a.graceMs === b.graceMs && a.minReplicas === b.minReplicas &&

@@ -182,7 +182,7 @@ export function seen<T>(look: () => T, otherwise: T): T {
   }
 }
 
-/** Says whether `error` is a LockError, recognized by its code, so that it may come from another copy of this package. */
+/** True if `error` is a LockError, recognized by its code, so that it may come from another copy of this package. */
 export function isLockError(error: unknown): error is LockError {
   return seen(() => typeof error === 'object' && /^LOCK_[A-Z]+$/.test(String((error as { code?: unknown }).code)), false);
 }

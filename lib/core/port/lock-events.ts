@@ -67,7 +67,7 @@ export interface Finding {
   readonly kind: string;
   readonly level: ReportLevel;
   readonly message: string;
-  /** Says whether it is still so when the line is written later than it was told. Without it, it is told as what was found. */
+  /** True if it is still so when the line is written later than it was told. Without it, it is told as what was found. */
   readonly isStill?: () => boolean;
 }
 

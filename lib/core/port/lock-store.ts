@@ -47,11 +47,11 @@ export const FIRST_LEASE_MS = 1_500;
 
 /** What a store can do. The module refuses options at boot that need more. */
 export interface StoreCapabilities {
-  /** Says whether the store keeps waiters in order and wakes them. If not, a refused request asks again after a random pause. */
+  /** True if the store keeps waiters in order and wakes them. If not, a refused request asks again after a random pause. */
   readonly queue: boolean;
-  /** Says whether several can hold a lock at a time, each with one of its permits (P17). */
+  /** True if several can hold a lock at a time, each with one of its permits (P17). */
   readonly permits: boolean;
-  /** Says whether the store can count the replicas that acknowledged a grant (`minReplicas`). */
+  /** True if the store can count the replicas that acknowledged a grant (`minReplicas`). */
   readonly replicas: boolean;
   /** A number for each key: one command can only renew locks of the same number. Undefined when it can renew all locks together. */
   readonly groupOf?: ((key: string) => number) | undefined;
@@ -70,7 +70,7 @@ export interface ReleaseRequest extends HolderRef {
   readonly askedAt?: number | undefined;
   /** The local instant until which its holder could trust it. A lease that is given back before that has not ended, so the store need not look. */
   readonly trustedUntil?: number | undefined;
-  /** Says whether no work was done under this grant, if it was granted: the lock then does not stay taken for minHoldMs. */
+  /** True if no work was done under this grant, if it was granted: the lock then does not stay taken for minHoldMs. */
   readonly abandoned?: boolean | undefined;
 }
 
@@ -78,7 +78,7 @@ export interface AcquireRequest extends HolderRef {
   readonly mode: LockMode;
   /** Length of the lease, in ms. */
   readonly leaseMs: number;
-  /** Says whether the request takes a place in the queue when the lock is busy. */
+  /** True if the request takes a place in the queue when the lock is busy. */
   readonly queue: boolean;
   /** How many consecutive fences to reserve, at least 1. */
   readonly fences: number;
@@ -96,10 +96,10 @@ export interface AcquireRequest extends HolderRef {
   readonly minReplicas: number;
   /** The id of a lease of this process on the same key, which the store releases in the same step before it looks at this request. */
   readonly replaces?: string | undefined;
-  /** Says whether the permit of the lease that it replaces goes to it before those who wait (P17). */
+  /** True if the permit of the lease that it replaces goes to it before those who wait (P17). */
   readonly handsOn?: boolean | undefined;
   /**
-   * Says whether it takes the hold that it replaces, if that is there (P18): as a ticket, in its place or `beside` it, for `leaseMs` and under its
+   * True if it takes the hold that it replaces, if that is there (P18): as a ticket, in its place or `beside` it, for `leaseMs` and under its
    * fence; or from a ticket, with a fence of its own. Its mode, owner, permits and minHoldMs are those of the hold, whatever it says.
    */
   readonly takesOver?: 'hold' | 'beside' | 'ticket' | undefined;
@@ -136,7 +136,7 @@ export interface Grant {
   readonly mode: LockMode;
   /** The local instant (clock.now()) after which the grant must not be trusted (P9). */
   readonly trustedUntil: number;
-  /** Says whether others wait for this lock. */
+  /** True if others wait for this lock. */
   readonly contended: boolean;
   /** Names what the store remembers, of a store that may forget; see {@link HeldLease}. */
   readonly memory?: string | undefined;
@@ -269,7 +269,7 @@ export interface LockStore {
    * names the leases that are held. A store that cannot forget does not have it.
    */
   onDoubt?(listener: DoubtListener, held?: () => Iterable<LeaseRef>): void;
-  /** Says whether the store has another memory by now than the one that knew this lease last, as far as this process has heard. */
+  /** True if the store has another memory by now than the one that knew this lease last, as far as this process has heard. */
   mayHaveForgotten?(lease: LeaseRef): boolean;
   /** The name of the memory that the store has of this key, as far as is known. */
   memoryOf?(key: string): string | undefined;

@@ -44,7 +44,7 @@ export function oneOf(...allowed: readonly string[]): Check {
 
 export const flag = expecting('true or false', (value) => typeof value === 'boolean');
 
-/** Says whether this can be the signal of a call: an AbortSignal, or one of another library that can be asked and listened to as one. */
+/** True if this can be the signal of a call: an AbortSignal, or one of another library that can be asked and listened to as one. */
 export function isSignal(given: unknown): given is AbortSignalLike {
   return seen(() => {
     const { aborted, addEventListener } = given as Partial<AbortSignalLike>;
@@ -83,7 +83,7 @@ export interface OptionList {
   readonly of?: string;
   /** How messages about these options end: with what the caller can do instead. */
   readonly advice?: string;
-  /** Says whether null is a value among these options; elsewhere it would silently mean the default. */
+  /** True if null is a value among these options; elsewhere it would silently mean the default. */
   readonly nullable?: true;
 }
 

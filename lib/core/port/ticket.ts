@@ -63,7 +63,7 @@ export function ticketIdOf({ process, secret }: Pick<Ticket, 'process' | 'secret
   return `${process}${MARK}${hashOf(secret).slice(0, HASH_LENGTH)}`;
 }
 
-/** Says whether a holder id is that of a ticket. */
+/** True if a holder id is that of a ticket. */
 export function isTicketId(id: string): boolean {
   return id.startsWith(MARK, id.lastIndexOf('.'));
 }

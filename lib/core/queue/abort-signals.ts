@@ -77,7 +77,7 @@ export function throwIfAborted(signal: AbortSignalLike | undefined): void {
   if (signal && hasAborted(signal)) throw reasonOf(signal);
 }
 
-/** Says whether the signal ended the call that rejects with this reason. The reason itself does not tell: it may be the LockTimeoutError of another call. */
+/** True if the signal ended the call that rejects with this reason. The reason itself does not tell: it may be the LockTimeoutError of another call. */
 export function endedBy(signal: AbortSignalLike | undefined, reason: unknown): boolean {
   return signal !== undefined && hasAborted(signal) && reasonOf(signal) === reason;
 }

@@ -74,7 +74,7 @@ export class Call implements Appointment, AbortListener {
     readonly options: ResolvedOptions,
     /** When the call was made, in clock.now() time. */
     readonly since: number,
-    /** Says whether a hold of any lock module surrounds the call. Then it is still served during a shutdown, because that hold may need it. */
+    /** True if a hold of any lock module surrounds the call. Then it is still served during a shutdown, because that hold may need it. */
     public insideHold: boolean,
     readonly core: Core,
     number?: number,

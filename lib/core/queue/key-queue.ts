@@ -70,7 +70,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
   }
 
   /**
-   * Says whether a reader with these options needs a queue of its own: here it would wait for a writer, or for readers whose lease it cannot
+   * True if a reader with these options needs a queue of its own: here it would wait for a writer, or for readers whose lease it cannot
    * share, though the store would let it in.
    */
   keepsApart(options: ResolvedOptions): boolean {
@@ -173,7 +173,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     return Math.min(LARGEST_BLOCK, Math.max(Math.min(size, SMALL_BLOCK), handOn, 4 * this.usedUpFences));
   }
 
-  /** Says whether a place is left, in a lock with permits, in which neither a request nor a lease stands. */
+  /** True if a place is left, in a lock with permits, in which neither a request nor a lease stands. */
   private get hasRoom(): boolean {
     return this.requests.length + this.leases.length < this.permits!;
   }

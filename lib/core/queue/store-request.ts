@@ -61,13 +61,13 @@ export class StoreRequest implements AcquireRequest {
   notAfter = 0;
   /** When the request was sent last. */
   askedAt = 0;
-  /** Says whether the store has refused the request, put it into its queue, or failed: the lock was not granted at once. */
+  /** True if the store has refused the request, put it into its queue, or failed: the lock was not granted at once. */
   wasDelayed = false;
   /** Why the store did not respond; undefined when the last try was answered. */
   lastError: LockStoreError | undefined;
   /** A request is open while it asks or waits. It is cancelled when its caller gives up. */
   private state: 'open' | 'answered' | 'cancelled' = 'open';
-  /** Says whether an answer is awaited, or the request is in the line of {@link Limiter} to be sent. */
+  /** True if an answer is awaited, or the request is in the line of {@link Limiter} to be sent. */
   private asking = false;
   private askingSince = 0;
   /** The latest `notAfter` of the tries that got no answer. */
@@ -79,9 +79,9 @@ export class StoreRequest implements AcquireRequest {
   lateUntil = -Infinity;
   /** How long the store took to answer that this request waits, in ms. The first renewal may take as long. */
   private answeredInMs = 0;
-  /** Says whether a wake came while the store was being asked, so that it must be asked once more. */
+  /** True if a wake came while the store was being asked, so that it must be asked once more. */
   private mustAskAgain = false;
-  /** Says whether a grant is being renewed before it counts. Nothing is asked meanwhile: a Redlock takes a grant back that it does not find again. */
+  /** True if a grant is being renewed before it counts. Nothing is asked meanwhile: a Redlock takes a grant back that it does not find again. */
   private isLengthening = false;
   /** The pauses between tries, if the last one has failed. */
   private backoff: Backoff | undefined;
@@ -103,7 +103,7 @@ export class StoreRequest implements AcquireRequest {
     private replaced?: StoreLease | undefined,
     /** The last user of that lease, which learns how the release ended by the first answer or failure. Later tries release again and tell nobody. */
     private replacedUser?: LastUser | undefined,
-    /** Says whether the permit of that lease goes to this request before those who wait. */
+    /** True if the permit of that lease goes to this request before those who wait. */
     readonly handsOn = false,
   ) {
     const { groupOf } = queues.watchdog;

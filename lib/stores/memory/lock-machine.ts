@@ -45,7 +45,7 @@ interface Holder {
   graceMs: number;
   /** The lock stays taken until this instant, even if it is released before (`minHoldMs`). */
   readonly minEnd: number;
-  /** Says whether it was released before `minEnd`: the hold is over, but the lock stays taken until `end`. */
+  /** True if it was released before `minEnd`: the hold is over, but the lock stays taken until `end`. */
   released: boolean;
   readonly owner: string | undefined;
   readonly label: string | undefined;
@@ -308,7 +308,7 @@ function isContended(lock: LockRecord): boolean {
 }
 
 /**
- * Says whether a new request may share a lock that is held: a reader with readers, unless a writer waits; one for a permit when one is
+ * True if a new request may share a lock that is held: a reader with readers, unless a writer waits; one for a permit when one is
  * free, because those who waited for it have it already.
  */
 function mayJoin(lock: LockRecord, mode: LockMode): boolean {
@@ -358,13 +358,13 @@ function nextEnd({ holders, permits }: LockRecord): number {
   return permits === undefined ? Math.max(...ends) : Math.min(...ends);
 }
 
-/** Says whether what ends next is no lease any more, but the rest of the minHoldMs of a hold that was released. */
+/** True if what ends next is no lease any more, but the rest of the minHoldMs of a hold that was released. */
 function endsWithoutHolder(lock: LockRecord): boolean {
   const end = nextEnd(lock);
   return [...lock.holders.values()].some((holder) => holder.end === end && holder.released);
 }
 
-/** Says whether a holder is meant by this fence. A process may hand a permit on under a fence that was reserved with another of its permits. */
+/** True if a holder is meant by this fence. A process may hand a permit on under a fence that was reserved with another of its permits. */
 function isMeantBy(lock: LockRecord, { fence: first, fences }: Holder, fence: number): boolean {
   return fence === first || (lock.permits === undefined && fence > first && fence < first + fences);
 }

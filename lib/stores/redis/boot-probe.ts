@@ -170,7 +170,7 @@ function fieldOf(info: string, name: string): string | undefined {
 const WHO_LISTENS = 'pubsub|numsub';
 
 /**
- * Says whether the server can tell the scripts who listens, so that a waiter whose process is gone is passed over at once: it is asked about this
+ * True if the server can tell the scripts who listens, so that a waiter whose process is gone is passed over at once: it is asked about this
  * process's own channel, which it has subscribed to. Never rejects; without an answer no waiter is passed over. On a
  * Cluster a node knows only its own subscribers, and behind some proxies the subscriptions are on another server than the scripts.
  */

@@ -40,7 +40,7 @@ export interface RedisStoreOptions {
   readonly clock: Clock;
   /** Receives findings for operators, such as an outage, or a server that may evict locks. */
   readonly report: Report;
-  /** Says whether a server that may evict locks is an error at boot. */
+  /** True if a server that may evict locks is an error at boot. */
   readonly strictServer?: boolean | undefined;
   /** Given to a node of a Redlock: what this process has seen of the fences of all nodes, and who hears of its outages. */
   readonly redlock?: { readonly floors: FenceFloors; readonly outages: OutageListener } | undefined;

@@ -113,7 +113,7 @@ interface Expected {
   readonly floor: number;
 }
 
-/** Says whether a message can be the grant of this request. Messages are not signed, so one that grants more must come from somebody else. */
+/** True if a message can be the grant of this request. Messages are not signed, so one that grants more must come from somebody else. */
 function couldAnswer({ mode, leaseMs, fences, owner }: AcquireRequest, push: PushedGrant): boolean {
   if (![push.fence, push.fences, push.end, push.lengthMs].every(Number.isSafeInteger)) return false;
   // A request that joins the present hold of its owner gets the mode of that hold.
@@ -150,12 +150,12 @@ export class Memories {
     return memory !== UNKNOWN_MEMORY && beginningOf(memory) <= serverTime ? memory : undefined;
   }
 
-  /** Says whether there is a group whose server does not say who it is. */
+  /** True if there is a group whose server does not say who it is. */
   get areBlind(): boolean {
     return this.known.some((memory) => memory.startsWith(NO_SERVER));
   }
 
-  /** Says whether the server has another memory than this one by now, as far as this process knows. */
+  /** True if the server has another memory than this one by now, as far as this process knows. */
   isOutdated(group: number, memory: string | undefined): boolean {
     const known = this.known[group];
     return known !== UNKNOWN_MEMORY && known !== memory;
@@ -185,7 +185,7 @@ function unknownMemories(): string[] {
   return new Array<string>(SLOT_GROUPS).fill(UNKNOWN_MEMORY);
 }
 
-/** Says whether what {@link ToldHolds} knows of a lock was told by this memory, and not by an earlier one. */
+/** True if what {@link ToldHolds} knows of a lock was told by this memory, and not by an earlier one. */
 export function isToldBy(told: string, memory: string): boolean {
   return told.split(',', 2)[1] === memory.slice(SERVER_LENGTH);
 }

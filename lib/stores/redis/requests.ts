@@ -46,7 +46,7 @@ export type MarkingRelease = ReleaseRequest & { readonly mark?: string | undefin
 export class Requests {
   /** Receives what the server says of the ids that wait or hold. */
   wake: (wake: Wake) => void = () => {};
-  /** Says whether waiters of this process are passed over while nobody listens on its channel. It is found out at boot. */
+  /** True if waiters of this process are passed over while nobody listens on its channel. It is found out at boot. */
   needsListener = false;
   /** The requests that wait, by id. */
   readonly places = new Map<string, BundledAcquire>();
@@ -121,7 +121,7 @@ export class BundledAcquire extends BundledRequest<AcquireOutcome> {
   override readonly timeoutMs = this.request.vote?.timeoutMs;
   /** The highest fence that was known when it was sent; of a place, when that was first asked for. The fence of its grant must be greater. */
   floor = 0;
-  /** Says whether its id has a place in the queue, as far as is known: from an earlier try, or by the answer to this one. */
+  /** True if its id has a place in the queue, as far as is known: from an earlier try, or by the answer to this one. */
   private hasPlace = false;
   override sharesLock = this.request.replaces !== undefined;
   /** The message of its grant, if that came before the answer. */

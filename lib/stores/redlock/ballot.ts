@@ -33,7 +33,7 @@ export class Ballot {
   /** The first fence of the grant; 0 until a quorum has voted. */
   fence = 0;
   fences = 0;
-  /** Says whether others wait for the lock. */
+  /** True if others wait for the lock. */
   contended = false;
   /** The ballot on each node, in the order of the nodes. */
   readonly standings: readonly Standing[] = this.redlock.nodes.map((node) => new Standing(this, node));
@@ -53,7 +53,7 @@ export class Ballot {
     readonly since: number | undefined,
   ) {}
 
-  /** Says whether its request waits, or will if it is refused. */
+  /** True if its request waits, or will if it is refused. */
   get waits(): boolean {
     return this.since !== undefined && this.state !== 'held';
   }
@@ -180,7 +180,7 @@ export class Ballot {
 
 /** A ballot on one node: what is known of it there. */
 class Standing {
-  /** Says whether the node may have the ballot: it was asked for it, has not said that it does not have it, and no release was sent behind. */
+  /** True if the node may have the ballot: it was asked for it, has not said that it does not have it, and no release was sent behind. */
   mayHave = false;
   /** Where the node did not answer: the local instant until which what it was asked may still act. */
   lateUntil: number | undefined;
@@ -189,7 +189,7 @@ class Standing {
   private memory: string | undefined;
   /** Its vote, if that came before a quorum had voted. */
   vote: Grant | undefined;
-  /** Says whether a forced release took the lock away there: the node said so, or would have the ballot still. */
+  /** True if a forced release took the lock away there: the node said so, or would have the ballot still. */
   isTaken = false;
 
   constructor(

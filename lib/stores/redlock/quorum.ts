@@ -54,9 +54,9 @@ export type Replies<A> = readonly (Reply<A> | undefined)[];
 export interface QuorumNode {
   readonly name: string;
   readonly store: RedisStore;
-  /** Says whether it may be asked. */
+  /** True if it may be asked. */
   readonly isUsable: boolean;
-  /** Says whether it may be asked, and has answered what it was asked. */
+  /** True if it may be asked, and has answered what it was asked. */
   readonly isListening: boolean;
   /** The error that says why the node was not asked. */
   refusal(key: string | undefined): LockStoreError;

@@ -57,7 +57,7 @@ function recalledFrom({ now, recoversForMs, groups }: RecallReply) {
     now,
     /** How the names of its memories begin. */
     server: groups[0]!.memory.slice(0, NO_SERVER.length),
-    /** Says whether it may have forgotten something, and waits to be told the last fences. */
+    /** True if it may have forgotten something, and waits to be told the last fences. */
     closed: recoversForMs > 0,
     /** The server time in ms from which it remembers, in the slot group that forgot last. */
     since: Math.max(...groups.map(({ memory }) => beginningOf(memory))),
@@ -106,17 +106,17 @@ export class RedlockNode {
     return this.store.server;
   }
 
-  /** Says whether the node serves, as the log tells it: it has served, and no outage of it was reported since. */
+  /** True if the node serves, as the log tells it: it has served, and no outage of it was reported since. */
   get isServing(): boolean {
     return this.isOpen && !this.store.redis.outage.isAway;
   }
 
-  /** Says whether it may be asked. */
+  /** True if it may be asked. */
   get isUsable(): boolean {
     return this.server !== undefined && this.store.redis.connections.commands.isOpen && this.refusedWith === undefined;
   }
 
-  /** Says whether it may be asked, and owes no answer for long. */
+  /** True if it may be asked, and owes no answer for long. */
   get isListening(): boolean {
     if (!this.isUsable) return false;
     const { owesSince } = this.store.redis.connections.masters()[0]!;

@@ -21,7 +21,7 @@ export abstract class BundledRequest<A = never> extends Command {
   abstract readonly script: LuaScript;
   /** Where its lock stands. */
   abstract readonly spot: Spot;
-  /** Says whether it may be in one command with others like it for its lock: the script serves these in their order. */
+  /** True if it may be in one command with others like it for its lock: the script serves these in their order. */
   declare readonly sharesLock?: boolean;
   /** Is called once with the reply; undefined after that. */
   protected abstract done?: Done<A> | undefined;
@@ -62,7 +62,7 @@ export class Bundles {
   private readonly open: Bundle[] = [];
   private willFlush = false;
   /**
-   * Says whether the last request met no other on its way. Then the next one leaves at once, which spares a caller that is alone a
+   * True if the last request met no other on its way. Then the next one leaves at once, which spares a caller that is alone a
    * tenth of the CPU of its call. Among several callers it would cost a command that the others do not share.
    */
   private isSolitary = true;
@@ -138,7 +138,7 @@ class Bundle extends Command {
     super();
   }
 
-  /** Says whether it has a request for this lock that must be sent in an earlier command. */
+  /** True if it has a request for this lock that must be sent in an earlier command. */
   mustPrecede({ redisKey, sharesLock }: BundledRequest): boolean {
     for (const request of this.requests) if (request.redisKey === redisKey && !(sharesLock && request.sharesLock)) return true;
     return false;

@@ -102,7 +102,7 @@ async function askedByConnect(given: Redis, options: RedisOptions): Promise<void
   });
 }
 
-/** Says whether this is a client of ioredis, perhaps of another copy of the package. Clients of other packages have no defineCommand. */
+/** True if this is a client of ioredis, perhaps of another copy of the package. Clients of other packages have no defineCommand. */
 export function isIoredis(target: unknown): target is Redis | Cluster {
   return typeof target === 'object' && target !== null && 'duplicate' in target && 'defineCommand' in target && typeof target.defineCommand === 'function';
 }

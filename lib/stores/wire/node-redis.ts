@@ -151,7 +151,7 @@ interface SentinelSettings {
   readonly nodeAddressMap?: AddressMap;
 }
 
-/** Says whether this is a client of node-redis, perhaps of another copy of the package. Clients of ioredis have defineCommand. */
+/** True if this is a client of node-redis, perhaps of another copy of the package. Clients of ioredis have defineCommand. */
 export function isNodeRedis(target: unknown): target is GivenClient {
   return typeof target === 'object' && target !== null && kindOf(target) !== undefined;
 }

@@ -28,7 +28,7 @@ export abstract class Command {
   declare index: number;
   /** By default the one for all but what waits for replicas. */
   declare readonly connection?: Connection | undefined;
-  /** Says whether it waits until its connection is open, and does not fail at once when it is not. */
+  /** True if it waits until its connection is open, and does not fail at once when it is not. */
   declare readonly waitsForOpen?: boolean;
   /** For how long the answer is waited for, in ms; undefined: for as long as that of any command. */
   declare readonly timeoutMs?: number | undefined;
@@ -53,7 +53,7 @@ export interface ScriptCall extends BuiltCall {
   /** The key of the lock for messages, if the call is about a single one. */
   readonly key?: string | undefined;
   readonly timeoutMs?: number | undefined;
-  /** Says whether it takes the lock from whoever has it, so that nobody should simply make it again. */
+  /** True if it takes the lock from whoever has it, so that nobody should simply make it again. */
   readonly namesNobody?: boolean | undefined;
 }
 

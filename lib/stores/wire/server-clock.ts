@@ -70,7 +70,7 @@ export class ServerClock {
     this.latest = exchange;
   }
 
-  /** Says whether an answer of this shard was observed so shortly before that another one would say nothing new. */
+  /** True if an answer of this shard was observed so shortly before that another one would say nothing new. */
   isFresh(shard: number, now: number): boolean {
     return now - (this.known.get(shard)?.observedAt ?? -Infinity) < FRESH_MS;
   }

@@ -122,7 +122,7 @@ interface ConnectionEvents {
 
 /** A connection that is made anew whenever it ends: what that to one server and that to a Cluster have in common. */
 export abstract class BaseConnection {
-  /** Says whether commands can be sent: a client is connected, and the server has answered on the connection. Only the connection writes it. */
+  /** True if commands can be sent: a client is connected, and the server has answered on the connection. Only the connection writes it. */
   isOpen = false;
   readonly events = new EventEmitter<ConnectionEvents>().setMaxListeners(0);
 
@@ -356,7 +356,7 @@ export function answerWithin<T>(answer: Promise<T>, withinMs: number, clock: Clo
 /** Where a command is sent. */
 export interface Target {
   readonly to: ServerConnection;
-  /** Says whether its slot is still being moved there, so that the command ASKING must come first. */
+  /** True if its slot is still being moved there, so that the command ASKING must come first. */
   readonly asking?: boolean;
 }
 

@@ -37,7 +37,7 @@ export interface Attempt {
   readonly key?: string | undefined;
   /** The Redis keys of the command, if they are those of one lock. */
   readonly redisKeys?: readonly string[] | undefined;
-  /** Says whether it takes the lock from whoever has it: made again, it could take it from somebody who was not meant. */
+  /** True if it takes the lock from whoever has it: made again, it could take it from somebody who was not meant. */
   readonly namesNobody?: boolean | undefined;
 }
 
@@ -121,7 +121,7 @@ function withoutArguments(text: string): string {
 }
 
 /**
- * Says whether the slot is being moved to another node, so that a command with several keys cannot be served while one with a single key
+ * True if the slot is being moved to another node, so that a command with several keys cannot be served while one with a single key
  * can.
  */
 export function isTryAgain(error: unknown): boolean {
@@ -129,7 +129,7 @@ export function isTryAgain(error: unknown): boolean {
 }
 
 /**
- * Says whether a server sent this error. An error reply begins with its code in capitals, or with the line of a script, and no error of a
+ * True if a server sent this error. An error reply begins with its code in capitals, or with the line of a script, and no error of a
  * client does. The error of node-redis for a reply has no name of its own.
  */
 export function isReply(error: unknown): boolean {
@@ -171,7 +171,7 @@ export function recoveringError(key: string, node: string, forMs: number): LockS
   return new LockStoreError(message, { key, nodes: [{ node, reason: RECOVERING_REASON }] });
 }
 
-/** Says whether the failure is about one lock only: one of its Redis keys holds something else. */
+/** True if the failure is about one lock only: one of its Redis keys holds something else. */
 export function isOfOneLock(error: unknown): error is LockStoreError {
   return error instanceof LockStoreError && !error.retryable && error.nodes.some(({ reason }) => DAMAGE.test(reason));
 }
@@ -205,10 +205,10 @@ export class Outage {
   private watching = false;
   private failedAt = -Infinity;
   private answeredAt = -Infinity;
-  /** Says whether the server answers but refuses writes. */
+  /** True if the server answers but refuses writes. */
   private refusesWrites = false;
   private reason = '';
-  /** Says whether the outage was reported. Only the outage itself writes it. */
+  /** True if the outage was reported. Only the outage itself writes it. */
   isAway = false;
   private timer: Timer | undefined;
 

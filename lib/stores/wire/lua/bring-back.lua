@@ -62,7 +62,7 @@ local function makeRoom(lock, lease)
   return true
 end
 
--- Says whether this permit has gone to a ticket since. Each permit has a fence of its own, and a ticket takes that over.
+-- True if this permit has gone to a ticket since. Each permit has a fence of its own, and a ticket takes that over.
 local function wasHandedOff(lock, lease)
   for _, holder in ipairs(lock.holders) do
     if lock.mode == 'p' and whole(holder).fence == lease.fence and not isStandIn(holder) then return true end

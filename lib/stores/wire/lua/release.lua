@@ -46,7 +46,7 @@ if not uncommon then return count == 1 and replies[1] or replies end
 --- @include shared/refusal
 --- @request
 
--- Says whether an id that is not in its lock was only forgotten, so that it counts as released; from now on it was heard of.
+-- True if an id that is not in its lock was only forgotten, so that it counts as released; from now on it was heard of.
 local function isOnlyForgotten(lock, id)
   if lock.recoveryMs == 0 then return false end
   recoveryOf(lock)

@@ -41,7 +41,7 @@ local function addMark(line, added)
   marks[MAX_MARKS + 1] = nil
 end
 
--- Says whether nobody has waited longer for what this request would take away from it. Readers take nothing from readers.
+-- True if nobody has waited longer for what this request would take away from it. Readers take nothing from readers.
 local function goesFirst(line, id, mode, since)
   if line.turn then return line.turn.id == TURN .. id end
   for _, mark in ipairs(line.marks) do

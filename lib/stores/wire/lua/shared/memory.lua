@@ -57,7 +57,7 @@ local function thisServer()
   return server
 end
 
--- Says whether the server that told of this memory, on the connection of this request, is the one that runs the script. In a Cluster
+-- True if the server that told of this memory, on the connection of this request, is the one that runs the script. In a Cluster
 -- the caller does not know which node that will be.
 local function isOfThisNode(memory)
   return string.sub(memory, 17, 17) ~= '@' or string.sub(memory, 9, 16) == thisNode()

@@ -68,7 +68,7 @@ local function readWaiter(id, record)
   }
 end
 
--- Says whether a waiter was last heard of by an earlier memory, as after a failover to a replica that has its place. It may know of a holder that
+-- True if a waiter was last heard of by an earlier memory, as after a failover to a replica that has its place. It may know of a holder that
 -- this memory has forgotten: so it keeps its place, and is not served from it before it has said with a request what it was told (stand-in.lua).
 local function isFromBefore(lock, id, record)
   if id == lock.witness then return false end
@@ -255,7 +255,7 @@ local function askAgainIn(lock, id)
   return nextInLine(lock) == id and endsOf(lock) - now + 1 or -1
 end
 
--- Says whether what ends next is no lease any more, but the rest of the minHoldMs of a hold that was released.
+-- True if what ends next is no lease any more, but the rest of the minHoldMs of a hold that was released.
 local function endsWithoutHolder(lock)
   local ending = endsOf(lock)
   for _, holder in ipairs(lock.holders) do

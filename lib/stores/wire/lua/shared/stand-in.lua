@@ -55,7 +55,7 @@ local function dropStandIns(lock, id)
   return dropped
 end
 
--- Says whether this memory has heard of the holder, who brought its lease back or released it.
+-- True if this memory has heard of the holder, who brought its lease back or released it.
 local function wasHeardOf(lock, id)
   return redis.call('HGET', heardKey(lock), id) == lock.memory
 end
