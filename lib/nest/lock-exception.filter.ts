@@ -73,8 +73,8 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
 
   /** Nest calls it with each LockError that a handler did not catch. */
   catch(error: LockError, host: ArgumentsHost): unknown {
-    // That a lease was lost the lock module has written when it happened; only how the work failed is news.
-    const isTold = error.code === 'LOCK_LOST' && (error as Partial<LockLostError>).outcome?.status !== 'rejected';
+    // Of work that succeeded only the loss of its lease is to be told, and the lock module has told it when it happened.
+    const isTold = error.code === 'LOCK_LOST' && (error as Partial<LockLostError>).outcome?.status === 'fulfilled';
     const { code } = error;
     const { statusCode, grpc, level, message } = ANSWERS[code];
     if (level !== undefined && !isTold) this.report({ kind: code, level, message: error.message });

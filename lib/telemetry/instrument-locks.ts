@@ -110,8 +110,10 @@ class LockRecorder {
 
   record(event: LockEvent): void {
     if (event.key === undefined) return this.storeForgot(event);
-    // A nested call does not wait for other holders and adds no hold in the store, so only the outermost hold is measured.
+    // A nested call adds no hold in the store, so only the outermost hold is measured.
     if ('nested' in event && event.nested) return;
+    // Comes first, for the attributes are the user's code, which may throw.
+    if (event.type === 'released' || event.type === 'handedOff') this.holds.ended(event);
     const attributes = this.attributesOf(event);
     const { contentions, losses, renewalFailures } = this.instruments;
     switch (event.type) {
@@ -134,10 +136,8 @@ class LockRecorder {
         return this.waited(event, { ...failed, 'lock.outcome': 'failed' });
       }
       case 'released':
-        this.holds.ended(event);
         return this.ended(event, { ...attributes, 'lock.outcome': event.outcome });
       case 'handedOff':
-        this.holds.ended(event);
         return this.ended(event, { ...attributes, 'lock.outcome': 'handed_off' });
       case 'lost':
         return losses.add(1, { ...attributes, 'lock.reason': event.cause.reason });

@@ -19,6 +19,7 @@ const errors: Record<string, LockError> = {
   closed: new LockClosedError(`Lock 'secret-key' was not taken`, { key: 'secret-key' }),
   key: new LockKeyError('Secret.method: no key can be made'),
   lost: new LockLostError(`Lock 'secret-key' was lost`, { key: 'secret-key' }),
+  done: new LockLostError(`Lock 'secret-key' was lost`, { key: 'secret-key', outcome: { status: 'fulfilled', value: 'secret' } }),
   failed: new LockLostError(`Lock 'secret-key' was lost`, { key: 'secret-key', outcome: { status: 'rejected', reason: new Error('secret disk') } }),
   usage: new LockUsageError('Secret.method is used wrongly'),
 };
@@ -62,7 +63,7 @@ describe('over HTTP', () => {
     ['store', 503, '1', 'close', 1, 0],
     ['closed', 503, '1', 'close', 1, 0],
     ['key', 400, undefined, 'keep-alive', 1, 0],
-    ['lost', 500, undefined, 'keep-alive', 0, 0],
+    ['lost', 500, undefined, 'keep-alive', 0, 1], ['done', 500, undefined, 'keep-alive', 0, 0],
     ['failed', 500, undefined, 'keep-alive', 0, 1],
     ['usage', 500, undefined, 'keep-alive', 0, 1],
   ])('%s is %i, Retry-After %s, Connection %s, and tells nothing that clients should not know', async (name, status, retryAfter, connection, warnings, lines) => {
@@ -78,8 +79,7 @@ describe('over HTTP', () => {
   it('a key that a template could not make of the arguments is a warning in the log, which names the method', async () => {
     const app = await start();
     await request(app.getHttpServer()).get('/unnamed').expect(400);
-    expect(warned).toEqual([[expect.stringMatching(/Orders\.unnamed: .*<0\.id> \(argument 0\) is undefined/)]]);
-    expect(logged).toEqual([]);
+    expect([warned, logged]).toEqual([[[expect.stringMatching(/Orders\.unnamed: .*<0\.id> \(argument 0\) is undefined/)]], []]);
   });
 
   it.each(['store', 'closed', 'key', 'usage'])('many requests that fail alike are one line without a stack: %s', async (name) => {

@@ -133,7 +133,7 @@ describe('The metrics of locks', () => {
   });
 
   it('take away at its end what a hold added, whatever its attributes are then, and nothing for a hold from before they began', async () => {
-    const { orders } = await start({ attributes: ({ type }) => ({ 'event.type': type }) });
+    const { orders } = await start({ attributes: (event) => ({ 'event.type': event.type, waited: (event as { waitedMs: number }).waitedMs.toFixed().length }) });
     const early = await orders.locks.acquire('early');
     const stop = instrumentLocks(orders.locks, { meterProvider, tracerProvider, instance: 'late' });
     await orders.pay('1');

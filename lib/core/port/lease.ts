@@ -47,9 +47,9 @@ export interface Lease extends AsyncDisposable {
    */
   run<T>(fn: () => T): T;
   /**
-   * Renews the lease now, so that it ends `leaseMs` ms from now (default: the option `leaseMs`). It never shortens the lease.
+   * Renews the lease now, so that it ends `leaseMs` ms from now (default: its length). It never shortens the lease.
    *
-   * @throws LockLostError; LockUsageError for a length outside 100 to `maxLeaseMs`; LockStoreError
+   * @throws LockLostError; LockUsageError for a length below 100, or with `graceMs` above `maxLeaseMs`; LockStoreError
    */
   renew(leaseMs?: number): Promise<void>;
   /**

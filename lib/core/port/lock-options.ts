@@ -18,7 +18,7 @@ export interface LockOptions {
   /**
    * Length of the lease in ms, from 100 to `maxLeaseMs`. The watchdog renews the lease while the work goes on, also when
    * this option is given: so it bounds how long the lock stays taken after a crash, and not how long the work may take.
-   * @default 30000
+   * @default 30000, or what `maxLeaseMs` leaves beside the module's `graceMs`
    */
   leaseMs?: number | undefined;
   /**
@@ -134,8 +134,8 @@ export interface LockDefaults
     'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'minHoldMs' | 'graceMs' | 'minReplicas' | 'onLost' | 'awaitRelease'
   > {
   /**
-   * Longest lease in ms; a longer one is refused. All processes must have the same, which is checked at boot, because a node of
-   * a Redlock that lost its memory grants nothing for this long.
+   * Longest lease in ms; a longer one is refused. Of what the processes have, the greatest counts: a node of a Redlock that lost
+   * its memory grants nothing for this long, nor does one Redis with `recoveryMs: 'lease'`.
    * @default 60000
    */
   maxLeaseMs?: number | undefined;

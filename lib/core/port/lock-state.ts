@@ -39,7 +39,7 @@ export interface LockState {
   readonly permits?: number | undefined;
   /** Those who hold the lock: one writer, all readers, or who have a permit. */
   readonly holders: readonly HolderState[];
-  /** The waiters in the order in which they will be served. */
+  /** The waiters in the order in which they will be served. None on a Redlock, whose nodes keep no queue. */
   readonly waiters: readonly WaiterState[];
 }
 
