@@ -25,9 +25,7 @@ export abstract class Leaders {
 
   // @ts-expect-error -- nobody would read what it returns
   @Leader('a')
-  async gives(): Promise<number> {
-    return 1;
-  }
+  async gives(): Promise<number> { return 1; }
 
   // @ts-expect-error -- the term would end before the work does
   @Leader('a')
@@ -59,9 +57,7 @@ export class Fields {
 export abstract class Methods {
   // Results
   @Locked('a')
-  async promise(): Promise<number> {
-    return 1;
-  }
+  async promise(): Promise<number> { return 1; }
 
   @Locked('a')
   anything(): any {}
@@ -78,15 +74,11 @@ export abstract class Methods {
 
   // @ts-expect-error -- it returns no Promise
   @Locked('a')
-  sync(): number {
-    return 1;
-  }
+  sync(): number { return 1; }
 
   // @ts-expect-error -- it may return no Promise
   @Locked('a')
-  mixed(): Promise<number> | number {
-    return 1;
-  }
+  mixed(): Promise<number> | number { return 1; }
 
   // @ts-expect-error -- an Observable needs the option
   @Locked('a')
@@ -101,9 +93,7 @@ export abstract class Methods {
 
   // @ts-expect-error -- it returns no Observable
   @Locked('a', { returns: 'observable' })
-  async noObservable(): Promise<number> {
-    return 1;
-  }
+  async noObservable(): Promise<number> { return 1; }
 
   // @ts-expect-error -- a generator is neither
   @Locked('a')
@@ -138,9 +128,7 @@ export abstract class Methods {
   async skipVoid(): Promise<void> {}
 
   @Locked('a', { onBusy: 'skip' })
-  async skipMaybe(): Promise<number | undefined> {
-    return 1;
-  }
+  async skipMaybe(): Promise<number | undefined> { return 1; }
 
   // @ts-expect-error -- the caller does not expect undefined
   @Locked('a', { onBusy: 'skip' })

@@ -177,7 +177,7 @@ export class Watchdog {
       case 'unknown': {
         lease.unanswered(outcome.lateUntil);
         this.renewFailed(lease, outcome.cause);
-        this.schedule.set(lease, Math.min(lease.trustedUntil, now + pauseBefore(lease, now) * (0.5 + Math.random())));
+        this.planRenewal(lease, now, Math.min(lease.trustedUntil - now, pauseBefore(lease, now) * (0.5 + Math.random())));
       }
     }
   }

@@ -185,7 +185,7 @@ export class Recovery implements StoreRecovery {
 
   /** Resolves with what is in doubt still: as much as before when the server has not answered, and nothing when all is back that was held. */
   private async recallAndBringBack(groups: readonly number[], doubt: InDoubt): Promise<InDoubt> {
-    const { clock, isCluster } = this.redis;
+    const { clock, isCluster, memories, memories: { generation } } = this.redis;
     const { held } = this.heldGroups();
     if (isCluster && !groups.some((group) => held.has(group))) return undefined;
     if (!(await this.claim(groups))) return doubt;
@@ -193,8 +193,9 @@ export class Recovery implements StoreRecovery {
     const reviewed = this.review(doubt);
     while (this.isOpen && (await pause(clock, CLAIMS_AGAIN_AFTER_MS, (end) => void reviewed.then(end)))) await this.claim(groups);
     const { outdated } = this.heldGroups();
-    // The server has been asked for all leases: from now on only those count that its present memory does not know.
-    if (groups.some((group) => outdated.has(group))) return 'some';
+    // The server has been asked for all leases: from now on only those count that its present memory does not know. What that is was not learned
+    // if a connection to any server ended or began meanwhile.
+    if (memories.generation !== generation || groups.some((group) => outdated.has(group))) return 'some';
     // All are back, so the claim is withdrawn: this recall says that nothing is held.
     if (this.recoversForMs > 0 && held.size > 0 && this.isOpen) await this.recall(groups).catch(() => undefined);
     return undefined;

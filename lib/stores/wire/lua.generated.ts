@@ -506,9 +506,8 @@ end`,
   for i = 1, math.min(#lock.holders, 16) do
     local holder = lock.holders[i]
     if holder.id ~= '~recovery' then
-      local left = holder.ending - now
-      local renewed = not isReleased(holder) and 2 * left >= request.leaseMs and request.leaseMs or 0
-      told[#told + 1], last = string.format('%.0f,%s', math.max(left, renewed, whole(holder).longMs), holder.id), holder
+      local renewed = isReleased(holder) and 0 or request.leaseMs
+      told[#told + 1], last = string.format('%.0f,%s', math.max(holder.ending - now, renewed, whole(holder).longMs), holder.id), holder
     end
   end
   if not last then return '-' end
@@ -555,7 +554,9 @@ end`,
   dropStandIns(lock, string.sub('~recovery', 2))
   if not makeWay(lock, mode, fence) then return false end
   for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
-    local id, ending = string.gsub(told, '^~', ''), now + tonumber(left) - tonumber(agoMs)
+    local id, isOver = string.gsub(told, '^~', '')
+    local began, ending = tonumber(string.sub(lock.memory, 18)), now + tonumber(left) - tonumber(agoMs)
+    if isOver == 0 and ending > began then ending = math.max(ending, began + tonumber(left)) end
     local isFull = lock.mode == 'p' and #lock.holders > 0 and #lock.holders >= lock.permits
     local standsIn = holderOf(lock, '~' .. id)
     if standsIn then
@@ -671,7 +672,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '45fdccfa5986e77a1dafd80ab327adb63ea82b56',
+  sha1: '3a8cb880bc72837857fac51939c1cfaf97b5b91a',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 

@@ -10,7 +10,7 @@ import type { Clock, Timer } from '../../core/port/clock.js';
 import type { LockStoreError } from '../../core/port/errors.js';
 import type { Connection, Connections } from './connections.js';
 import type { BuiltCall } from './lua.generated.js';
-import type { Sender, ServerConnection, Target } from './server-connection.js';
+import { sentAndRead, type Sender, type ServerConnection, type Target } from './server-connection.js';
 import {
   type Attempt, CLOSED, isReply, NO_MASTER, NOT_CONNECTED, type Outage, reasonOf, reasonWith, storeFailure, UnexpectedReplyError,
 } from './store-failure.js';
@@ -268,8 +268,8 @@ export class ScriptRunner {
   private setTimer(at: number): void {
     this.endTimer();
     this.timerAt = at;
-    // The look comes one turn after the timer, so that replies which came while this process was busy or stopped are read first.
-    this.timer = this.clock.setTimer(() => this.clock.nextTurn(() => this.look()), at - this.clock.now());
+    // Replies which came while this process was busy or stopped are read before the look.
+    this.timer = this.clock.setTimer(() => void sentAndRead(this.clock).then(() => this.look()), at - this.clock.now());
   }
 
   private endTimer(): void {

@@ -103,7 +103,7 @@ const REFUSED_LOGIN = /\b(WRONGPASS|NOAUTH|ERR AUTH|ERR invalid password)\b/;
 const LOGIN_OF_FUNCTION_REFUSED = 'the server refused the login that the function gave';
 
 /** Resolves in two turns of the event loop: node-redis sends in the next turn what it is told to, and answers are read in the one after. */
-function sentAndRead(clock: Clock): Promise<void> {
+export function sentAndRead(clock: Clock): Promise<void> {
   return new Promise((resolve) => clock.nextTurn(() => clock.nextTurn(resolve)));
 }
 

@@ -140,6 +140,17 @@ describe('A server that may have forgotten', () => {
     expect(on.calls[1]!.timeoutMs).toBeUndefined();
   });
 
+  it('is claimed until the memory is known of which all is back, also when another connection ends meanwhile', async () => {
+    const on = await booted({ isCluster: true });
+    const answer = gate<void>();
+    [on.hold, on.memory, on.recoversForMs] = [answer.promise, TWO, 400];
+    on.recovery.suspect((group) => group === GROUP_A);
+    on.memories.reset();
+    answer.open();
+    await on.clock.advance(5_000);
+    expect([on.done, on.memories.known[GROUP_A]]).toEqual([[`claims ${GROUP_A}`, 'reviews some', `claims ${GROUP_A}`, 'reviews some', `is through with ${GROUP_A}`], TWO]);
+  });
+
   it('is claimed until all is back or has ended', async () => {
     const on = await booted();
     [on.memory, on.recoversForMs, on.bringsBack] = [TWO, 400, false];

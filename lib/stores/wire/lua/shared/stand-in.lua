@@ -16,11 +16,9 @@ local function holdsOf(lock, request)
   for i = 1, math.min(#lock.holders, MAX_TOLD) do
     local holder = lock.holders[i]
     if holder.id ~= RECOVERY then
-      -- It may renew before this request asks again: one that was let in from the queue, whose first lease is short, and one that has half of
-      -- its lease left or more, which is taken to be as long as this request's.
-      local left = holder.ending - now
-      local renewed = not isReleased(holder) and 2 * left >= request.leaseMs and request.leaseMs or 0
-      told[#told + 1], last = string.format('%.0f,%s', math.max(left, renewed, whole(holder).longMs), holder.id), holder
+      -- It may renew before this request asks again. The lease is taken to be as long as this request's then.
+      local renewed = isReleased(holder) and 0 or request.leaseMs
+      told[#told + 1], last = string.format('%.0f,%s', math.max(holder.ending - now, renewed, whole(holder).longMs), holder.id), holder
     end
   end
   if not last then return '-' end
@@ -87,7 +85,10 @@ local function standIn(lock, request)
   dropStandIns(lock, string.sub(RECOVERY, 2))
   if not makeWay(lock, mode, fence) then return false end
   for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
-    local id, ending = string.gsub(told, '^~', ''), now + tonumber(left) - tonumber(agoMs)
+    local id, isOver = string.gsub(told, '^~', '')
+    local began, ending = tonumber(string.sub(lock.memory, 18)), now + tonumber(left) - tonumber(agoMs)
+    -- It may have renewed until the server forgot.
+    if isOver == 0 and ending > began then ending = math.max(ending, began + tonumber(left)) end
     local isFull = lock.mode == 'p' and #lock.holders > 0 and #lock.holders >= lock.permits
     local standsIn = holderOf(lock, '~' .. id)
     if standsIn then
