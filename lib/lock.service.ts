@@ -213,7 +213,7 @@ export class LockService {
     return this.coreOf([key]).election.stand(role, key, fn, this.router ? withProfile(options, this.router.profiles, LEAD_OPTIONS, key) : options);
   }
 
-  /** Who leads now; null when nobody does, as during the grace after a lease. @throws LockKeyError, LockStoreError */
+  /** Who leads now; null when nobody does. @throws LockKeyError, LockStoreError */
   async leader(role: string): Promise<LockHolder | null> {
     const key = roleKey(role);
     return (await this.coreOf([key]).store.inspect(key)).holders.find(({ remainingMs }) => remainingMs > 0) ?? null;

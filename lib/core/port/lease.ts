@@ -47,7 +47,7 @@ export interface Lease extends AsyncDisposable {
    */
   run<T>(fn: () => T): T;
   /**
-   * Renews the lease now, so that it ends `leaseMs` ms from now (default: its length). It never shortens the lease.
+   * Renews the lease, so that it ends `leaseMs` ms from now (default: its length). It never shortens it.
    *
    * @throws LockLostError; LockUsageError for a length below 100, or with `graceMs` above `maxLeaseMs`; LockStoreError
    */
