@@ -63,9 +63,7 @@ export abstract class Methods {
   anything(): any {}
 
   @Locked('a')
-  promiseLike(): PromiseLike<number> {
-    return Promise.resolve(1);
-  }
+  promiseLike(): PromiseLike<number> { return Promise.resolve(1); }
 
   @Locked('a:<0.id>')
   async generic<T extends Order>(order: T): Promise<T> {
