@@ -80,14 +80,10 @@ export abstract class Methods {
 
   // @ts-expect-error -- an Observable needs the option
   @Locked('a')
-  stream(): Observable<number> {
-    return of(1);
-  }
+  stream(): Observable<number> { return of(1); }
 
   @Locked('a', { returns: 'observable' })
-  observable(): Observable<number> {
-    return of(1);
-  }
+  observable(): Observable<number> { return of(1); }
 
   // @ts-expect-error -- it returns no Observable
   @Locked('a', { returns: 'observable' })
@@ -130,25 +126,17 @@ export abstract class Methods {
 
   // @ts-expect-error -- the caller does not expect undefined
   @Locked('a', { onBusy: 'skip' })
-  async skipNumber(): Promise<number> {
-    return 1;
-  }
+  async skipNumber(): Promise<number> { return 1; }
 
   // @ts-expect-error -- null is not undefined
   @Locked('a', { onBusy: 'skip' })
-  async skipNull(): Promise<number | null> {
-    return 1;
-  }
+  async skipNull(): Promise<number | null> { return 1; }
 
   @Locked('a', { returns: 'observable', onBusy: 'skip' })
-  skipStream(): Observable<number> {
-    return of(1);
-  }
+  skipStream(): Observable<number> { return of(1); }
 
   @Locked('a:<0.id>', { onBusy: (order: Order) => order.id.length })
-  async fallback(_order: Order): Promise<number> {
-    return 1;
-  }
+  async fallback(_order: Order): Promise<number> { return 1; }
 
   @Locked('a', { onBusy: async () => 1 })
   async asyncFallback(): Promise<number> {

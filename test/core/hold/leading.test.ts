@@ -75,6 +75,12 @@ describe('A role', () => {
     expect(await two.locks.leader('indexer')).toMatchObject({ id: expect.stringMatching(/^p1\./), fence: leadership.term!.fence });
     await leadership.stop();
     expect(await two.locks.leader('indexer')).toBeNull();
+    stand(two, { graceMs: 20_000 });
+    await clock.settle();
+    members[1]!.wire.cut = true;
+    await clock.advance(31_000);
+    expect(await one.locks.leader('indexer')).toBeNull();
+    expect(await one.locks.isLocked('leader:indexer')).toBe(true);
   });
 
   it('is a lock of the key leader:<role>, inside of which the function runs', async () => {
