@@ -75,7 +75,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
    */
   keepsApart(options: ResolvedOptions): boolean {
     const first = this.first?.options;
-    return first !== undefined && (first.mode === 'write' || options.minHoldMs > 0 || !askTheSame(first, options));
+    return first !== undefined && (options.minHoldMs > 0 || !askTheSame(first, options));
   }
 
   join(call: Call, now = this.queues.clock.now()): void {
