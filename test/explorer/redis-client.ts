@@ -34,11 +34,7 @@ export class Acting {
   readonly now: number;
   readonly client: Client;
 
-  constructor(
-    readonly state: State,
-    readonly at: number,
-    readonly rules: Rules,
-  ) {
+  constructor(readonly state: State, readonly at: number, readonly rules: Rules) {
     this.now = localNow(state);
     this.client = state.clients[at]!;
   }

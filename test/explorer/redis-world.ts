@@ -48,10 +48,7 @@ export class RedisWorld implements HealingWorld<State> {
   readonly name: string;
   readonly server: SmallServer;
 
-  constructor(
-    readonly plan: RedisPlan,
-    lua?: LuaDefect,
-  ) {
+  constructor(readonly plan: RedisPlan, lua?: LuaDefect) {
     this.name = plan.name;
     this.server = new SmallServer(lua);
   }

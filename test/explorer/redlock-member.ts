@@ -31,11 +31,7 @@ export interface QuorumRules {
 export class Voting {
   readonly now: number;
 
-  constructor(
-    readonly state: NodesState,
-    readonly at: number,
-    readonly rules: QuorumRules,
-  ) {
+  constructor(readonly state: NodesState, readonly at: number, readonly rules: QuorumRules) {
     this.now = PROCESS_BEGINS_AT + state.now;
   }
 

@@ -41,10 +41,7 @@ export class RedlockWorld implements HealingWorld<NodesState> {
   readonly server: SmallServer;
   private attempts: number;
 
-  constructor(
-    readonly plan: RedlockPlan,
-    lua?: LuaDefect,
-  ) {
+  constructor(readonly plan: RedlockPlan, lua?: LuaDefect) {
     this.name = plan.name;
     this.attempts = plan.attempts;
     this.server = new SmallServer(lua);

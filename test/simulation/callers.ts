@@ -38,10 +38,7 @@ export class Callers {
   private readonly tickets: Tickets;
   private readonly loops = new Set<Promise<void>>();
 
-  constructor(
-    private readonly world: World,
-    private readonly goOn: () => boolean,
-  ) {
+  constructor(private readonly world: World, private readonly goOn: () => boolean) {
     this.tickets = new Tickets(world);
   }
 

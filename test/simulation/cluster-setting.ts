@@ -35,10 +35,7 @@ export class ClusterSetting implements Setting, ClusterBus {
   /** Slots that are being moved, and where to. */
   private readonly moving = new Map<number, ReplicatedMaster>();
 
-  constructor(
-    private readonly time: VirtualTime,
-    private readonly random: Random,
-  ) {
+  constructor(private readonly time: VirtualTime, private readonly random: Random) {
     const drift = driftOf(random);
     const pairs = Array.from({ length: MASTERS }, (_, n) => pairOf([`redis${n + 1}`, `redis${n + 1 + MASTERS}`], time, random, drift));
     this.replicated = pairs.map(([master, replica]) => new ReplicatedMaster(master, replica, time, random.fork()));

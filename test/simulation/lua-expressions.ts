@@ -22,10 +22,7 @@ const BINDS: Readonly<Record<string, number>> = {
 const UNARY_BINDS = 7;
 
 export class LuaExpressions {
-  constructor(
-    private readonly tokens: TokenReader,
-    private readonly names: LuaNames,
-  ) {}
+  constructor(private readonly tokens: TokenReader, private readonly names: LuaNames) {}
 
   /** One expression, of operators that bind tighter than `least`. */
   parse(least = 0): Code {

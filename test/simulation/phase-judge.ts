@@ -25,10 +25,7 @@ export class PhaseJudge {
   /** Readers whose phase has begun without them, and when. */
   private readonly owed = new Map<JudgedCall, number>();
 
-  constructor(
-    private readonly now: () => number,
-    private readonly isPromised: boolean,
-  ) {}
+  constructor(private readonly now: () => number, private readonly isPromised: boolean) {}
 
   waits(call: JudgedCall): void {
     if (this.isPromised) this.waiting.add(call);

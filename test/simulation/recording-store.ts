@@ -35,11 +35,7 @@ export class RecordingStore extends StoreAround {
   /** Adoptions that have not been answered, by the new holder's id. When one was first asked for: an answer that got lost is asked for again. */
   private readonly adopting = new Map<string, Adopting>();
 
-  constructor(
-    store: LockStore,
-    private readonly process: SimProcess,
-    private readonly recorder: Recorder,
-  ) {
+  constructor(store: LockStore, private readonly process: SimProcess, private readonly recorder: Recorder) {
     super(store);
   }
 

@@ -33,10 +33,7 @@ export class SimClient extends EventEmitter {
   private way: Way;
 
   /** `lead` says which server to connect to, each time anew. */
-  constructor(
-    private readonly lead: () => Way,
-    readonly options: RedisOptions = {},
-  ) {
+  constructor(private readonly lead: () => Way, readonly options: RedisOptions = {}) {
     super();
     this.way = lead();
     this.options = { host: this.way.server.name, port: 6379, ...options };

@@ -68,11 +68,7 @@ export class SimServer {
   /** What happens to it right after the next script of this text. */
   private next: { readonly source: string; readonly happens: () => void } | undefined;
 
-  constructor(
-    readonly name: string,
-    private readonly time: VirtualTime,
-    private readonly drift: number,
-  ) {}
+  constructor(readonly name: string, private readonly time: VirtualTime, private readonly drift: number) {}
 
   get runId(): string {
     return sha1Of(`${this.name} ${this.runs}`);

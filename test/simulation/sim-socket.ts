@@ -71,10 +71,7 @@ export class SimSocket {
   private kept: (() => void)[] = [];
   private readonly arrivesAt = { server: 0, process: 0 };
 
-  constructor(
-    private readonly way: Way,
-    private readonly listener: SocketListener,
-  ) {
+  constructor(private readonly way: Way, private readonly listener: SocketListener) {
     way.sockets.add(this);
     way.server.sockets.add(this);
   }

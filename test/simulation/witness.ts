@@ -80,10 +80,7 @@ export class Witness {
   /** The fences of holds with permits: they begin in any order, and the history is judged by that of their grants. */
   private readonly ofPermits = new Set<string>();
 
-  constructor(
-    private readonly now: () => number,
-    private readonly excuses: Excuses,
-  ) {}
+  constructor(private readonly now: () => number, private readonly excuses: Excuses) {}
 
   /** Somebody works under this lock. */
   uses(key: string): boolean {

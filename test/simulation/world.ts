@@ -80,11 +80,7 @@ export class World implements Recorder {
   /** By how much clocks of servers were set back in all, in ms: what was taken before ends so much later. */
   setBackMs = 0;
 
-  constructor(
-    readonly plan: Plan,
-    readonly random: Random,
-    private readonly tracing: boolean,
-  ) {
+  constructor(readonly plan: Plan, readonly random: Random, private readonly tracing: boolean) {
     this.setting = settingOf(plan, this.time, random);
     for (const server of this.servers) {
       server.watch = plan.topology === 'redlock' ? this.watchNode : this.watch;
@@ -208,10 +204,7 @@ export class World implements Recorder {
     for (const { redis } of store instanceof RedlockStore ? store.nodes.map((node) => node.store) : [store as RedisStore]) Object.assign(redis.format, { version: 1 });
     const began = time.now;
     this.isFormatDisputed = true;
-    const error = await store.open().then(
-      () => undefined,
-      (reason: LockStoreError) => reason,
-    );
+    const error = await store.open().then(() => undefined, (reason: LockStoreError) => reason);
     this.note(`${process.name} ${error === undefined ? 'was let in' : `was not let in: ${error.message}`}`);
     const isForgotten = this.forgottenAt + FORMAT_BACK_WITHIN_MS > began;
     await store.close();

@@ -42,10 +42,7 @@ export class FlakyProxy {
   /** How often a client sent something after an answer, or for the first time: over a slow network each is a wait. */
   exchanges = 0;
 
-  constructor(
-    private targetPort: number,
-    readonly port: number,
-  ) {}
+  constructor(private targetPort: number, readonly port: number) {}
 
   get url(): string {
     return `redis://127.0.0.1:${this.port}`;

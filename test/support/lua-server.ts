@@ -54,11 +54,7 @@ function given(field: string | undefined): string | undefined {
 }
 
 export class LuaServer {
-  private constructor(
-    readonly server: RedisServer,
-    readonly client: Redis,
-    private readonly header: string,
-  ) {}
+  private constructor(readonly server: RedisServer, readonly client: Redis, private readonly header: string) {}
 
   static async start(): Promise<LuaServer> {
     const server = await startRedis({ args: ['--cluster-enabled', 'yes'] });
@@ -123,10 +119,7 @@ export class LuaLock {
   readonly fenceKey: string;
   private known: string | undefined;
 
-  constructor(
-    private readonly lua: LuaServer,
-    readonly key: string,
-  ) {
+  constructor(private readonly lua: LuaServer, readonly key: string) {
     this.group = this.names.groupOf(key);
     ({ lockKey: this.lockKey, queueKey: this.queueKey, fenceKey: this.fenceKey } = this.names.spotOf(key));
   }

@@ -26,11 +26,7 @@ export class NodeScripts {
   /** What the caller of a vote believes the memory of the server to be. */
   known: string | undefined;
 
-  private constructor(
-    readonly server: RedisServer,
-    readonly client: Redis,
-    readonly runId: string,
-  ) {}
+  private constructor(readonly server: RedisServer, readonly client: Redis, readonly runId: string) {}
 
   static async start(): Promise<NodeScripts> {
     const server = await startRedis();

@@ -33,10 +33,7 @@ const FAILOVER_WITHIN_MS = 4_000;
 export class SentinelGroup {
   private readonly clients: Redis[] = [];
 
-  constructor(
-    readonly servers: readonly RedisServer[],
-    readonly sentinels: readonly RedisServer[],
-  ) {}
+  constructor(readonly servers: readonly RedisServer[], readonly sentinels: readonly RedisServer[]) {}
 
   /** For the `redis` option and ioredis. */
   get options(): RedisOptions {

@@ -9,10 +9,7 @@ export class StoreAround implements LockStore {
   readonly capabilities: StoreCapabilities;
   readonly ticketHome: string | undefined;
 
-  constructor(
-    protected readonly store: LockStore,
-    capabilities: Partial<StoreCapabilities> = {},
-  ) {
+  constructor(protected readonly store: LockStore, capabilities: Partial<StoreCapabilities> = {}) {
     this.capabilities = { ...store.capabilities, ...capabilities };
     this.ticketHome = store.ticketHome;
   }

@@ -8,11 +8,7 @@ import type { OwnCertificate } from './own-certificate.js';
 export class TlsProxy {
   private readonly sockets = new Set<Socket>();
 
-  constructor(
-    readonly port: number,
-    private readonly listener: Server,
-    targetPort: number,
-  ) {
+  constructor(readonly port: number, private readonly listener: Server, targetPort: number) {
     listener.on('secureConnection', (client) => this.join(client, connect(targetPort, '127.0.0.1')));
     listener.on('tlsClientError', () => undefined);
   }
