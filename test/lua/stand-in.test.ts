@@ -192,6 +192,28 @@ describe('Whoever was told that a lock is held, and asks again when the server h
     expect(await waits(lock, 'w.1')).toBe(1);
   });
 
+  it.each([
+    ['has replaced its lease', 'n.1', 'h.1'],
+    ['asks for it anew', 'h.1', undefined],
+  ])('does not wait for a holder whose process %s', async (how, id, replaces) => {
+    const lock = lua.lock(`si ${how}`);
+    const told = await forgotten(lock, ['h.1']);
+    expect(await toldBy(lock, 'w.1', { told })).toMatch(/,~h\.1$/);
+    await lock.takes(id, { ...RECOVERS, replaces });
+    await release(lock, id);
+    await lock.takes('w.1', { ...RECOVERS, told });
+  });
+
+  it('does not wait for a holder whose process asked for it while the server recovered', async () => {
+    const lock = lua.lock('si asked');
+    const told = await forgotten(lock, ['h.1']);
+    await lua.client.del(lock.fenceKey);
+    await lock.memory(RECOVERS.recoveryMs);
+    expect(await waits(lock, 'h.1')).toBe(7);
+    await lua.past((await lua.now()) + RECOVERS.recoveryMs);
+    await lock.takes('w.1', { ...RECOVERS, told });
+  });
+
   it('does not wait for a holder in whose place another has been heard of since', async () => {
     const lock = lua.lock('si heard');
     const told = await forgotten(lock, ['h.1']);

@@ -4,7 +4,7 @@ const list = [
   // lib/core/lease
   ['lib/core/lease/background-release.ts', 'if (lease.lateUntil !== -Infinity)', 'It saves a call for most releases; releaseLate looks again.'],
   ['lib/core/lease/background-release.ts', '> until) return;', 'The pause is random, and never exactly what is left.', undefined, 'this.clock.now() + retryMs >= until'],
-  ['lib/core/lease/background-release.ts', ['|| store.mayHaveForgotten?.(', '? store.memoryOf?.('], 'A store that calls its listeners has this method; the question mark is for the compiler.', undefined, ['store.mayHaveForgotten(release)', 'store.memoryOf(release.key)']],
+  ['lib/core/lease/background-release.ts', '|| this.store.mayHaveForgotten?.(', 'A store that calls its listeners has this method; the question mark is for the compiler.', undefined, 'this.store.mayHaveForgotten(release)'],
   [['lib/core/lease/store-lease.ts', 'lib/core/lease/schedule.ts', 'lib/core/queue/call.ts'], 'index = -1;', 'Every number below 0 says that it is not there.', '1', '2'],
   ['lib/core/lease/store-lease.ts', 'private hasNewWaiter = false;', 'renewal() sets it before anybody reads it.'],
   ['lib/core/lease/store-lease.ts', 'this.loss = this.askedAt = undefined;', 'It gives all leases one shape: what was never set is undefined as well.'],

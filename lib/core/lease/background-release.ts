@@ -63,8 +63,7 @@ export class BackgroundRelease {
   /** Notes that the store has answered the release of a lease. */
   released(lease: StoreLease): void {
     const { key, id, abandoned, memory, askedAt = this.clock.now(), storeLengthMs } = lease;
-    this.remembered.push(new AnsweredRelease(key, id, abandoned, memory, askedAt + storeLengthMs));
-    if (this.remembered.length > MAX_REMEMBERED) this.remembered.shift();
+    this.remember(new AnsweredRelease(key, id, abandoned, memory, askedAt + storeLengthMs));
     if (lease.lateUntil !== -Infinity) this.releaseLate(lease);
   }
 
@@ -93,16 +92,18 @@ export class BackgroundRelease {
    */
   private releaseForgotten(isRolledBack: boolean): void {
     const now = this.clock.now();
-    const { remembered, store } = this;
+    const { remembered } = this;
     this.remembered = [];
     for (const release of remembered) {
       if (release.endsAt <= now) continue;
-      const isForgotten = isRolledBack || store.mayHaveForgotten?.(release) === true;
-      // A store that forgets once more forgets this release as well.
-      const memory = isForgotten ? store.memoryOf?.(release.key) : release.memory;
-      if (!isForgotten || memory !== undefined) this.remembered.push(new AnsweredRelease(release.key, release.id, release.abandoned, memory, release.endsAt));
-      if (isForgotten) this.release(release, release.endsAt - now);
+      if (isRolledBack || this.store.mayHaveForgotten?.(release) === true) this.release(release, release.endsAt - now);
+      else this.remembered.push(release);
     }
+  }
+
+  private remember(release: AnsweredRelease): void {
+    this.remembered.push(release);
+    if (this.remembered.length > MAX_REMEMBERED) this.remembered.shift();
   }
 
   private async repeat({ key, id, abandoned, lateUntil = -Infinity }: DoubtfulRelease, until: number): Promise<void> {
@@ -110,9 +111,12 @@ export class BackgroundRelease {
     while (!this.closed) {
       const retryMs = backoff.nextMs() * Math.max(1, this.pending.size / PAUSES_GROW_ABOVE);
       const sentAt = this.clock.now();
+      const before = this.store.memoryOf?.(key);
       try {
         await this.store.release({ key, id, abandoned });
-        if (sentAt > lateUntil) return;
+        const memory = this.store.memoryOf?.(key);
+        // A store that forgot meanwhile may have forgotten it.
+        if (sentAt > lateUntil && (before ?? memory) === memory) return this.remember(new AnsweredRelease(key, id, abandoned, memory, until));
       } catch {
         // The outcome is still unknown. The reason is not reported here: the first failure was reported to the caller of the request.
         if (this.clock.now() + retryMs > until) return;

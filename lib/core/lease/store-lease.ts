@@ -76,8 +76,8 @@ export class StoreLease implements Appointment, HeldLease {
   index = -1;
   /**
    * The list of this lease alone, with which each of its callers is served. It is no literal, because V8 allocates literals in the old generation
-   * once most of those from one place have survived a collection, as all do while code is not optimized. There the list would keep the lease,
-   * and all that belongs to it, until the next full collection.
+   * once most of those from one place have survived a collection, as all do while code is not optimized. There the list would keep the lease
+   * and what belongs to it until the next full collection.
    */
   readonly alone: readonly StoreLease[] = Array.of<StoreLease>(this);
   readonly key: string;

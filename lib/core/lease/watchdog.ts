@@ -206,6 +206,5 @@ function pauseBefore({ lengthMs, trustedUntil }: StoreLease, now: number): numbe
 /** Those that can share a command stand together. */
 function inGroups(leases: StoreLease[], groupOf: StoreCapabilities['groupOf']): StoreLease[] {
   if (!groupOf) return leases;
-  const numbered = leases.map((lease) => ({ lease, group: groupOf(lease.key) }));
-  return numbered.sort((one, other) => one.group - other.group).map(({ lease }) => lease);
+  return leases.map((lease) => ({ lease, group: groupOf(lease.key) })).sort((one, other) => one.group - other.group).map(({ lease }) => lease);
 }

@@ -211,7 +211,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     this.leases = before.length > 0 ? Array.of(lease, ...before) : lease.alone;
     this.queues.watchdog.watch(lease, now);
     if (options.mode === 'read') this.bringForward((call) => call.arrival <= lastOfPhase && askTheSame(call.options, options));
-    // No answer has said of the leases before it that they have ended in the store. It grants no writer beside another lease: so a grant to write
+    // No answer has said of the leases before it that they ended in the store. It grants no writer beside another lease: a grant to write
     // ends all of them, and a grant to read one that wrote. A loss calls pump(), which must find the new lease in its place, and not ask for one.
     if (before.length > 0 && this.permits === undefined) {
       for (const one of before) if (one.mode === 'write' || grant.mode === 'write') one.lose('gone', 'the store granted the lock to a later request');

@@ -154,7 +154,7 @@ export class Recovery implements StoreRecovery {
     if (before === undefined) return false;
     const { clock, keys, trust, recoveryMs } = this.redis;
     const now = clock.now();
-    // A process that holds nothing in the group did not ask how long it stays closed. It is recoveryMs at least, from the time in the memory's name.
+    // A process that holds nothing in the group did not ask how long it stays closed: recoveryMs at least, from the time in the memory's name.
     const leftMs = Math.min(recoveryMs, beginningOf(memory) + recoveryMs - trust.clock.lowerBound(keys.shardOf(group), now, now));
     if (leftMs > this.recoversForMs) this.recovering(now, leftMs);
     void this.tell(before, memory);

@@ -47,7 +47,7 @@ export abstract class BundledRequest<A = never> extends Command {
     try {
       done?.(reply);
     } catch (error) {
-      // An error of the caller's callback is no failure of the request, and nobody here could tell it: Node reports it as an unhandled rejection.
+      // An error of the caller's callback is no failure of the request: Node reports it as an unhandled rejection.
       void Promise.reject(error);
     }
   }

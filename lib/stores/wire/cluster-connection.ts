@@ -127,7 +127,7 @@ export class ClusterConnection extends BaseConnection {
       try {
         const ranges = await this.readRanges();
         if (!this.closed) await this.follow(ranges);
-        // During a failover a node may say for a moment that some slots have no master. When they have one, no connection ends, and nothing else would tell.
+        // During a failover a node may say that some slots have no master. When they have one, no connection ends, and nothing else would tell.
         if (this.masterOf.includes(undefined)) throw new Error('some slots have no master');
         return;
       } catch (error) {

@@ -67,7 +67,7 @@ export class Connections {
     this.commands.events.on('problem', (error) => (this.lastError = error));
     this.commands.events.on('open', () => {
       this.lastError = undefined;
-      // The others are made anew, so that they lead where the commands go. An idle one outlives a failover when the former master was only frozen.
+      // The others are made anew, so that they lead where the commands go. An idle one outlives a failover from a master that was only frozen.
       for (const connection of this.replicating.values()) if (connection instanceof ServerConnection) connection.drop();
     });
   }

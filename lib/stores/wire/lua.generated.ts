@@ -208,8 +208,11 @@ end`,
     end
   end
 end`,
+  beganAt: `local function beganAt(lock)
+  return tonumber(string.sub(lock.memory, 18))
+end`,
   fenceToShare: `local function fenceToShare(lock, owner)
-  local since = lock.memory and tonumber(string.sub(lock.memory, 18)) or 0
+  local since = lock.memory and beganAt(lock) or 0
   local shared
   for _, holder in ipairs(lock.holders) do
     if whole(holder).owner == owner and not isReleased(holder) then
@@ -344,7 +347,7 @@ end`,
 end`,
   isFromBefore: `local function isFromBefore(lock, id, record)
   if id == lock.witness then return false end
-  local since = tonumber(string.sub(lock.memory, 18))
+  local since = beganAt(lock)
   return since <= now and tonumber(string.sub(record, 1, 13)) < since + 2500
 end`,
   liveFrom: `local function liveFrom(lock, id)
@@ -476,7 +479,7 @@ end`,
   local places = lock.mode == 'p' and lock.permits or 1
   if #lock.holders < places then admitNext(lock) end
   if #lock.holders < places and lock.queued then admitNext(lock, true) end
-  if #lock.holders == 0 and lock.queued then addNobody(lock, '~recovery', tonumber(string.sub(lock.memory, 18)) + 2500) end
+  if #lock.holders == 0 and lock.queued then addNobody(lock, '~recovery', beganAt(lock) + 2500) end
 end`,
   nextInLine: `local function nextInLine(lock)
   local head = openQueue(lock).head
@@ -512,10 +515,16 @@ end`,
   end
   if not last then return '-' end
   local mode = lock.mode .. (lock.mode == 'p' and string.format('%d', lock.permits) or '')
-  return string.format('%s,%s,%.0f,%s', string.sub(lock.memory, 18), mode, whole(last).fence, table.concat(told, ','))
+  return string.format('%.0f,%s,%.0f,%s', beganAt(lock), mode, whole(last).fence, table.concat(told, ','))
 end`,
   heardKey: `local function heardKey(lock)
   return string.sub(lock.fenceKey, 1, -2) .. 'q:%heard'
+end`,
+  heardOf: `local function heardOf(lock, id)
+  local leftMs = beganAt(lock) + 600000 - now
+  if leftMs <= 0 or lock.recoveryMs == 1000000000000 then return end
+  redis.pcall('HSET', heardKey(lock), id, lock.memory)
+  redis.pcall('PEXPIRE', heardKey(lock), leftMs)
 end`,
   isStandIn: `local function isStandIn(holder)
   return isReleased(holder) and whole(holder).fences == 0
@@ -529,11 +538,17 @@ end`,
   lock.holders = kept
   return dropped
 end`,
+  isOnlyForgotten: `local function isOnlyForgotten(lock, id)
+  if lock.recoveryMs == 0 then return false end
+  recoveryOf(lock)
+  heardOf(lock, id)
+  return dropStandIns(lock, id) or lock.hasForgotten
+end`,
   wasHeardOf: `local function wasHeardOf(lock, id)
   return redis.call('HGET', heardKey(lock), id) == lock.memory
 end`,
   makeWay: `local function makeWay(lock, mode, fence)
-  local sinceUs, kept, ended = tonumber(string.sub(lock.memory, 18)) * 1000, {}, {}
+  local sinceUs, kept, ended = beganAt(lock) * 1000, {}, {}
   for _, holder in ipairs(lock.holders) do
     if whole(holder).fence == fence or mode == lock.mode and (mode ~= 'w' or holder.owner ~= '-') then
       kept[#kept + 1] = holder
@@ -550,12 +565,12 @@ end`,
   standIn: `local function standIn(lock, request)
   local agoMs, since, mode, permits, fence, holds = string.match(request.told, '^(%d+),(%d+),(%a)(%d*),(%d+),(.+)$')
   fence = tonumber(fence)
-  if not since or since == string.sub(lock.memory, 18) then return false end
+  if not since or tonumber(since) == beganAt(lock) then return false end
   dropStandIns(lock, string.sub('~recovery', 2))
   if not makeWay(lock, mode, fence) then return false end
   for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
     local id, isOver = string.gsub(told, '^~', '')
-    local began, ending = tonumber(string.sub(lock.memory, 18)), now + tonumber(left) - tonumber(agoMs)
+    local began, ending = beganAt(lock), now + tonumber(left) - tonumber(agoMs)
     if isOver == 0 and ending > began then ending = math.max(ending, began + tonumber(left)) end
     local isFull = lock.mode == 'p' and #lock.holders > 0 and #lock.holders >= lock.permits
     local standsIn = holderOf(lock, '~' .. id)
@@ -646,12 +661,6 @@ end`,
   local mode, waitedMs, id = string.match(request.mark, '^(%a),(%d+),(%S+)$')
   return mode and { ending = now + 1500, since = now - tonumber(waitedMs), mode = mode, id = id }
 end`,
-  heardOf: `local function heardOf(lock, id)
-  local leftMs = tonumber(string.sub(lock.memory, 18)) + 600000 - now
-  if leftMs <= 0 or lock.recoveryMs == 1000000000000 then return end
-  redis.pcall('HSET', heardKey(lock), id, lock.memory)
-  redis.pcall('PEXPIRE', heardKey(lock), leftMs)
-end`,
   passOn: `local function passOn(lock, request)
   local mark = markOf(request)
   if not lock.marked and not mark then return end
@@ -672,7 +681,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '3a8cb880bc72837857fac51939c1cfaf97b5b91a',
+  sha1: 'cf091a6150168883378fe64a73d04f82fe662a3a',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 
@@ -707,7 +716,7 @@ for n = 1, count do
     end
   end
 end
-if not uncommon then return count == 1 and replies[1] or replies end`, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.fenceToShare, shared.isFullFor, shared.besideOwner, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.keepQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.tellHolders, shared.joinQueue, shared.letIn, shared.enterBesideOwner, shared.keepPlace, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.askAgainIn, shared.endsWithoutHolder, shared.leave, shared.holdsOf, shared.heardKey, shared.isStandIn, shared.dropStandIns, shared.wasHeardOf, shared.makeWay, shared.standIn, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
+if not uncommon then return count == 1 and replies[1] or replies end`, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.beganAt, shared.fenceToShare, shared.isFullFor, shared.besideOwner, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.keepQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.tellHolders, shared.joinQueue, shared.letIn, shared.enterBesideOwner, shared.keepPlace, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.askAgainIn, shared.endsWithoutHolder, shared.leave, shared.holdsOf, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.isOnlyForgotten, shared.wasHeardOf, shared.makeWay, shared.standIn, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mode, queue, needsListener, plain, takes, notAfter, floor, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, recoveryMs, replaces, told, mark = string.match(args[n], '^(.)(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', takes = takes, notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), recoveryMs = tonumber(recoveryMs), replaces = replaces, told = told, mark = mark }
 end
@@ -787,7 +796,8 @@ local function grantOrPlace(request)
   local lock = openLock(request)
   local recoversForMs = recoveryOf(lock)
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
-  local isReplaced = replaces == '-' or replaceLease(lock, request) or lock.hasForgotten
+  local isReplaced = replaces == '-' or replaceLease(lock, request) or isOnlyForgotten(lock, replaces)
+  if recoversForMs > 0 or holderOf(lock, '~' .. request.id) then isOnlyForgotten(lock, request.id) end
   lock.asking[request.id], lock.witness = true, request.id
   lock.standsIn = request.told ~= '-' and standIn(lock, request)
   settle(lock)
@@ -1087,9 +1097,9 @@ export function readAgree(reply: unknown): AgreeReply {
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '46847a0b7e10b94ea73291bd72336832fe24196e',
+  sha1: '7afb0f3e455569b972ebeb50867dfd75f94ef77a',
   source: [`local keys = KEYS
-local args, count = ARGV, #ARGV / 3`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
+local args, count = ARGV, #ARGV / 3`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.beganAt, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, recoveryMs, knownBy, ticketId = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   local owner, label = string.match(args[3 * n], '^(%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n - 2], mode = mode, notAfter = tonumber(notAfter), leaseMs = tonumber(leaseMs), fence = tonumber(fence), fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), recoveryMs = tonumber(recoveryMs), knownBy = knownBy, ticketId = ticketId, owner = owner, label = label }
@@ -1137,14 +1147,13 @@ local function bringBack(lease)
     if recoversForMs > 0 and lease.mode == 'r' and #lock.holders == 1 then lock.mode = 'r' end
   else
     settle(lock)
-    local stoodIn
     if lock.memory ~= lease.knownBy and not wasHandedOff(lock, lease) then
       heardOf(lock, lease.id)
       removeHolder(lock, lease.ticketId, true)
-      stoodIn = dropStandIns(lock, lease.id)
+      local stoodIn = dropStandIns(lock, lease.id)
       holder = enterAgain(lock, lease)
+      if stoodIn and not holder then settle(lock) end
     end
-    if stoodIn and not holder then settle(lock) end
   end
   if holder and lease.owner ~= '-' and lock.mode ~= 'p' then holder.heardOf = now end
   closeLock(lock)
@@ -1255,9 +1264,9 @@ export function readBringBack(reply: unknown): BringBackReply {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: '9be4ec489e8aaf602054ced5ae1d91e00ada7d50',
+  sha1: '19ba4aace311a0321c6f30dd2035f57b2b82c0df',
   source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
-local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, id = id, floor = floor, recoveryMs = recoveryMs }
+local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.beganAt, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, id = id, floor = floor, recoveryMs = recoveryMs }
 local lock = openLock(request)
 settle(lock)
 local holder = holderOf(lock, id)
@@ -1348,9 +1357,9 @@ export function readFencedWrite(code: unknown): 'written' | 'stale' {
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: '641c257a91e83619575d11245f330c2d16ea291a',
+  sha1: '5ff3fee4babddf847db7d916cfdc0ae16cc76629',
   source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
-local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])`, shared.time, shared.nowUs, shared.now, `if now > notAfter then return { 2, now } end`, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, fence = fence, notAfter = notAfter, floor = floor, recoveryMs = recoveryMs }
+local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])`, shared.time, shared.nowUs, shared.now, `if now > notAfter then return { 2, now } end`, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.beganAt, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, fence = fence, notAfter = notAfter, floor = floor, recoveryMs = recoveryMs }
 local lock = openLock(request)
 settle(lock)
 local kept, taken = {}, 0
@@ -1554,7 +1563,7 @@ export function readRecall(reply: unknown): RecallReply {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '96332049772420af36ad8401e5afec2ba4f531fa',
+  sha1: '9f306f5334e2d6fb166059559e906a51fa6e7023',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1570,15 +1579,9 @@ for n = 1, count do
     uncommon[#uncommon + 1] = n
   end
 end
-if not uncommon then return count == 1 and replies[1] or replies end`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.endsWithoutHolder, shared.leave, shared.openLine, shared.dropMark, shared.addMark, shared.keepTurn, shared.writeLine, shared.markOf, shared.passOn, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
+if not uncommon then return count == 1 and replies[1] or replies end`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.beganAt, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.endsWithoutHolder, shared.leave, shared.openLine, shared.dropMark, shared.addMark, shared.keepTurn, shared.writeLine, shared.markOf, shared.passOn, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.isOnlyForgotten, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mayBeOver, abandoned, id, floor, recoveryMs, known, mark = string.match(args[n], '^(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mayBeOver = mayBeOver == '1', abandoned = abandoned == '1', id = id, floor = tonumber(floor), recoveryMs = tonumber(recoveryMs), known = known, mark = mark }
-end
-local function isOnlyForgotten(lock, id)
-  if lock.recoveryMs == 0 then return false end
-  recoveryOf(lock)
-  heardOf(lock, id)
-  return dropStandIns(lock, id) or lock.hasForgotten
 end
 local function release(request)
   local lock = openLock(request)

@@ -150,7 +150,18 @@ describe('A release in the background', () => {
       store.asked.length = 0;
       store.doubt('rolled back');
       await clock.settle();
-      expect(asked(store)).toEqual(['k p.1', 'k p.3', 'k p.4']);
+      expect(asked(store)).toEqual(['k p.1', 'k p.3', 'k p.4', 'k p.2']);
+    });
+
+    it('also when it was one of an unknown outcome, which may have been granted', async () => {
+      const { clock, store, background } = setUp();
+      background.release({ key: 'k', id: 'p.1' }, 1_000);
+      await clock.settle();
+      [store.forgets, store.memory] = [undefined, 'M2'];
+      store.doubt('some');
+      store.memory = 'M3'; // in doubt before this release is answered
+      await clock.advance(500);
+      expect(asked(store)).toEqual(['k p.1', 'k p.1', 'k p.1']);
     });
 
     it('once for each time that the store forgets', async () => {

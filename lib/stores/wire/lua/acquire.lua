@@ -189,7 +189,8 @@ local function grantOrPlace(request)
   local lock = openLock(request)
   local recoversForMs = recoveryOf(lock)
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
-  local isReplaced = replaces == '-' or replaceLease(lock, request) or lock.hasForgotten
+  local isReplaced = replaces == '-' or replaceLease(lock, request) or isOnlyForgotten(lock, replaces)
+  if recoversForMs > 0 or holderOf(lock, '~' .. request.id) then isOnlyForgotten(lock, request.id) end
   lock.asking[request.id], lock.witness = true, request.id
   lock.standsIn = request.told ~= '-' and standIn(lock, request)
   settle(lock)

@@ -96,14 +96,13 @@ local function bringBack(lease)
     if recoversForMs > 0 and lease.mode == 'r' and #lock.holders == 1 then lock.mode = 'r' end
   else
     settle(lock)
-    local stoodIn
     if lock.memory ~= lease.knownBy and not wasHandedOff(lock, lease) then
       heardOf(lock, lease.id)
       removeHolder(lock, lease.ticketId, true)
-      stoodIn = dropStandIns(lock, lease.id)
+      local stoodIn = dropStandIns(lock, lease.id)
       holder = enterAgain(lock, lease)
+      if stoodIn and not holder then settle(lock) end
     end
-    if stoodIn and not holder then settle(lock) end
   end
   if holder and lease.owner ~= '-' and lock.mode ~= 'p' then holder.heardOf = now end
   closeLock(lock)

@@ -46,14 +46,6 @@ if not uncommon then return count == 1 and replies[1] or replies end
 --- @include shared/refusal
 --- @request
 
--- True if an id that is not in its lock was only forgotten, so that it counts as released; from now on it was heard of.
-local function isOnlyForgotten(lock, id)
-  if lock.recoveryMs == 0 then return false end
-  recoveryOf(lock)
-  heardOf(lock, id)
-  return dropStandIns(lock, id) or lock.hasForgotten
-end
-
 local function release(request)
   local lock = openLock(request)
   local there = leave(lock, request.id, request.abandoned) or isOnlyForgotten(lock, request.id)

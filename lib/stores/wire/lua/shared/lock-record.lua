@@ -135,11 +135,16 @@ local function ownedBy(lock, owner)
   end
 end
 
+-- The server time in ms from which the memory counts (memory.lua).
+local function beganAt(lock)
+  return tonumber(string.sub(lock.memory, 18))
+end
+
 -- The fence that a further hold of this owner shares, and nothing where it gets one of its own. A server that forgot may have the record
 -- of a hold that ended, and others had the lock since, so a hold from before shares its fence only once its process has been
 -- heard of. The first that this memory granted has the fence that those after it share.
 local function fenceToShare(lock, owner)
-  local since = lock.memory and tonumber(string.sub(lock.memory, 18)) or 0
+  local since = lock.memory and beganAt(lock) or 0
   local shared
   for _, holder in ipairs(lock.holders) do
     if whole(holder).owner == owner and not isReleased(holder) then

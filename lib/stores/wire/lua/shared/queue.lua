@@ -72,7 +72,7 @@ end
 -- this memory has forgotten: so it keeps its place, and is not served from it before it has said with a request what it was told (stand-in.lua).
 local function isFromBefore(lock, id, record)
   if id == lock.witness then return false end
-  local since = tonumber(string.sub(lock.memory, 18))
+  local since = beganAt(lock)
   -- Of a server whose clock was set back behind that, nothing can be said.
   return since <= now and tonumber(string.sub(record, 1, 13)) < since + WAITER_LEASE_MS
 end
@@ -240,7 +240,7 @@ local function settle(lock)
   -- A subscription that was lost must not leave a free lock to nobody.
   if #lock.holders < places and lock.queued then admitNext(lock, true) end
   -- Those who wait from before have until then to ask.
-  if #lock.holders == 0 and lock.queued then addNobody(lock, RECOVERY, tonumber(string.sub(lock.memory, 18)) + WAITER_LEASE_MS) end
+  if #lock.holders == 0 and lock.queued then addNobody(lock, RECOVERY, beganAt(lock) + WAITER_LEASE_MS) end
 end
 
 -- The waiter whose turn is next.

@@ -23,7 +23,7 @@ local function holdsOf(lock, request)
   end
   if not last then return '-' end
   local mode = lock.mode .. (lock.mode == 'p' and string.format('%d', lock.permits) or '')
-  return string.format('%s,%s,%.0f,%s', string.sub(lock.memory, 18), mode, whole(last).fence, table.concat(told, ','))
+  return string.format('%.0f,%s,%.0f,%s', beganAt(lock), mode, whole(last).fence, table.concat(told, ','))
 end
 
 local function heardKey(lock)
@@ -32,7 +32,7 @@ end
 
 -- A full server does not keep the note: then the lock stays taken for a while. To a node of a Redlock nobody tells of holders.
 local function heardOf(lock, id)
-  local leftMs = tonumber(string.sub(lock.memory, 18)) + HEARD_MS - now
+  local leftMs = beganAt(lock) + HEARD_MS - now
   if leftMs <= 0 or lock.recoveryMs == UNTIL_TOLD_MS then return end
   redis.pcall('HSET', heardKey(lock), id, lock.memory)
   redis.pcall('PEXPIRE', heardKey(lock), leftMs)
@@ -53,6 +53,14 @@ local function dropStandIns(lock, id)
   return dropped
 end
 
+-- Whoever releases, replaces or asks for an id has no lease under it. True if it was only forgotten, so that it counts as released.
+local function isOnlyForgotten(lock, id)
+  if lock.recoveryMs == 0 then return false end
+  recoveryOf(lock)
+  heardOf(lock, id)
+  return dropStandIns(lock, id) or lock.hasForgotten
+end
+
 -- True if this memory has heard of the holder, who brought its lease back or released it.
 local function wasHeardOf(lock, id)
   return redis.call('HGET', heardKey(lock), id) == lock.memory
@@ -62,7 +70,7 @@ end
 -- which: of two holders that cannot have had the lock beside each other the one with the lower fence had ended before. This takes away those
 -- who ended before what is told. False when one came after it, or has the lock from this memory, which granted it or has heard of it.
 local function makeWay(lock, mode, fence)
-  local sinceUs, kept, ended = tonumber(string.sub(lock.memory, 18)) * 1000, {}, {}
+  local sinceUs, kept, ended = beganAt(lock) * 1000, {}, {}
   for _, holder in ipairs(lock.holders) do
     if whole(holder).fence == fence or mode == lock.mode and (mode ~= 'w' or holder.owner ~= '-') then
       kept[#kept + 1] = holder
@@ -81,12 +89,12 @@ end
 local function standIn(lock, request)
   local agoMs, since, mode, permits, fence, holds = string.match(request.told, '^(%d+),(%d+),(%a)(%d*),(%d+),(.+)$')
   fence = tonumber(fence)
-  if not since or since == string.sub(lock.memory, 18) then return false end
+  if not since or tonumber(since) == beganAt(lock) then return false end
   dropStandIns(lock, string.sub(RECOVERY, 2))
   if not makeWay(lock, mode, fence) then return false end
   for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
     local id, isOver = string.gsub(told, '^~', '')
-    local began, ending = tonumber(string.sub(lock.memory, 18)), now + tonumber(left) - tonumber(agoMs)
+    local began, ending = beganAt(lock), now + tonumber(left) - tonumber(agoMs)
     -- It may have renewed until the server forgot.
     if isOver == 0 and ending > began then ending = math.max(ending, began + tonumber(left)) end
     local isFull = lock.mode == 'p' and #lock.holders > 0 and #lock.holders >= lock.permits
