@@ -3,7 +3,7 @@
 const list = [
   // lib/core/lease
   ['lib/core/lease/background-release.ts', 'if (lease.lateUntil !== -Infinity)', 'It saves a call for most releases; releaseLate looks again.'],
-  ['lib/core/lease/background-release.ts', '> until) return;', 'The pause is random, and never exactly what is left.', undefined, 'this.clock.now() + retryMs >= until'],
+  ['lib/core/lease/background-release.ts', '> until) break;', 'The pause is random, and never exactly what is left.', undefined, 'clock.now() + retryMs >= until'],
   ['lib/core/lease/background-release.ts', '|| this.store.mayHaveForgotten?.(', 'A store that calls its listeners has this method; the question mark is for the compiler.', undefined, 'this.store.mayHaveForgotten(release)'],
   [['lib/core/lease/store-lease.ts', 'lib/core/lease/schedule.ts', 'lib/core/queue/call.ts'], 'index = -1;', 'Every number below 0 says that it is not there.', '1', '2'],
   ['lib/core/lease/store-lease.ts', 'private hasNewWaiter = false;', 'renewal() sets it before anybody reads it.'],
@@ -123,7 +123,6 @@ const list = [
   ['lib/core/hold/lock-core.ts', 'withinMsOf({ withinMs: given?.withinMs }, 0,', 'The option is only checked here; what it says is read when the hold is handed back.', '0', '1'],
   ['lib/core/hold/several-keys.ts', ['if (!call.reentered?.has(lease!)) lease!.gather', 'if (call.reentered?.has(lease)) return done();'], 'The call for the first key has made the map; the question mark is for the compiler.', undefined, ['call.reentered.has(lease!)', 'call.reentered.has(lease)']],
   ['lib/core/hold/several-keys.ts', 'for (const lease of taken) lease.offLoss(lost);', 'It frees memory: who has ended cannot be stopped by a loss any more.', 'lease.offLoss(lost);'],
-  ['lib/core/hold/tickets.ts', 'withinMs === undefined ? undefined : { withinMs }', 'An option that is undefined is one that is not given; it is for the compiler.', undefined, 'false'],
   ['lib/core/hold/tickets.ts', 'if (!store.onDoubt || clock.now() >= until) return false;', 'At that instant both answers are right.', undefined, 'clock.now() > until'],
   ['lib/core/hold/work.ts', "else if (result && typeof result === 'object' && isUnbegun(result))", 'It saves a look at what is no object: no function is an Observable or a generator, and of null and plain values nothing is found.', undefined, ['result', "typeof result === 'object'", 'isUnbegun(result)']],
   ['lib/core/hold/work.ts', ['if (!isSettled) settle();', 'isSettled = true;', 'if (isSettled) return;'], 'A call is settled once: to settle it again does nothing, and the condition saves asking the store.', undefined, ['true', 'false', '']],

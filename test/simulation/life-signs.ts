@@ -4,6 +4,7 @@ import { LockUsageError } from '../../lib/core/port/errors.js';
 import type { LockService } from '../../lib/lock.service.js';
 import type { Nemesis } from './nemesis.js';
 import { PERMIT_KEY } from './plan.js';
+import { readHolders } from './record-check.js';
 import type { World } from './world.js';
 
 const LOOK_MS = 100;
@@ -122,6 +123,15 @@ export class LifeSigns {
     const { world } = this;
     if (world.witness.uses(key)) return true;
     const mayBeLeft = world.plan.faults.some((fault) => fault !== 'deaf') || world.plan.fancy > 0;
-    return mayBeLeft && world.servers.some((server) => server.keys().some((name) => name.endsWith(`:l:${world.encoded(key)}`)));
+    return mayBeLeft && world.servers.some((server) => server.keys().some((name) => name.endsWith(`:l:${world.encoded(key)}`) && !this.isKeptForNobody(server.text(name), server.nowMs())));
+  }
+
+  /** All that keeps it was told of holders whose processes run, and are no tickets: each of them has said by now that it holds nothing. */
+  private isKeptForNobody(record: string | undefined, now: number): boolean {
+    // A full server keeps no note of what was said.
+    if (this.world.plan.faults.includes('full')) return false;
+    const running = this.world.members.filter(({ process, closing }) => process.alive && !closing).map(({ process }) => process.name);
+    const holders = readHolders(record ?? '').filter(({ end }) => end >= now);
+    return holders.length > 0 && holders.every(({ id }) => running.some((name) => id.startsWith(`~${name}.`) && !id.startsWith(`~${name}.=`)));
   }
 }

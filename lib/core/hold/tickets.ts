@@ -77,8 +77,9 @@ export class Tickets {
       for (const _ of leases) hold.leaseReleased(outcome ? 'unknown' : 'lost');
       throw outcome ? handOffError(key, outcome) : hold.lossNow()!;
     }
-    for (const { lease: { key: lock, id, lateUntil }, stays } of leases) {
-      if (!stays) background.releaseLate({ key: lock, id, abandoned: true, lateUntil, askedAt: now });
+    for (const { lease, stays } of leases) {
+      lease.askedAt = now;
+      if (!stays) background.released(lease);
       hold.leaseReleased('released');
     }
     return ticketText({ home, instance, keys, process, secret, ...outcome });
@@ -90,7 +91,7 @@ export class Tickets {
     // A copy of the adoption that got no answer would adopt the ticket for this hold, which has ended then.
     const lateMs = Math.max(...hold.leases.map(({ lateUntil }) => lateUntil)) - clock.now();
     if (lateMs >= 0) await pause(clock, lateMs + 1);
-    await this.handOff(hold, withinMs === undefined ? undefined : { withinMs }, ticket);
+    await this.handOff(hold, { withinMs }, ticket);
   }
 
   /** What a call brings that is to adopt the ticket here. @throws LockUsageError when its locks are not in this store */

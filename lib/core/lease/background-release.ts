@@ -6,7 +6,7 @@
  * its `notAfter`. So only a release that was sent later than that, and was answered, is the last one.
  */
 import { Backoff, type Clock } from '../port/clock.js';
-import type { HolderRef, LockStore, ReleaseRequest } from '../port/lock-store.js';
+import type { LockStore, ReleaseRequest } from '../port/lock-store.js';
 import type { Schedule } from './schedule.js';
 import type { StoreLease } from './store-lease.js';
 
@@ -21,28 +21,28 @@ const PAUSES_GROW_ABOVE = 200;
  * hundred locks at most.
  */
 const MAX_REMEMBERED = 256;
+/** For how long one of them is tried again in a store that forgot, in ms: while others may tell of the lease there. */
+const FORGOTTEN_FOR_MS = 30_000;
 
 interface DoubtfulRelease extends ReleaseRequest {
   /** The local instant until which a request for this id that got no answer may still act in the store. */
   readonly lateUntil?: number | undefined;
 }
 
-/** A release that the store has answered. It is of a class for the reason that StoreLease gives for its list. */
-class AnsweredRelease implements HolderRef {
+/** A release that the store has answered, or that was tried for long enough. It is of a class for the reason that StoreLease gives for its list. */
+class PastRelease {
   constructor(
     readonly key: string,
     readonly id: string,
     readonly abandoned: boolean | undefined,
     readonly memory: string | undefined,
-    /** When the lease has ended by itself, also in a store that has it still, in clock.now() time. */
-    readonly endsAt: number,
   ) {}
 }
 
 export class BackgroundRelease {
   private readonly pending = new Set<Promise<void>>();
-  /** The last releases that the store has answered, the oldest first. */
-  private remembered: AnsweredRelease[] = [];
+  /** The last releases, the oldest first. */
+  private remembered: PastRelease[] = [];
   private closed = false;
 
   constructor(
@@ -62,8 +62,8 @@ export class BackgroundRelease {
 
   /** Notes that the store has answered the release of a lease. */
   released(lease: StoreLease): void {
-    const { key, id, abandoned, memory, askedAt = this.clock.now(), storeLengthMs } = lease;
-    this.remember(new AnsweredRelease(key, id, abandoned, memory, askedAt + storeLengthMs));
+    const { key, id, abandoned, memory } = lease;
+    this.remember(new PastRelease(key, id, abandoned, memory));
     if (lease.lateUntil !== -Infinity) this.releaseLate(lease);
   }
 
@@ -91,37 +91,36 @@ export class BackgroundRelease {
    * and their locks would stay taken until they end. `isRolledBack`: the store is in an earlier state, and its memory does not show it.
    */
   private releaseForgotten(isRolledBack: boolean): void {
-    const now = this.clock.now();
     const { remembered } = this;
     this.remembered = [];
     for (const release of remembered) {
-      if (release.endsAt <= now) continue;
-      if (isRolledBack || this.store.mayHaveForgotten?.(release) === true) this.release(release, release.endsAt - now);
+      if (isRolledBack || this.store.mayHaveForgotten?.(release) === true) this.release(release, FORGOTTEN_FOR_MS);
       else this.remembered.push(release);
     }
   }
 
-  private remember(release: AnsweredRelease): void {
+  private remember(release: PastRelease): void {
     this.remembered.push(release);
     if (this.remembered.length > MAX_REMEMBERED) this.remembered.shift();
   }
 
   private async repeat({ key, id, abandoned, lateUntil = -Infinity }: DoubtfulRelease, until: number): Promise<void> {
+    const { clock, store } = this;
     const backoff = new Backoff();
     while (!this.closed) {
       const retryMs = backoff.nextMs() * Math.max(1, this.pending.size / PAUSES_GROW_ABOVE);
-      const sentAt = this.clock.now();
-      const before = this.store.memoryOf?.(key);
+      const sentAt = clock.now();
+      const memory = store.memoryOf?.(key);
       try {
-        await this.store.release({ key, id, abandoned });
-        const memory = this.store.memoryOf?.(key);
+        await store.release({ key, id, abandoned });
         // A store that forgot meanwhile may have forgotten it.
-        if (sentAt > lateUntil && (before ?? memory) === memory) return this.remember(new AnsweredRelease(key, id, abandoned, memory, until));
+        if (sentAt > lateUntil && (memory === undefined || memory === store.memoryOf?.(key))) break;
       } catch {
         // The outcome is still unknown. The reason is not reported here: the first failure was reported to the caller of the request.
-        if (this.clock.now() + retryMs > until) return;
+        if (clock.now() + retryMs > until) break;
       }
       await this.schedule.within(retryMs, undefined, () => {});
     }
+    this.remember(new PastRelease(key, id, abandoned, store.memoryOf?.(key)));
   }
 }

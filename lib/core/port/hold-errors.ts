@@ -145,7 +145,7 @@ export function ticketError(
   key: string, { keys, until, memory: before }: Ticket, { now, memory }: { readonly now: number; readonly memory: string | undefined },
 ): LockLostError {
   if (now > until) return lost(key, 'ticket-late', `its ticket came too late, ${Math.max(1, Math.round(now - until))} ms after its end. ${NOT_ADOPTED}`);
-  if (key === keys[0] && before !== undefined && memory !== undefined && memory !== before) {
+  if (key === keys[0] && before && memory && memory !== before) {
     return lost(key, 'forgotten', `the store was restarted, replaced or flushed since it was handed off, and nobody can bring a ticket back. ${NOT_ADOPTED}`);
   }
   const why = 'its ticket was adopted already (and not handed back, or handed back for too short a withinMs), or an operator took the lock away';

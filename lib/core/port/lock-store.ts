@@ -65,6 +65,9 @@ export interface HolderRef {
   readonly id: string;
 }
 
+/** `lost`: the store did not have the lease any more. */
+export type Released = 'released' | 'lost';
+
 export interface ReleaseRequest extends HolderRef {
   /** A local instant (clock.now()) not later than the sending of this request; by default now. */
   readonly askedAt?: number | undefined;
@@ -72,6 +75,8 @@ export interface ReleaseRequest extends HolderRef {
   readonly trustedUntil?: number | undefined;
   /** True if no work was done under this grant, if it was granted: the lock then does not stay taken for minHoldMs. */
   readonly abandoned?: boolean | undefined;
+  /** The memory of the store that knows the lease, where that is known. */
+  readonly memory?: string | undefined;
 }
 
 export interface AcquireRequest extends HolderRef {
@@ -281,7 +286,7 @@ export interface LockStore {
   /** P5, P9. Renews a lease. Those of one turn are sent together. Never rejects. */
   renew(request: RenewRequest): Promise<RenewOutcome>;
   /** P4, P6. Releases a lock, or leaves its queue. `lost`: the store no longer knew the id. Rejects with LockStoreError when unknown. */
-  readonly release: Verb<ReleaseRequest, 'released' | 'lost'>;
+  readonly release: Verb<ReleaseRequest, Released>;
   /**
    * P19. Calls `done` when all releases that were asked for have left the process: they act, and before whatever it asks next
    * for their locks, even if the process ends now. Never calls it when it cannot vouch for that before they are answered. A store whose

@@ -19,7 +19,7 @@ import { askTheSame, HAND_ON_WINDOW_MS, type LastUser, type LeaseKeeper, type Le
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError } from '../port/hold-errors.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
-import type { Grant, Reply } from '../port/lock-store.js';
+import type { Grant, Released, Reply } from '../port/lock-store.js';
 import { type Call, CallLine } from './call.js';
 import type { Queues } from './queues.js';
 import { refusalError, refusedAtOnce, StoreRequest, waitedInVain, type Refusal } from './store-request.js';
@@ -300,7 +300,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
     else this.forgetLease(lease);
     if (now !== undefined && !this.first?.options.minReplicas) return this.newRequest(now, lease, user);
     const { store, background } = this.queues;
-    const replied = (outcome: Reply<'released' | 'lost'>): void => {
+    const replied = (outcome: Reply<Released>): void => {
       const isUnknown = outcome instanceof LockStoreError;
       if (isUnknown) background.release(lease, lease.storeLengthMs);
       else background.released(lease);

@@ -185,11 +185,6 @@ function unknownMemories(): string[] {
   return new Array<string>(SLOT_GROUPS).fill(UNKNOWN_MEMORY);
 }
 
-/** True if what {@link ToldHolds} knows of a lock was told by this memory, and not by an earlier one. */
-export function isToldBy(told: string, memory: string): boolean {
-  return told.split(',', 2)[1] === memory.slice(SERVER_LENGTH);
-}
-
 interface Told {
   /** As the script said it: since when the memory counts that told it comes first. */
   readonly holds: string;

@@ -16,7 +16,7 @@
  */
 import { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
-import type { AcquireOutcome, AcquireRequest, Done, Grant, ReleaseRequest, TakenHold, Verb, Wake } from '../../core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, Done, Grant, Released, ReleaseRequest, TakenHold, Verb, Wake } from '../../core/port/lock-store.js';
 import { promised, BundledRequest } from '../wire/bundles.js';
 import { acquire, type AcquireArgs, type AcquireReply, acquireText, readAcquire, readRelease, release, releaseText } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY, USUAL_LEASE_MS, type Spot } from '../wire/redis-keys.js';
@@ -26,7 +26,7 @@ import { listOf, recoveringError, UnexpectedReplyError } from '../wire/store-fai
 import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
 import type { Recovery } from './recovery.js';
 import type { Renewals } from './renewals.js';
-import { isToldBy, type RemoteRedis } from './remote-redis.js';
+import { SERVER_LENGTH, type RemoteRedis } from './remote-redis.js';
 
 /** What a request says besides when it is a vote on a node of a Redlock. */
 export interface Vote {
@@ -67,12 +67,12 @@ export class Requests {
   }) as Verb<Request, AcquireOutcome>;
 
   /** Takes an id out of its lock, whether it holds or waits. Rejects with LockStoreError when the outcome is not known. */
-  readonly release = ((request: MarkingRelease, done?: Done<'released' | 'lost'>) => {
+  readonly release = ((request: MarkingRelease, done?: Done<Released>) => {
     const { places, redis, redis: { bundles, keys } } = this;
     if (done === undefined) return promised((settle) => this.release(request, settle));
     if (places.size > 0) places.delete(request.id);
     return bundles.add(new BundledRelease(redis, request, keys.spotOf(request.key), done));
-  }) as Verb<MarkingRelease, 'released' | 'lost'>;
+  }) as Verb<MarkingRelease, Released>;
 
   /** Tells the requests that wait to ask again: in this slot group, or everywhere. */
   askAgain(group?: number): void {
@@ -155,9 +155,9 @@ export class BundledAcquire extends BundledRequest<AcquireOutcome> {
     if (!this.hasPlace) this.floor = floor;
     const told = toldHolds.size > 0 ? toldHolds.of(this.spot.key, this.askedAt) : undefined;
     const taken = takesOver ?? (handsOn ? 'permit' : 'nothing');
-    // The script looks for the holders of whom an earlier memory told, also when the recovery after that is over.
+    // The script looks for the holders of whom an earlier memory told, and not this one, also when the recovery after that is over.
     const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined && leaseMs <= USUAL_LEASE_MS &&
-      (told === undefined || isToldBy(told, this.memory));
+      (told === undefined || told.split(',', 2)[1] === this.memory.slice(SERVER_LENGTH));
     return acquireText({
       id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener, plain, takes: vote ? 'floor' : taken,
       notAfter: this.limit || LONG_AGO, floor: vote?.proposal ?? floor, known: this.memory, fences, minHoldMs: ticketUntil ?? minHoldMs, graceMs,
@@ -332,7 +332,7 @@ export function sharing({ mode, owner, permits }: Pick<AcquireRequest, 'mode' | 
 }
 
 /** One release: its part of a call of release.lua, which takes an id out of the lock, whether it holds or waits, and its outcome. */
-export class BundledRelease extends BundledRequest<'released' | 'lost'> {
+export class BundledRelease extends BundledRequest<Released> {
   readonly script = release;
   readonly what = release.name;
   readonly redisKey = this.spot.lockKey;
@@ -342,16 +342,17 @@ export class BundledRelease extends BundledRequest<'released' | 'lost'> {
     private readonly redis: RemoteRedis,
     private readonly request: MarkingRelease,
     readonly spot: Spot,
-    protected done?: Done<'released' | 'lost'>,
+    protected done?: Done<Released>,
   ) {
     super();
   }
 
   /** The highest fence and the memory are those that are known now: they must be those of the connection that carries the release. */
   text(): string {
-    const { request: { id, abandoned = false, askedAt, trustedUntil = -Infinity, mark }, spot: { group }, redis: { trust, memories, recoveryMs } } = this;
-    const mayBeOver = askedAt === undefined || askedAt >= trustedUntil || mark !== undefined;
-    return releaseText({ id, abandoned, mayBeOver, mark, recoveryMs, floor: trust.floors.highest[group]!, known: memories.known[group]! });
+    const { request: { id, abandoned = false, memory, askedAt, trustedUntil = -Infinity, mark }, spot: { group }, redis: { trust, memories, recoveryMs } } = this;
+    const known = memories.known[group]!;
+    const mayBeOver = askedAt === undefined || askedAt >= trustedUntil || mark !== undefined || (memory !== undefined && memory !== known);
+    return releaseText({ id, abandoned, mayBeOver, mark, recoveryMs, floor: trust.floors.highest[group]!, known });
   }
 
   answered(reply: ScriptReply): void {

@@ -7,7 +7,7 @@
  */
 import { LockStoreError } from '../../core/port/errors.js';
 import {
-  NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Done, type Grant, type HeldLease, type RenewOutcome, type Reply,
+  NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Done, type Grant, type HeldLease, type RenewOutcome, type Released, Reply,
 } from '../../core/port/lock-store.js';
 import type { LockMode } from '../../core/port/lock-options.js';
 import type { MarkingRelease, Vote } from '../redis/requests.js';
@@ -101,9 +101,9 @@ export class Ballot {
   }
 
   /** Ends the ballot and releases it on the nodes, also in the background on those that do not answer. */
-  release(how: Partial<MarkingRelease>): Promise<'released' | 'lost'> {
+  release(how: Partial<MarkingRelease>): Promise<Released> {
     this.end(how);
-    return agree<'released' | 'lost'>('a release', this.request.key, this.redlock.nodes, (_, done, at) => this.standings[at]!.release(done));
+    return agree<Released>('a release', this.request.key, this.redlock.nodes, (_, done, at) => this.standings[at]!.release(done));
   }
 
   /** Ends the ballot, if it has not ended, and takes it back from all nodes on which it may stand. `mark`: the mark that its request has there then. */
@@ -213,7 +213,7 @@ class Standing {
   }
 
   /** Releases the ballot, where the node may have it, and leaves its mark on every node. */
-  release(done: Done<'released' | 'lost'>): void {
+  release(done: Done<Released>): void {
     const { ballot: { releaseRequest }, node, mayHave } = this;
     if (!mayHave && (releaseRequest!.mark === undefined || !node.isUsable)) return done('lost');
     this.mayHave = false;

@@ -90,12 +90,12 @@ end`,
 end`,
   readMemory: `local function readMemory(fenceKey, known, floor, recoveryMs, claim)
   local record = redis.call('GET', fenceKey)
-  if not record then return beginRecovery(fenceKey, math.min(floor, 4503599627370496), recoveryMs, claim) end
+  floor = math.min(floor, 4503599627370496)
+  if not record then return beginRecovery(fenceKey, floor, recoveryMs, claim) end
   local last, memory, openAt, claims = string.match(record, '^(%d+) ?(%S*) ?(%d*)(.*)$')
   last = tonumber(last)
   if not last then error('DAMAGED the last fence is not a number', 0) end
   local isOurs = memory == known and isOfThisNode(memory) or string.sub(memory, 1, 17) == thisServer()
-  floor = math.min(floor, 4503599627370496)
   local since = tonumber(string.sub(memory, 18))
   local hasForgotten = openAt ~= ''
   if claim and hasForgotten then claims = withClaim(claims, since, claim) end
@@ -538,11 +538,18 @@ end`,
   lock.holders = kept
   return dropped
 end`,
-  isOnlyForgotten: `local function isOnlyForgotten(lock, id)
+  wasForgotten: `local function wasForgotten(lock, id)
   if lock.recoveryMs == 0 then return false end
   recoveryOf(lock)
   heardOf(lock, id)
   return dropStandIns(lock, id) or lock.hasForgotten
+end`,
+  mayBeTold: `local function mayBeTold(lock, holder)
+  return lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or holder and whole(holder).fence < beganAt(lock) * 1000)
+end`,
+  takeAway: `local function takeAway(lock, id, abandoned)
+  local isTold = mayBeTold(lock, holderOf(lock, id) or holderOf(lock, '~' .. id))
+  return leave(lock, id, abandoned) and not isTold or wasForgotten(lock, id) or isTold
 end`,
   wasHeardOf: `local function wasHeardOf(lock, id)
   return redis.call('HGET', heardKey(lock), id) == lock.memory
@@ -681,7 +688,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: 'cf091a6150168883378fe64a73d04f82fe662a3a',
+  sha1: 'bfa0893647543d3d14d75b0141f0efa74d6f6d72',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 
@@ -716,7 +723,7 @@ for n = 1, count do
     end
   end
 end
-if not uncommon then return count == 1 and replies[1] or replies end`, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.beganAt, shared.fenceToShare, shared.isFullFor, shared.besideOwner, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.keepQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.tellHolders, shared.joinQueue, shared.letIn, shared.enterBesideOwner, shared.keepPlace, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.askAgainIn, shared.endsWithoutHolder, shared.leave, shared.holdsOf, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.isOnlyForgotten, shared.wasHeardOf, shared.makeWay, shared.standIn, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
+if not uncommon then return count == 1 and replies[1] or replies end`, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.beganAt, shared.fenceToShare, shared.isFullFor, shared.besideOwner, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.keepQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.tellHolders, shared.joinQueue, shared.letIn, shared.enterBesideOwner, shared.keepPlace, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.askAgainIn, shared.endsWithoutHolder, shared.leave, shared.holdsOf, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.wasForgotten, shared.mayBeTold, shared.takeAway, shared.wasHeardOf, shared.makeWay, shared.standIn, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mode, queue, needsListener, plain, takes, notAfter, floor, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, recoveryMs, replaces, told, mark = string.match(args[n], '^(.)(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', takes = takes, notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), recoveryMs = tonumber(recoveryMs), replaces = replaces, told = told, mark = mark }
 end
@@ -752,6 +759,7 @@ end
 local function takeOver(lock, request)
   local holder, position = holderOf(lock, request.replaces)
   if not holder or request.takes ~= 't' and holder.fence > lock.floor then return nil end
+  if mayBeTold(lock, holder) then heardOf(lock, holder.id) end
   local heir = {}
   for field, value in pairs(holder) do heir[field] = value end
   heir.id, heir.ending = request.id, math.max(now + request.leaseMs, holder.minEnd)
@@ -784,7 +792,7 @@ local function takeHold(lock, request)
 end
 local function replaceLease(lock, request)
   local handsOn = request.takes == 'p' and lock.permits == permitsOf(request) and holderOf(lock, request.replaces) and not holderOf(lock, request.id)
-  local there = leave(lock, request.replaces, request.replaces == request.id)
+  local there = takeAway(lock, request.replaces, request.replaces == request.id)
   if handsOn and #lock.holders < lock.permits and recoveryOf(lock) == 0 then
     takeOut(lock, request.id)
     enter(lock, request, math.max(request.leaseMs, request.minHoldMs))
@@ -792,17 +800,16 @@ local function replaceLease(lock, request)
   return there
 end
 local function grantOrPlace(request)
-  local replaces = request.replaces
   local lock = openLock(request)
   local recoversForMs = recoveryOf(lock)
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
-  local isReplaced = replaces == '-' or replaceLease(lock, request) or isOnlyForgotten(lock, replaces)
-  if recoversForMs > 0 or holderOf(lock, '~' .. request.id) then isOnlyForgotten(lock, request.id) end
+  local isReplaced = request.replaces == '-' or replaceLease(lock, request)
+  if recoversForMs > 0 or holderOf(lock, '~' .. request.id) then wasForgotten(lock, request.id) end
   lock.asking[request.id], lock.witness = true, request.id
   lock.standsIn = request.told ~= '-' and standIn(lock, request)
   settle(lock)
   local reply = answer(lock, request)
-  if reply[1] <= 2 or replaces ~= '-' or recoversForMs > 0 or lock.standsIn or #lock.messages > 0 then closeLock(lock) end
+  if reply[1] <= 2 or request.replaces ~= '-' or recoversForMs > 0 or lock.standsIn or #lock.messages > 0 then closeLock(lock) end
   if not isReplaced then reply[1] = reply[1] + 10 end
   return reply
 end
@@ -987,7 +994,7 @@ export function readAcquire(reply: unknown): AcquireReply {
 
 export const admit: LuaScript = {
   name: 'admit',
-  sha1: '7a4ca521242473649fce9a0d64015158214fec35',
+  sha1: '9097ad22d65f5df8617e3d0215a15f4f48eda728',
   source: [`local fenceKeys = KEYS
 local maxLeaseMs, since, floors = tonumber(ARGV[1]), tonumber(ARGV[2]), { unpack(ARGV, 3) }`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, `local refused = false
 for n, fenceKey in ipairs(fenceKeys) do
@@ -1097,7 +1104,7 @@ export function readAgree(reply: unknown): AgreeReply {
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '7afb0f3e455569b972ebeb50867dfd75f94ef77a',
+  sha1: '6b580443259c74eb565d26b6bd9e0e6d2cada7f8',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV / 3`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.beganAt, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, recoveryMs, knownBy, ticketId = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
@@ -1140,6 +1147,7 @@ local function bringBack(lease)
   local lock = openLock(lease)
   local recoversForMs = recoveryOf(lock)
   local holder = holderOf(lock, lease.id)
+  if lock.memory ~= lease.knownBy then heardOf(lock, lease.id) end
   if holder then
     holder.longMs = math.max(holder.longMs, longMsOf(lease.leaseMs))
     holder.ending = math.max(holder.ending, now + lease.leaseMs + holder.graceMs, holder.minEnd + holder.graceMs)
@@ -1148,7 +1156,6 @@ local function bringBack(lease)
   else
     settle(lock)
     if lock.memory ~= lease.knownBy and not wasHandedOff(lock, lease) then
-      heardOf(lock, lease.id)
       removeHolder(lock, lease.ticketId, true)
       local stoodIn = dropStandIns(lock, lease.id)
       holder = enterAgain(lock, lease)
@@ -1264,7 +1271,7 @@ export function readBringBack(reply: unknown): BringBackReply {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: '19ba4aace311a0321c6f30dd2035f57b2b82c0df',
+  sha1: '33eff9a08db88e54de21f9d30cdaca68faa64c52',
   source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.beganAt, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, id = id, floor = floor, recoveryMs = recoveryMs }
 local lock = openLock(request)
@@ -1357,7 +1364,7 @@ export function readFencedWrite(code: unknown): 'written' | 'stale' {
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: '5ff3fee4babddf847db7d916cfdc0ae16cc76629',
+  sha1: '0fdbec0d1ca665b0df8d2638d125b4c6c4add9c7',
   source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])`, shared.time, shared.nowUs, shared.now, `if now > notAfter then return { 2, now } end`, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.beganAt, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, fence = fence, notAfter = notAfter, floor = floor, recoveryMs = recoveryMs }
 local lock = openLock(request)
@@ -1503,7 +1510,7 @@ export function readInspect(reply: unknown): InspectReply {
 
 export const recall: LuaScript = {
   name: 'recall',
-  sha1: 'ed47d8639bdf30b17908f3c06e6ad309a92204fc',
+  sha1: '41da0b53055633547942d48b1a26d4595818851d',
   source: [`local keys = KEYS
 local process, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, `local function requestOf(n)
   return { fenceKey = keys[n], floor = tonumber(args[2 * n + 1]), holds = args[2 * n + 2] == '1' }
@@ -1563,7 +1570,7 @@ export function readRecall(reply: unknown): RecallReply {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '9f306f5334e2d6fb166059559e906a51fa6e7023',
+  sha1: '83a699be6ff05360d822c3d6a3cc077841e619df',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1579,13 +1586,13 @@ for n = 1, count do
     uncommon[#uncommon + 1] = n
   end
 end
-if not uncommon then return count == 1 and replies[1] or replies end`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.beganAt, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.endsWithoutHolder, shared.leave, shared.openLine, shared.dropMark, shared.addMark, shared.keepTurn, shared.writeLine, shared.markOf, shared.passOn, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.isOnlyForgotten, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
+if not uncommon then return count == 1 and replies[1] or replies end`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.beganAt, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.nextInLine, shared.endsWithoutHolder, shared.leave, shared.openLine, shared.dropMark, shared.addMark, shared.keepTurn, shared.writeLine, shared.markOf, shared.passOn, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.wasForgotten, shared.mayBeTold, shared.takeAway, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mayBeOver, abandoned, id, floor, recoveryMs, known, mark = string.match(args[n], '^(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mayBeOver = mayBeOver == '1', abandoned = abandoned == '1', id = id, floor = tonumber(floor), recoveryMs = tonumber(recoveryMs), known = known, mark = mark }
 end
 local function release(request)
   local lock = openLock(request)
-  local there = leave(lock, request.id, request.abandoned) or isOnlyForgotten(lock, request.id)
+  local there = takeAway(lock, request.id, request.abandoned)
   if lock.text ~= '' then
     settle(lock)
     passOn(lock, request)
@@ -1611,7 +1618,7 @@ export interface ReleaseKeys {
 
 /** What is said in one request to release.lua. */
 export interface ReleaseArgs {
-  /** Whether its lease may have ended before, by the clock of the caller; of who leaves a mark as well. */
+  /** Whether its lease may have ended before, by the clock of the caller, or is one of an earlier memory; of who leaves a mark as well. */
   readonly mayBeOver: boolean;
   /** Whether its work never began, so that it owes no minHoldMs. */
   readonly abandoned: boolean;

@@ -43,10 +43,12 @@ describe('A release', () => {
 
   it.each([
     [{ askedAt: 55, trustedUntil: 56 }, 0],
+    [{ askedAt: 55, trustedUntil: 56, memory: `memory ${spot.group}` }, 0],
+    [{ askedAt: 55, trustedUntil: 56, memory: 'an earlier one' }, 1],
     [{ askedAt: 55, trustedUntil: 55 }, 1],
     [{ trustedUntil: 1_000_000 }, 1],
     [{ askedAt: 55 }, 1],
-  ])('says that the lease may have ended before, unless it was asked for while its holder could trust it: %j', (how, told) => {
+  ])('says that the lease may have ended before, unless it was asked for while its holder could trust it, and the memory knows it: %j', (how, told) => {
     const { sent, give } = stage();
     void give(how);
     expect(said(sent[0]!)).toEqual([expect.anything(), `${told}0 p.1 0 400 memory ${spot.group} -`]);

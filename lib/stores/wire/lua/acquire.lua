@@ -139,6 +139,7 @@ local function takeOver(lock, request)
   local holder, position = holderOf(lock, request.replaces)
   -- A hold whose fence the giver has not seen was taken anew by a late copy of its request, after the ticket was taken.
   if not holder or request.takes ~= 't' and holder.fence > lock.floor then return nil end
+  if mayBeTold(lock, holder) then heardOf(lock, holder.id) end
   local heir = {}
   for field, value in pairs(holder) do heir[field] = value end
   heir.id, heir.ending = request.id, math.max(now + request.leaseMs, holder.minEnd)
@@ -176,7 +177,7 @@ end
 -- because no work has begun under it.
 local function replaceLease(lock, request)
   local handsOn = request.takes == 'p' and lock.permits == permitsOf(request) and holderOf(lock, request.replaces) and not holderOf(lock, request.id)
-  local there = leave(lock, request.replaces, request.replaces == request.id)
+  local there = takeAway(lock, request.replaces, request.replaces == request.id)
   if handsOn and #lock.holders < lock.permits and recoveryOf(lock) == 0 then
     takeOut(lock, request.id)
     enter(lock, request, math.max(request.leaseMs, request.minHoldMs))
@@ -185,18 +186,17 @@ local function replaceLease(lock, request)
 end
 
 local function grantOrPlace(request)
-  local replaces = request.replaces
   local lock = openLock(request)
   local recoversForMs = recoveryOf(lock)
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
-  local isReplaced = replaces == '-' or replaceLease(lock, request) or isOnlyForgotten(lock, replaces)
-  if recoversForMs > 0 or holderOf(lock, '~' .. request.id) then isOnlyForgotten(lock, request.id) end
+  local isReplaced = request.replaces == '-' or replaceLease(lock, request)
+  if recoversForMs > 0 or holderOf(lock, '~' .. request.id) then wasForgotten(lock, request.id) end
   lock.asking[request.id], lock.witness = true, request.id
   lock.standsIn = request.told ~= '-' and standIn(lock, request)
   settle(lock)
   local reply = answer(lock, request)
   -- Most refusals change nothing.
-  if reply[1] <= WAITING or replaces ~= '-' or recoversForMs > 0 or lock.standsIn or #lock.messages > 0 then closeLock(lock) end
+  if reply[1] <= WAITING or request.replaces ~= '-' or recoversForMs > 0 or lock.standsIn or #lock.messages > 0 then closeLock(lock) end
   if not isReplaced then reply[1] = reply[1] + REPLACED_LOST end
   return reply
 end

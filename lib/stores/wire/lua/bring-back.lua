@@ -87,6 +87,7 @@ local function bringBack(lease)
   local lock = openLock(lease)
   local recoversForMs = recoveryOf(lock)
   local holder = holderOf(lock, lease.id)
+  if lock.memory ~= lease.knownBy then heardOf(lock, lease.id) end
   if holder then
     holder.longMs = math.max(holder.longMs, longMsOf(lease.leaseMs))
     holder.ending = math.max(holder.ending, now + lease.leaseMs + holder.graceMs, holder.minEnd + holder.graceMs)
@@ -97,7 +98,6 @@ local function bringBack(lease)
   else
     settle(lock)
     if lock.memory ~= lease.knownBy and not wasHandedOff(lock, lease) then
-      heardOf(lock, lease.id)
       removeHolder(lock, lease.ticketId, true)
       local stoodIn = dropStandIns(lock, lease.id)
       holder = enterAgain(lock, lease)

@@ -5,7 +5,7 @@
 ---   fenceKey  the slot group's last fence
 --- ARGV[...] requests  for each id:
 ---   terms: <mayBeOver><abandoned> <id> <floor> <recoveryMs> <known> <mark>  who leaves, and how
----     mayBeOver: flag  whether its lease may have ended before, by the clock of the caller; of who leaves a mark as well
+---     mayBeOver: flag  whether its lease may have ended before, by the clock of the caller, or is one of an earlier memory; of who leaves a mark as well
 ---     abandoned: flag  whether its work never began, so that it owes no minHoldMs
 ---     id: text         of the holder or waiter
 ---     floor: number    the highest fence that the caller has seen in the slot group
@@ -48,7 +48,7 @@ if not uncommon then return count == 1 and replies[1] or replies end
 
 local function release(request)
   local lock = openLock(request)
-  local there = leave(lock, request.id, request.abandoned) or isOnlyForgotten(lock, request.id)
+  local there = takeAway(lock, request.id, request.abandoned)
   if lock.text ~= '' then
     settle(lock)
     passOn(lock, request)

@@ -109,12 +109,12 @@ end
 -- server, shows that the record was put back to an earlier state. `claim` is what a process says of its holds (recall.lua).
 local function readMemory(fenceKey, known, floor, recoveryMs, claim)
   local record = redis.call('GET', fenceKey)
-  if not record then return beginRecovery(fenceKey, math.min(floor, HIGHEST_FLOOR), recoveryMs, claim) end
+  floor = math.min(floor, HIGHEST_FLOOR)
+  if not record then return beginRecovery(fenceKey, floor, recoveryMs, claim) end
   local last, memory, openAt, claims = string.match(record, '^(%d+) ?(%S*) ?(%d*)(.*)$')
   last = tonumber(last)
   if not last then error('DAMAGED the last fence is not a number', 0) end
   local isOurs = memory == known and isOfThisNode(memory) or string.sub(memory, 1, 17) == thisServer()
-  floor = math.min(floor, HIGHEST_FLOOR)
   local since = tonumber(string.sub(memory, 18))
   local hasForgotten = openAt ~= ''
   if claim and hasForgotten then claims = withClaim(claims, since, claim) end

@@ -53,12 +53,23 @@ local function dropStandIns(lock, id)
   return dropped
 end
 
--- Whoever releases, replaces or asks for an id has no lease under it. True if it was only forgotten, so that it counts as released.
-local function isOnlyForgotten(lock, id)
+-- Whoever asks for an id, or releases it, has no lease under it. True if it was only forgotten, so that it counts as released.
+local function wasForgotten(lock, id)
   if lock.recoveryMs == 0 then return false end
   recoveryOf(lock)
   heardOf(lock, id)
   return dropStandIns(lock, id) or lock.hasForgotten
+end
+
+-- True if others may tell of this holder later, because an earlier memory granted it or, without a record of it, may have.
+local function mayBeTold(lock, holder)
+  return lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or holder and whole(holder).fence < beganAt(lock) * 1000)
+end
+
+-- Takes an id away. Whether it was there, or was only forgotten.
+local function takeAway(lock, id, abandoned)
+  local isTold = mayBeTold(lock, holderOf(lock, id) or holderOf(lock, '~' .. id))
+  return leave(lock, id, abandoned) and not isTold or wasForgotten(lock, id) or isTold
 end
 
 -- True if this memory has heard of the holder, who brought its lease back or released it.
