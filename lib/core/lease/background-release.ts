@@ -114,7 +114,7 @@ export class BackgroundRelease {
       try {
         await store.release({ key, id, abandoned });
         // A store that forgot meanwhile may have forgotten it.
-        if (sentAt > lateUntil && (memory === undefined || memory === store.memoryOf?.(key))) break;
+        if (sentAt > lateUntil && (!memory || memory === store.memoryOf?.(key))) break;
       } catch {
         // The outcome is still unknown. The reason is not reported here: the first failure was reported to the caller of the request.
         if (clock.now() + retryMs > until) break;

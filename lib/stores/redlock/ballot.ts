@@ -7,7 +7,7 @@
  */
 import { LockStoreError } from '../../core/port/errors.js';
 import {
-  NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Done, type Grant, type HeldLease, type RenewOutcome, type Released, Reply,
+  NO_MEMORY, type AcquireOutcome, type AcquireRequest, type Done, type Grant, type HeldLease, type Released, type RenewOutcome, type Reply,
 } from '../../core/port/lock-store.js';
 import type { LockMode } from '../../core/port/lock-options.js';
 import type { MarkingRelease, Vote } from '../redis/requests.js';

@@ -11,7 +11,7 @@ import { Schedule } from '../../core/lease/schedule.js';
 import { pause } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import type {
-  AcquireOutcome, AcquireRequest, Done, HolderRef, LockStore, RenewOutcome, RenewRequest, Released, Reply, StoreCapabilities, StoreSummary, Wake,
+  AcquireOutcome, AcquireRequest, Done, HolderRef, LockStore, Released, RenewOutcome, RenewRequest, Reply, StoreCapabilities, StoreSummary, Wake,
 } from '../../core/port/lock-store.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import type { RedisStoreOptions } from '../redis/redis-store.js';
