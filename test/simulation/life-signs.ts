@@ -1,6 +1,7 @@
 /** Watches that those who wait are served: no lock stays unused while somebody waits for it, and after all faults each can be had. */
 import type { Callers } from './callers.js';
 import { LockUsageError } from '../../lib/core/port/errors.js';
+import { isTicketId } from '../../lib/core/port/ticket.js';
 import type { LockService } from '../../lib/lock.service.js';
 import type { Nemesis } from './nemesis.js';
 import { PERMIT_KEY } from './plan.js';
@@ -126,12 +127,12 @@ export class LifeSigns {
     return mayBeLeft && world.servers.some((server) => server.keys().some((name) => name.endsWith(`:l:${world.encoded(key)}`) && !this.isKeptForNobody(server.text(name), server.nowMs())));
   }
 
-  /** All that keeps it was told of holders whose processes run, and of no ticket: each of them has said by now that it holds nothing. */
+  /** All that keeps it was told of holders whose processes run, and of no hold that is a ticket's now: each has said by now that it holds nothing. */
   private isKeptForNobody(record: string | undefined, now: number): boolean {
     // A full server keeps no note of what was said.
     if (this.world.plan.faults.includes('full')) return false;
     const running = this.world.members.filter(({ process, closing }) => process.alive && !closing).map(({ process }) => process.name);
     const holders = readHolders(record ?? '').filter(({ end }) => end >= now);
-    return holders.length > 0 && holders.every(({ id, fences }) => fences === 0 && running.some((name) => id.startsWith(`~${name}.`) && !id.startsWith(`~${name}.=`)));
+    return holders.length > 0 && holders.every(({ id, fences }) => fences === 0 && !this.world.handedOff.has(id.slice(1)) && running.some((name) => id.startsWith(`~${name}.`) && !isTicketId(id)));
   }
 }

@@ -15,6 +15,8 @@ export interface Recorder {
   readonly history: HistoryEvent[];
   /** Calls of the port, by all processes. */
   storeCalls: number;
+  /** The ids whose holds went to tickets: a hold goes on under another id, of which those who were told of it do not know. */
+  readonly handedOff: Set<string>;
   /** A renewal that left at `sentAt`, in the world's time, was answered: the store has the lease. */
   renewed(id: string, sentAt: number): void;
   /** A request for a lock that was sent at `sentAt` was told that it is held. */
@@ -89,6 +91,7 @@ export class RecordingStore extends StoreAround {
 
   private handOff(request: AcquireRequest): Promise<AcquireOutcome> {
     this.recorder.storeCalls++;
+    this.recorder.handedOff.add(request.replaces!);
     if (request.takesOver === 'hold') this.tell(request.replaces!, { kind: 'released' });
     return this.store.acquire(request);
   }

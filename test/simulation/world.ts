@@ -62,6 +62,7 @@ export class World implements Recorder {
   /** On a Redlock. */
   readonly forced: ForcedReleases | undefined;
   storeCalls = 0;
+  readonly handedOff = new Set<string>();
   /** Until when two holders are excused, and since when none is promised. */
   excusedUntil = -Infinity;
   private wentBackAt = -Infinity;

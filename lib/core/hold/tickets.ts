@@ -77,9 +77,8 @@ export class Tickets {
       for (const _ of leases) hold.leaseReleased(outcome ? 'unknown' : 'lost');
       throw outcome ? handOffError(key, outcome) : hold.lossNow()!;
     }
-    for (const { lease, stays } of leases) {
-      lease.askedAt = now;
-      if (!stays) background.released(lease);
+    for (const { lease: { key: lock, id, lateUntil }, stays } of leases) {
+      if (!stays) background.releaseLate({ key: lock, id, abandoned: true, lateUntil, askedAt: now });
       hold.leaseReleased('released');
     }
     return ticketText({ home, instance, keys, process, secret, ...outcome });

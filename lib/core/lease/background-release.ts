@@ -1,6 +1,7 @@
 /**
  * Releases ids in the background: leases whose release got no answer, and requests that may have been granted although their
- * outcome is unknown. A release is repeated until the store has answered, or until the lease must have ended by itself.
+ * outcome is unknown. A release is repeated until the store has answered, or until the lease must have ended by itself. When the store
+ * forgets, what was released shortly before is released again.
  *
  * A request that got no answer may still be on its way and reach the store after its release. The store does nothing for it after
  * its `notAfter`. So only a release that was sent later than that, and was answered, is the last one.
@@ -17,12 +18,11 @@ import type { StoreLease } from './store-lease.js';
 const PAUSES_GROW_ABOVE = 200;
 
 /**
- * How many of the last releases are remembered. A replica that is promoted lacks the last milliseconds, in which a process releases some
- * hundred locks at most.
+ * How many of the last releases are remembered, and for how long, in ms: a store that forgot them may be told of the leases by those who waited
+ * for them, and a replica that is promoted lacks the last milliseconds. The time is the default of maxLeaseMs.
  */
 const MAX_REMEMBERED = 256;
-/** For how long one of them is tried again in a store that forgot, in ms: while others may tell of the lease there. */
-const FORGOTTEN_FOR_MS = 30_000;
+const REMEMBERED_MS = 60_000;
 
 interface DoubtfulRelease extends ReleaseRequest {
   /** The local instant until which a request for this id that got no answer may still act in the store. */
@@ -36,6 +36,8 @@ class PastRelease {
     readonly id: string,
     readonly abandoned: boolean | undefined,
     readonly memory: string | undefined,
+    /** When it is forgotten here, in clock.now() time. */
+    readonly endsAt: number,
   ) {}
 }
 
@@ -53,7 +55,7 @@ export class BackgroundRelease {
     store.onDoubt?.((doubt) => this.releaseForgotten(doubt === 'rolled back'));
   }
 
-  /** Releases an id; nobody waits for the answer. After `endsInMs` the id has ended by itself, and tries that fail are not repeated. */
+  /** Releases an id; nobody waits for the answer. Tries that fail are repeated for `endsInMs`: then the id has ended by itself. */
   release(request: DoubtfulRelease, endsInMs: number): void {
     const done = this.repeat(request, this.clock.now() + endsInMs);
     this.pending.add(done);
@@ -62,8 +64,7 @@ export class BackgroundRelease {
 
   /** Notes that the store has answered the release of a lease. */
   released(lease: StoreLease): void {
-    const { key, id, abandoned, memory } = lease;
-    this.remember(new PastRelease(key, id, abandoned, memory));
+    this.remember(lease);
     if (lease.lateUntil !== -Infinity) this.releaseLate(lease);
   }
 
@@ -92,15 +93,17 @@ export class BackgroundRelease {
    */
   private releaseForgotten(isRolledBack: boolean): void {
     const { remembered } = this;
+    const now = this.clock.now();
     this.remembered = [];
     for (const release of remembered) {
-      if (isRolledBack || this.store.mayHaveForgotten?.(release) === true) this.release(release, FORGOTTEN_FOR_MS);
+      if (release.endsAt <= now) continue;
+      if (isRolledBack || this.store.mayHaveForgotten?.(release) === true) this.release(release, release.endsAt - now);
       else this.remembered.push(release);
     }
   }
 
-  private remember(release: PastRelease): void {
-    this.remembered.push(release);
+  private remember({ key, id, abandoned, memory }: ReleaseRequest): void {
+    this.remembered.push(new PastRelease(key, id, abandoned, memory, this.clock.now() + REMEMBERED_MS));
     if (this.remembered.length > MAX_REMEMBERED) this.remembered.shift();
   }
 
@@ -121,6 +124,6 @@ export class BackgroundRelease {
       }
       await this.schedule.within(retryMs, undefined, () => {});
     }
-    this.remember(new PastRelease(key, id, abandoned, store.memoryOf?.(key)));
+    this.remember({ key, id, abandoned, memory: store.memoryOf?.(key) });
   }
 }

@@ -181,9 +181,9 @@ export class LockMachine {
     if (lock === undefined) return { key, mode: null, holders: [], waiters: [] };
     prune(lock, at.ms);
     const waiters = line(lock).map(({ request: { id, mode, label } }) => ({ id, mode, label }));
-    const holders = Array.from(lock.holders.values(), ({ id, fence, owner, label, end, graceMs }) => {
-      return { id, fence, owner, label, ...untilFree(end - at.ms, graceMs), ...(isTicketId(id) && { handedOff: true as const }) };
-    });
+    const holders = Array.from(lock.holders.values(), ({ id, fence, owner, label, end, graceMs }) => ({
+      id, fence, owner, label, ...untilFree(end - at.ms, graceMs), ...(isTicketId(id) && { handedOff: true as const }),
+    }));
     const isHeld = holders.length > 0;
     return { key, mode: isHeld ? lock.mode : null, permits: isHeld ? lock.permits : undefined, holders, waiters };
   }

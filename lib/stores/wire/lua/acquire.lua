@@ -139,7 +139,6 @@ local function takeOver(lock, request)
   local holder, position = holderOf(lock, request.replaces)
   -- A hold whose fence the giver has not seen was taken anew by a late copy of its request, after the ticket was taken.
   if not holder or request.takes ~= 't' and holder.fence > lock.floor then return nil end
-  if mayBeTold(lock, holder) then heardOf(lock, holder.id) end
   local heir = {}
   for field, value in pairs(holder) do heir[field] = value end
   heir.id, heir.ending = request.id, math.max(now + request.leaseMs, holder.minEnd)
@@ -190,7 +189,7 @@ local function grantOrPlace(request)
   local recoversForMs = recoveryOf(lock)
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
   local isReplaced = request.replaces == '-' or replaceLease(lock, request)
-  if recoversForMs > 0 or holderOf(lock, '~' .. request.id) then wasForgotten(lock, request.id) end
+  if recoversForMs > 0 and request.queue then wasForgotten(lock, request.id) end
   lock.asking[request.id], lock.witness = true, request.id
   lock.standsIn = request.told ~= '-' and standIn(lock, request)
   settle(lock)

@@ -1,6 +1,6 @@
 -- Who has to wait, or is refused, is told who holds the lock and for how long. When the server has forgotten that, it hears it from them:
 -- with their next request each of those holders gets a stand-in, a line whose id has a ~ before it and which has no fences. It keeps the
--- lock taken until the end that was told, unless the server hears of the holder before: it brings its lease back, or releases it.
+-- lock taken until the end that was told, unless the server hears of the holder before: it brings its lease back, releases it, or asks for it.
 --
 --   1795236000100,w,1795236000123456,12000,web-1.7        what is told: since when the server remembers, the mode, the fence of the last
 --   1795236000100,p3,1795236000123458,400,web-1.8,90,…    of them, and for each holder the ms that are left and its id; - for nothing
@@ -53,7 +53,7 @@ local function dropStandIns(lock, id)
   return dropped
 end
 
--- Whoever asks for an id, or releases it, has no lease under it. True if it was only forgotten, so that it counts as released.
+-- Notes that an id was heard of, which its process has released, or asks for. True if it was only forgotten, so that it counts as released.
 local function wasForgotten(lock, id)
   if lock.recoveryMs == 0 then return false end
   recoveryOf(lock)
@@ -61,14 +61,11 @@ local function wasForgotten(lock, id)
   return dropStandIns(lock, id) or lock.hasForgotten
 end
 
--- True if others may tell of this holder later, because an earlier memory granted it or, without a record of it, may have.
-local function mayBeTold(lock, holder)
-  return lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or holder and whole(holder).fence < beganAt(lock) * 1000)
-end
-
--- Takes an id away. Whether it was there, or was only forgotten.
+-- Takes an id away. Whether it was there, or was only forgotten. Others may tell of what an earlier memory granted or may have, also when
+-- the record of it was kept.
 local function takeAway(lock, id, abandoned)
-  local isTold = mayBeTold(lock, holderOf(lock, id) or holderOf(lock, '~' .. id))
+  local holder = holderOf(lock, id)
+  local isTold = lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or holder and whole(holder).fence < beganAt(lock) * 1000)
   return leave(lock, id, abandoned) and not isTold or wasForgotten(lock, id) or isTold
 end
 
