@@ -167,7 +167,7 @@ const list = [
   ['a hint outlives its connection', redis('remote-redis'), 'this.generation += 1;\n    this.known = unknownMemories();', 'this.generation += 1;', 'S7: a server with an older state is taken for the one before', 'test/stores/redis/claims'],
   ['a doubt that a renewal swallows', core('lease/watchdog'), '(isInDoubt && this.mayBeForgotten(lease))', 'false', 'S7: forgotten between a renewal and the answer to it', 'test/core/lease/doubt'],
   ['own grant owes its minHoldMs', lua('acquire'), ', request.replaces == request.id)', ')', 'P8: a grant with a used fence that is replaced keeps the lock for nobody', 'test/contract/redis-store-simulated'],
-  ['what was forgotten was lost', lua('acquire'), ' or replaceLease(lock, request)', ' or replaceLease(lock, request)', 'S7: a hold that is handed on while the server recovers', 'test/lua/bring-back'],
+  ['what was forgotten was lost', lua('shared/stand-in'), 'return dropStandIns(lock, id) or lock.hasForgotten', 'return dropStandIns(lock, id)', 'S7: a hold that is handed on while the server recovers', 'test/lua/bring-back'],
   ['records put back unnoticed', lua('shared/memory'), 'floor > last and not recovers and recoveryMs < UNTIL_TOLD_MS or ', '', 'S7: a server that reloaded an earlier state', 'test/lua/bring-back'],
   ['the first recoveryMs counts', lua('shared/memory'), 'math.max(tonumber(openAt), since + recoveryMs)', 'tonumber(openAt)', 'S7: a process that asks for more comes after another', 'test/lua/bring-back'],
   ['nobody waits for more leases', lua('shared/memory'), 'claims = withClaim(claims, since, claim) end', 'claims = claims end', 'S7: a process with very many leases, or one that is late', 'test/lua/bring-back'],

@@ -97,7 +97,7 @@ export class BackgroundRelease {
     this.remembered = [];
     for (const release of remembered) {
       if (release.endsAt <= now) continue;
-      if (isRolledBack || this.store.mayHaveForgotten?.(release) === true) this.release(release, release.endsAt - now);
+      if (isRolledBack || this.store.mayHaveForgotten?.(release)) this.release(release, release.endsAt - now);
       else this.remembered.push(release);
     }
   }

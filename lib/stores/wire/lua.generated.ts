@@ -546,8 +546,9 @@ end`,
 end`,
   takeAway: `local function takeAway(lock, id, abandoned)
   local holder = holderOf(lock, id)
-  local isTold = lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or holder and whole(holder).fence < beganAt(lock) * 1000)
-  return leave(lock, id, abandoned) and not isTold or wasForgotten(lock, id) or isTold
+  local told = lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or holder and whole(holder).fence < beganAt(lock) * 1000)
+  local there = leave(lock, id, abandoned)
+  return there and not told or wasForgotten(lock, id) or there
 end`,
   wasHeardOf: `local function wasHeardOf(lock, id)
   return redis.call('HGET', heardKey(lock), id) == lock.memory
@@ -686,7 +687,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '7323eccc8696f23e635885d265e731af271e37c9',
+  sha1: '8b16a746361c7333367439e87e1241cd03e51051',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 
@@ -1567,7 +1568,7 @@ export function readRecall(reply: unknown): RecallReply {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '35b41a69aab5aca5cae6944c55081298fcc2d576',
+  sha1: 'f4b270a491203bfa56e1c819a1152a52a2705536',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil

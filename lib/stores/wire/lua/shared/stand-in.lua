@@ -65,8 +65,9 @@ end
 -- the record of it was kept.
 local function takeAway(lock, id, abandoned)
   local holder = holderOf(lock, id)
-  local isTold = lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or holder and whole(holder).fence < beganAt(lock) * 1000)
-  return leave(lock, id, abandoned) and not isTold or wasForgotten(lock, id) or isTold
+  local told = lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or holder and whole(holder).fence < beganAt(lock) * 1000)
+  local there = leave(lock, id, abandoned)
+  return there and not told or wasForgotten(lock, id) or there
 end
 
 -- True if this memory has heard of the holder, who brought its lease back or released it.
