@@ -22,7 +22,7 @@ const PAUSES_GROW_ABOVE = 200;
  * for them, and a replica that is promoted lacks the last milliseconds. The time is the default of maxLeaseMs.
  */
 const MAX_REMEMBERED = 256;
-const REMEMBERED_MS = 60_000;
+const KEPT_MS = 60_000;
 
 interface DoubtfulRelease extends ReleaseRequest {
   /** The local instant until which a request for this id that got no answer may still act in the store. */
@@ -102,8 +102,8 @@ export class BackgroundRelease {
     }
   }
 
-  private remember({ key, id, abandoned, memory }: ReleaseRequest): void {
-    this.remembered.push(new PastRelease(key, id, abandoned, memory, this.clock.now() + REMEMBERED_MS));
+  private remember({ key, id, abandoned, memory, askedAt = this.clock.now() }: ReleaseRequest): void {
+    this.remembered.push(new PastRelease(key, id, abandoned, memory, askedAt + KEPT_MS));
     if (this.remembered.length > MAX_REMEMBERED) this.remembered.shift();
   }
 

@@ -21,11 +21,11 @@ import { BundledRelease, sharing } from './requests.js';
 import type { RemoteRedis } from './remote-redis.js';
 
 /** How many leases one command renews at most: 250 cost a server well under a millisecond. */
-const MAX_RENEWED_TOGETHER = 250;
+const MAX_RENEWED = 250;
 /** How many commands are out to a server at most: enough to keep it busy, and few enough to be answered in time. */
 const MAX_COMMANDS_OUT = 16;
 /** How many leases one command brings back at most. Each costs a server 13 to 40 µs, and all other commands wait meanwhile. */
-const MAX_BROUGHT_BACK_TOGETHER = 60;
+const MAX_BROUGHT_BACK = 60;
 /** How many of these commands are out to a server at most: one that gets little CPU answers them in time, so that none is made twice. */
 const MAX_BRING_BACKS_OUT = 4;
 
@@ -36,10 +36,10 @@ type LeaseRequest = RenewRequest & { readonly held: HeldLease };
 type Eventual = RenewOutcome | Promise<RenewOutcome>;
 
 export class Renewals {
-  private readonly plain = new Batches<RenewRequest>(MAX_RENEWED_TOGETHER, MAX_COMMANDS_OUT, (batch) => this.send(batch));
+  private readonly plain = new Batches<RenewRequest>(MAX_RENEWED, MAX_COMMANDS_OUT, (batch) => this.send(batch));
   /** A connection that waits for replicas can do nothing else meanwhile, so one command at a time waits for them, with all that came in the meantime. */
-  private readonly acknowledged = new Batches<RenewRequest>(MAX_RENEWED_TOGETHER, 1, (batch) => this.sendAcknowledged(batch));
-  private readonly broughtBack = new Batches<LeaseRequest>(MAX_BROUGHT_BACK_TOGETHER, MAX_BRING_BACKS_OUT, (batch) => this.bringBack(batch));
+  private readonly acknowledged = new Batches<RenewRequest>(MAX_RENEWED, 1, (batch) => this.sendAcknowledged(batch));
+  private readonly broughtBack = new Batches<LeaseRequest>(MAX_BROUGHT_BACK, MAX_BRING_BACKS_OUT, (batch) => this.bringBack(batch));
 
   constructor(
     private readonly redis: RemoteRedis,

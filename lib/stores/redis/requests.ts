@@ -217,13 +217,14 @@ export class BundledAcquire extends BundledRequest<AcquireOutcome> {
         return this.granted(trust.answered(spot.group, answer, exchange, answer.memory), { owner, permits: permits || undefined, minHoldMs, end });
       }
       case 'gone':
-      case 'upgrade':
-      case 'full':
         return answer;
       case 'waiting':
         return this.waits(answer.leftMs < 0 ? undefined : answer.leftMs);
       case 'busy':
         return { kind: 'busy', retryInMs: answer.leftMs };
+      case 'upgrade':
+      case 'full':
+        return { kind: answer.kind };
       case 'permits':
         return { kind: 'permits', permits: answer.permits || undefined };
       case 'recovering':
