@@ -2,7 +2,7 @@
 // the reason, and, where not every mutant of the line is meant, what is changed and what stands there instead: a text, or several.
 const list = [
   // lib/core/lease
-  ['lib/core/lease/background-release.ts', 'if (lease.lateUntil !== -Infinity)', 'It saves a call for most releases; releaseLate looks again.'],
+  ['lib/core/lease/background-release.ts', 'if (lateUntil !== -Infinity)', 'It saves a call for most releases; releaseLate looks again.'],
   ['lib/core/lease/background-release.ts', '> until) break;', 'The pause is random, and never exactly what is left.', undefined, 'clock.now() + retryMs >= until'],
   ['lib/core/lease/background-release.ts', '|| this.store.mayHaveForgotten?.(', 'A store that calls its listeners has this method; the question mark is for the compiler.', undefined, 'this.store.mayHaveForgotten(release)'],
   [['lib/core/lease/store-lease.ts', 'lib/core/lease/schedule.ts', 'lib/core/queue/call.ts'], 'index = -1;', 'Every number below 0 says that it is not there.', '1', '2'],

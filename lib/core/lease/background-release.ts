@@ -9,7 +9,6 @@
 import { Backoff, type Clock } from '../port/clock.js';
 import type { LockStore, ReleaseRequest } from '../port/lock-store.js';
 import type { Schedule } from './schedule.js';
-import type { StoreLease } from './store-lease.js';
 
 /**
  * When more releases than this are open, the pauses grow with their number: in an outage every call that gives up leaves one, which is
@@ -29,7 +28,7 @@ interface DoubtfulRelease extends ReleaseRequest {
   readonly lateUntil?: number | undefined;
 }
 
-/** A release that the store has answered, or that was tried for long enough. It is of a class for the reason that StoreLease gives for its list. */
+/** A release that is over. It is of a class for the reason that StoreLease gives for its list. */
 class PastRelease {
   constructor(
     readonly key: string,
@@ -62,10 +61,12 @@ export class BackgroundRelease {
     void done.then(() => this.pending.delete(done));
   }
 
-  /** Notes that the store has answered the release of a lease. */
-  released(lease: StoreLease): void {
-    this.remember(lease);
-    if (lease.lateUntil !== -Infinity) this.releaseLate(lease);
+  /** Notes that the store has answered the release of a lease, or that it was tried for long enough. */
+  released(release: DoubtfulRelease): void {
+    const { key, id, abandoned, memory, askedAt = this.clock.now(), lateUntil = -Infinity } = release;
+    this.remembered.push(new PastRelease(key, id, abandoned, memory, askedAt + KEPT_MS));
+    if (this.remembered.length > MAX_REMEMBERED) this.remembered.shift();
+    if (lateUntil !== -Infinity) this.releaseLate(release);
   }
 
   /**
@@ -102,11 +103,6 @@ export class BackgroundRelease {
     }
   }
 
-  private remember({ key, id, abandoned, memory, askedAt = this.clock.now() }: ReleaseRequest): void {
-    this.remembered.push(new PastRelease(key, id, abandoned, memory, askedAt + KEPT_MS));
-    if (this.remembered.length > MAX_REMEMBERED) this.remembered.shift();
-  }
-
   private async repeat({ key, id, abandoned, lateUntil = -Infinity }: DoubtfulRelease, until: number): Promise<void> {
     const { clock, store } = this;
     const backoff = new Backoff();
@@ -124,6 +120,6 @@ export class BackgroundRelease {
       }
       await this.schedule.within(retryMs, undefined, () => {});
     }
-    this.remember({ key, id, abandoned, memory: store.memoryOf?.(key) });
+    this.released({ key, id, abandoned, memory: store.memoryOf?.(key) });
   }
 }
