@@ -22,11 +22,7 @@ export class LifeSigns {
   private readonly idleSince = new Map<string, number>();
   private over = false;
 
-  constructor(
-    private readonly world: World,
-    private readonly callers: Callers,
-    private readonly nemesis: Nemesis,
-  ) {}
+  constructor(private readonly world: World, private readonly callers: Callers, private readonly nemesis: Nemesis) {}
 
   begin(): void {
     this.world.time.after(

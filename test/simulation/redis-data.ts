@@ -42,10 +42,7 @@ export class RedisData {
   private undo = new Map<string, Entry | undefined>();
 
   /** `nodeId` is the name of a node of a Cluster; undefined for any other server. */
-  constructor(
-    private readonly runId: () => string,
-    private readonly nodeId: () => string | undefined = () => undefined,
-  ) {}
+  constructor(private readonly runId: () => string, private readonly nodeId: () => string | undefined = () => undefined) {}
 
   /** Runs one command. Throws a ServerError with the server's words. */
   run([name = '', ...args]: readonly string[], context: CommandContext): LuaReply {

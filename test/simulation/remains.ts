@@ -68,10 +68,7 @@ export class Remains {
     const members = this.living;
     let open = members.length;
     for (const { locks } of members) {
-      locks.close().then(
-        () => (open -= 1),
-        (error: unknown) => world.violations.push(`closing failed: ${String(error)}`),
-      );
+      locks.close().then(() => (open -= 1), (error: unknown) => world.violations.push(`closing failed: ${String(error)}`));
     }
     await world.time.run(5_000);
     if (open > 0) world.violations.push(`${open} processes could not be closed`);

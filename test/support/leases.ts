@@ -19,10 +19,7 @@ export function seen(): Seen {
     watch: (_lease: StoreLease, now: number) => void told.push(`watched at ${now}`),
     schedule: { cancel: () => void told.push('forgotten') },
   } as unknown as Watchdog;
-  const keeper: LeaseKeeper = {
-    userLeft: () => void told.push('user left'),
-    leaseChanged: () => void told.push('changed'),
-  };
+  const keeper: LeaseKeeper = { userLeft: () => void told.push('user left'), leaseChanged: () => void told.push('changed') };
   return { told, keeper, guard };
 }
 

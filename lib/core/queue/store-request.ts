@@ -232,7 +232,11 @@ export class StoreRequest implements AcquireRequest {
   private judge(grant: Grant, countedFrom: number): void {
     const { clock, watchdog } = this.queues;
     const now = clock.now();
-    if (watchdog.isStale(this.askedAt, now, countedFrom)) return this.ask();
+    if (watchdog.isStale(this.askedAt, now, countedFrom)) {
+      // The store may have it: when the next answer is a refusal, it is released as what an unanswered try may have been granted.
+      this.unansweredUntil = this.notAfter;
+      return this.ask();
+    }
     const leftMs = grant.trustedUntil - now;
     if (leftMs <= 0) return this.failed(slownessError(this.key, this.leaseMs));
     // A grant to a waiter is short at first, and the watchdog does not renew a lease of fixed length.

@@ -54,6 +54,22 @@ describe('A request', () => {
     expect(wire.sent.acquire).toBe(1);
   });
 
+  it('that was granted what the store may have forgotten is released when it is refused then', async () => {
+    const { fleet, locks, wire } = alone();
+    const asked = answering(wire, async (n, ask) => {
+      if (n > 0) return { kind: 'busy', retryInMs: 1_000 };
+      const outcome = await ask();
+      await new Promise<void>((resolve) => void fleet.clock.setTimer(resolve, 5));
+      wire.reconnect('rolled back');
+      return outcome;
+    });
+    const released: string[] = [];
+    wire.release = async ({ id }) => (released.push(id), 'released');
+    expect(await fleet.clock.runUntil(codeOf(locks.acquire('k', { waitMs: 0 })))).toBe('LOCK_TIMEOUT');
+    await fleet.clock.settle();
+    expect(asked.map(({ id }) => id)).toEqual([released[0], released[0]]);
+  });
+
   it('that failed leaves one release, by which an adopted hold owes the rest of its minHoldMs', async () => {
     for (const adopts of [false, true]) {
       const { fleet, locks, wire } = alone();
