@@ -121,7 +121,7 @@ const list = [
   ['no minHoldMs', lua('shared/lock-record'), 'if holder.minEnd <= now or abandoned then', 'if true then', 'a job runs twice', 'test/contract/redis-store-simulated'],
   ['minHoldMs without work', lua('shared/lock-record'), ' or abandoned', '', 'a lock stays taken for nobody', 'test/contract/redis-store-simulated'],
   ['minHoldMs is not renewed', lua('renew'), ', holder.minEnd + holder.graceMs)', ')', 'a job that was let in from the queue runs twice', 'test/lua/other-verbs'],
-  ['replaces nothing', lua('acquire'), "replaces == '-' or replaceLease(lock, request)", 'true', 'P1: the old lease stays', 'single:calm'],
+  ['replaces nothing', lua('acquire'), "request.replaces == '-' or replaceLease(lock, request)", 'true', 'P1: the old lease stays', 'single:calm'],
   ['no place behind an own writer', core('queue/key-queue'), 'if (now < asksFrom) return this.queues.watchdog.schedule.set((this.askLater ??= new Alarm((then) => this.pump(then))), asksFrom);', 'if (asksFrom > 0) return;', 'L1: who waits in the process of the holder is passed by all others', 'test/core/queue/readers'],
   ['silent loss at a yield', core('queue/key-queue'), 'return this.newRequest(now, lease, user);', 'return this.newRequest(now, lease, undefined);', 'S3: the store had forgotten it, and nobody is told', 'test/core/queue/limiter'],
   ['a loss at a yield is a release', core('queue/store-request'), "outcome.replacedLost ? 'lost' : 'released'", "'released'", 'S3: the same, told as if all was well', 'test/core/queue/key-queue'],
