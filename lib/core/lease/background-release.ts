@@ -17,8 +17,8 @@ import type { Schedule } from './schedule.js';
 const PAUSES_GROW_ABOVE = 200;
 
 /**
- * How many of the last releases are remembered, and for how long, in ms: a store that forgot them may be told of the leases by those who waited
- * for them, and a replica that is promoted lacks the last milliseconds. The time is the default of maxLeaseMs.
+ * How many of the last releases a process remembers, and for how long, in ms. Those who waited tell a store that forgot them of the leases, and a
+ * replica that is promoted lacks the last milliseconds. The time is the default of maxLeaseMs.
  */
 const MAX_REMEMBERED = 256;
 const KEPT_MS = 60_000;
@@ -28,14 +28,14 @@ interface DoubtfulRelease extends ReleaseRequest {
   readonly lateUntil?: number | undefined;
 }
 
-/** A release that is over. It is of a class for the reason that StoreLease gives for its list. */
+/** A release that was answered, or was tried for long enough. It is of a class for the reason that StoreLease gives for its list. */
 class PastRelease {
   constructor(
     readonly key: string,
     readonly id: string,
     readonly abandoned: boolean | undefined,
     readonly memory: string | undefined,
-    /** When it is forgotten here, in clock.now() time. */
+    /** The local instant (clock.now()) from which this process does not remember it. */
     readonly endsAt: number,
   ) {}
 }
@@ -112,7 +112,7 @@ export class BackgroundRelease {
       const memory = store.memoryOf?.(key);
       try {
         await store.release({ key, id, abandoned });
-        // A store that forgot meanwhile may have forgotten it.
+        // A store that forgot something while it was asked may have forgotten this release.
         if (sentAt > lateUntil && (!memory || memory === store.memoryOf?.(key))) break;
       } catch {
         // The outcome is still unknown. The reason is not reported here: the first failure was reported to the caller of the request.

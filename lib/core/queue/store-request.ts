@@ -233,7 +233,7 @@ export class StoreRequest implements AcquireRequest {
     const { clock, watchdog } = this.queues;
     const now = clock.now();
     if (watchdog.isStale(this.askedAt, now, countedFrom)) {
-      // The store may have it: when the next answer is a refusal, it is released as what an unanswered try may have been granted.
+      // The store may still have this grant. When it refuses the next try, the grant is released like that of a try without an answer.
       this.unansweredUntil = this.notAfter;
       return this.ask();
     }

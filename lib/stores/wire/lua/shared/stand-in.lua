@@ -53,7 +53,8 @@ local function dropStandIns(lock, id)
   return dropped
 end
 
--- Notes that an id was heard of, which its process has released, or asks for. True if it was only forgotten, so that it counts as released.
+-- Notes that the server has heard of an id, because its process has released it or asks for it. True if it was only forgotten, so that it
+-- counts as released.
 local function wasForgotten(lock, id)
   if lock.recoveryMs == 0 then return false end
   recoveryOf(lock)
@@ -61,8 +62,8 @@ local function wasForgotten(lock, id)
   return dropStandIns(lock, id) or lock.hasForgotten
 end
 
--- Takes an id away. Whether it was there, or was only forgotten. Others may tell of what an earlier memory granted or may have, also when
--- the record of it was kept.
+-- Takes an id away; whether it was there, or was only forgotten. When an earlier memory granted it, or may have, the id was heard of from now
+-- on, also when its record was kept: others may tell of it later.
 local function takeAway(lock, id, abandoned)
   local holder = holderOf(lock, id)
   local told = lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or holder and whole(holder).fence < beganAt(lock) * 1000)
@@ -70,7 +71,7 @@ local function takeAway(lock, id, abandoned)
   return there and not told or wasForgotten(lock, id) or there
 end
 
--- True if this memory has heard of the holder, who brought its lease back or released it.
+-- True if this memory has heard of the holder: its process brought the lease back, released it, or asked for it.
 local function wasHeardOf(lock, id)
   return redis.call('HGET', heardKey(lock), id) == lock.memory
 end
