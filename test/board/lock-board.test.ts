@@ -399,9 +399,7 @@ describe('an interceptor of the application', () => {
   });
 
   it('that sets a header when the handler has returned does not end the views', async () => {
-    const interceptor: NestInterceptor = {
-      intercept: (context, next) => next.handle().pipe(tap(() => headersOf(context).setHeader('x-took', '1 ms'))),
-    };
+    const interceptor: NestInterceptor = { intercept: (context, next) => next.handle().pipe(tap(() => headersOf(context).setHeader('x-took', '1 ms'))) };
     const { url, locks } = await serve({}, { interceptor });
     await expectLive(url, locks);
   });

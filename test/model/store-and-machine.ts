@@ -27,10 +27,7 @@ export class StoreAndMachine {
   private readonly requests: AcquireRequest[] = [];
   private readonly fences = new FencePairs();
 
-  constructor(
-    private readonly target: ModelTarget,
-    private readonly run: number,
-  ) {
+  constructor(private readonly target: ModelTarget, private readonly run: number) {
     // Without timers the machine does nothing that no command asked for, like Redis.
     this.model = new MemoryStore({ ...clockOf(target.clock), setTimer: () => ({}), clearTimer: () => undefined });
     this.model.onWake((wake) => this.owedWakes.push(wake));

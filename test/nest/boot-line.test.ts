@@ -35,9 +35,7 @@ const NO_REPLICA = 'replicas (none is connected)';
 describe('The line with which a lock module starts', () => {
   it('says which Redis, which prefix, and what is switched off there', async () => {
     const options = { redis: redis.url, prefix: 'shop', recoveryMs: 1_000 };
-    expect(await boot(options)).toEqual([
-      `Locks are kept by one Redis (127.0.0.1:${redis.port}), prefix 'shop'. Without: ${NO_REPLICA}; ${FORGETS}.`,
-    ]);
+    expect(await boot(options)).toEqual([`Locks are kept by one Redis (127.0.0.1:${redis.port}), prefix 'shop'. Without: ${NO_REPLICA}; ${FORGETS}.`]);
     await redis.command('CONFIG', 'SET', 'appendonly', 'yes');
     expect(await boot(options)).toEqual([expect.stringMatching(/Without: replicas \(none is connected\)\.$/)]);
   });
@@ -65,7 +63,7 @@ describe('The line with which a lock module starts', () => {
   it('says of a Sentinel how many replicas there are, and that no grant waits for one', async () => {
     await using group = await startSentinel();
     const redis = group.options;
-    const start = `Locks are kept by one Redis (the master '${redis.name}' of Sentinel, 1 replica), prefix 'lock'.`;
+    const start = `Locks are kept by one Redis (the master '${redis.name}' of Sentinel, replicas: 1), prefix 'lock'.`;
     const [line] = await boot({ redis, recoveryMs: 1_000 });
     expect(line).toBe(`${start} Without: grants that wait for a replica (minReplicas is 0: an old master may go on granting in a partition); ${FORGETS}.`);
     expect(await boot({ redis, recoveryMs: 1_000, minReplicas: 1 })).toEqual([`${start} Without: ${FORGETS}.`]);

@@ -64,10 +64,7 @@ describe('a decorator above the lock that looks at the function', () => {
         return till;
       }
     }
-    expect(seen).toEqual([
-      { name: 'pay', length: 2, parameters: ['order', 'amount'] },
-      { name: 'close', length: 1, parameters: ['till'] },
-    ]);
+    expect(seen).toEqual([{ name: 'pay', length: 2, parameters: ['order', 'amount'] }, { name: 'close', length: 1, parameters: ['till'] }]);
     expect(String(Shop.prototype.pay)).toContain('${order}:${amount}');
   });
 

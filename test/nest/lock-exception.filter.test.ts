@@ -152,10 +152,7 @@ describe('over HTTP', () => {
   it('adds nothing to an answer that has begun, but ends it', () => {
     const send = jest.fn();
     const end = jest.fn();
-    const begun = [
-      { headersSent: true, send, status: send, header: send, end },
-      { sent: true, send, status: send, header: send, raw: { end } },
-    ];
+    const begun = [{ headersSent: true, send, status: send, header: send, end }, { sent: true, send, status: send, header: send, raw: { end } }];
     const endless = { headersSent: true, send, status: send, header: send };
     for (const response of [...begun, endless]) new LockExceptionFilter().catch(errors['timeout']!, new ExecutionContextHost([{}, response]));
     expect(send).not.toHaveBeenCalled();

@@ -78,10 +78,7 @@ describe('forRootAsync', () => {
     const app = await startAlone({
       imports: [
         ConfigModule.forRoot({ isGlobal: true, ignoreEnvFile: true, load: [() => ({ EMBEDDED: true })] }),
-        LockModule.forRootAsync({
-          inject: [ConfigService],
-          useFactory: (config: ConfigService) => ({ embedded: config.getOrThrow<boolean>('EMBEDDED') }),
-        }),
+        LockModule.forRootAsync({ inject: [ConfigService], useFactory: (config: ConfigService) => ({ embedded: config.getOrThrow<boolean>('EMBEDDED') }) }),
       ],
       providers: [Shop],
     });
@@ -245,10 +242,7 @@ describe('a module that is there twice', () => {
 describe('named modules', () => {
   @Injectable()
   class Billing {
-    constructor(
-      @InjectLocks('billing') readonly billing: LockService,
-      @InjectLocks() readonly locks: LockService,
-    ) {}
+    constructor(@InjectLocks('billing') readonly billing: LockService, @InjectLocks() readonly locks: LockService) {}
 
     @Locked('invoice', { instance: 'billing' })
     async bill(): Promise<(string | undefined)[]> {
@@ -296,10 +290,7 @@ describe('shutdown', () => {
       readonly begun = new Gate();
       readonly goesOn = new Gate();
 
-      constructor(
-        readonly locks: LockService,
-        @InjectLocks('billing') readonly billing: LockService,
-      ) {}
+      constructor(readonly locks: LockService, @InjectLocks('billing') readonly billing: LockService) {}
 
       @Locked('order')
       async pay(): Promise<string> {

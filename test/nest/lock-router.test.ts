@@ -21,11 +21,7 @@ describe('a route', () => {
 
   @Injectable()
   class Regions {
-    constructor(
-      readonly locks: LockService,
-      @InjectLocks('eu') readonly eu: LockService,
-      @InjectLocks('us') readonly us: LockService,
-    ) {}
+    constructor(readonly locks: LockService, @InjectLocks('eu') readonly eu: LockService, @InjectLocks('us') readonly us: LockService) {}
 
     @Locked('<0>:order')
     async order(_region: string): Promise<boolean[]> {
@@ -99,9 +95,7 @@ describe('a route', () => {
   });
 
   it('leads to modules of an application that was put together and never initialized', async () => {
-    const built = await Test.createTestingModule({
-      imports: [LockModule.forRoot({ route }), LockModule.forRoot({ embedded: true, name: 'eu' })],
-    }).compile();
+    const built = await Test.createTestingModule({ imports: [LockModule.forRoot({ route }), LockModule.forRoot({ embedded: true, name: 'eu' })] }).compile();
     const locks = built.get(LockService);
     const told: string[] = [];
     locks.events.subscribe(({ type }) => told.push(type));

@@ -19,10 +19,7 @@ interface Asked {
 class Orders {
   readonly tenant: string;
 
-  constructor(
-    @Inject(REQUEST) asked: Asked,
-    private readonly locks: LockService,
-  ) {
+  constructor(@Inject(REQUEST) asked: Asked, private readonly locks: LockService) {
     this.tenant = asked.headers['x-tenant'] ?? 'nobody';
   }
 
@@ -54,10 +51,7 @@ describe('a key function', () => {
       const orders = await app.get(ModuleRef).resolve(Orders, contextId, { strict: false });
       return [await orders.pay('7'), await orders.audit()];
     });
-    expect(await Promise.all(keys)).toEqual([
-      ['acme:order:7', ['acme', 'audit']],
-      ['umbrella:order:7', ['audit', 'umbrella']],
-    ]);
+    expect(await Promise.all(keys)).toEqual([['acme:order:7', ['acme', 'audit']], ['umbrella:order:7', ['audit', 'umbrella']]]);
   });
 
   it('has as this the durable object of a tenant, which serves all requests of that tenant', async () => {
@@ -75,10 +69,7 @@ describe('a key function', () => {
 
     @Controller({ path: 'stock', scope: Scope.REQUEST, durable: true })
     class Stock {
-      constructor(
-        private readonly tenant: Tenant,
-        private readonly locks: LockService,
-      ) {}
+      constructor(private readonly tenant: Tenant, private readonly locks: LockService) {}
 
       @Get()
       @Locked(function (this: Stock) {

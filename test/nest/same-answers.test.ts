@@ -111,10 +111,7 @@ class Sight {
 function controllerOf(route: Route, path: string, returned: Returned, above: MethodDecorator, below: MethodDecorator): Type {
   @Controller(path)
   class Shop {
-    constructor(
-      @Inject(LockService) private readonly locks: LockService,
-      @Inject(Sight) private readonly sight: Sight,
-    ) {}
+    constructor(@Inject(LockService) private readonly locks: LockService, @Inject(Sight) private readonly sight: Sight) {}
 
     @above
     @Post(':id')

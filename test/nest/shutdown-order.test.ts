@@ -80,10 +80,7 @@ describe('A hook that runs when the application shuts down', () => {
     class Reports implements OnModuleInit, OnModuleDestroy {
       report: Promise<unknown> | undefined;
 
-      constructor(
-        @Inject(LockService) private readonly locks: LockService,
-        @Inject(LazyModuleLoader) private readonly loader: LazyModuleLoader,
-      ) {}
+      constructor(@Inject(LockService) private readonly locks: LockService, @Inject(LazyModuleLoader) private readonly loader: LazyModuleLoader) {}
 
       async onModuleInit(): Promise<void> {
         if (lazily) await this.loader.load(() => Late);

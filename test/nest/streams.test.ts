@@ -164,10 +164,7 @@ describe('a stream that is refused', () => {
     const methods = await giving();
     let began = false;
     const begin = (): void => void (began = true);
-    const generators = [
-      (async function* () { yield begin(); })(),
-      (function* () { yield begin(); })(),
-    ];
+    const generators = [(async function* () { yield begin(); })(), (function* () { yield begin(); })()];
     for (const generator of generators) {
       methods.give = generator;
       await expect(methods.later()).rejects.toThrow(/gave a stream.* let an async generator take the lock itself: await using/);

@@ -50,10 +50,7 @@ interface Setting {
 
 /** A master, and a replica that is promoted without what the master granted last. The master comes back as the replica of that one. */
 class Pair {
-  constructor(
-    private master: RedisServer,
-    private replica: RedisServer,
-  ) {}
+  constructor(private master: RedisServer, private replica: RedisServer) {}
 
   async part(): Promise<void> {
     await this.replica.pause();
@@ -209,11 +206,7 @@ function doubles(held: readonly Hold[], granted: readonly Hold[], until: number)
 
 /** The processes of a scenario, whose servers forget as often as there are runs. */
 class World {
-  private constructor(
-    private readonly setting: Setting,
-    private readonly holder: DrivenProcess,
-    private readonly waiter: DrivenProcess,
-  ) {}
+  private constructor(private readonly setting: Setting, private readonly holder: DrivenProcess, private readonly waiter: DrivenProcess) {}
 
   static async open(setting: Setting, client: string, idle: number): Promise<World> {
     const [holder, waiter] = await Promise.all(['holder', 'waiter', ...Array.from({ length: idle }, (_, n) => `idle${n}`)].map((name) => openProcess(name, { redis: setting.redis, client })));

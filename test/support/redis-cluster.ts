@@ -19,11 +19,7 @@ const NODE_TIMEOUT_MS = { withReplicas: 1_000, alone: 15_000 };
 export class RedisCluster {
   private readonly clients: Cluster[] = [];
 
-  constructor(
-    readonly masters: readonly RedisServer[],
-    readonly replicas: readonly RedisServer[],
-    readonly spares: readonly RedisServer[],
-  ) {}
+  constructor(readonly masters: readonly RedisServer[], readonly replicas: readonly RedisServer[], readonly spares: readonly RedisServer[]) {}
 
   get nodes(): readonly RedisServer[] {
     return [...this.masters, ...this.replicas, ...this.spares];

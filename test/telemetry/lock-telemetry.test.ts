@@ -53,10 +53,7 @@ afterEach(async () => {
 async function start(options: LockTelemetryModuleOptions = {}, ...further: readonly TestLocks[]): Promise<{ test: TestLocks; orders: OrderService }> {
   const test = new TestLocks();
   module = await Test.createTestingModule({
-    imports: [
-      ...[test, ...further].map((locks) => locks.asModule()),
-      LockTelemetryModule.forRoot({ meterProvider, tracerProvider, ...options }),
-    ],
+    imports: [...[test, ...further].map((locks) => locks.asModule()), LockTelemetryModule.forRoot({ meterProvider, tracerProvider, ...options })],
     providers: [OrderService],
   }).compile();
   await module.init();
@@ -268,9 +265,7 @@ describe('The spans of locks', () => {
     const { orders } = await start();
     orders.work = () => new Promise((resolve) => setImmediate(resolve));
     const callers = ['a', 'b', 'c'].map((name) => tracer.startSpan(name));
-    await Promise.all(
-      callers.map((caller) => context.with(trace.setSpan(context.active(), caller), () => orders.pay('1'))),
-    );
+    await Promise.all(callers.map((caller) => context.with(trace.setSpan(context.active(), caller), () => orders.pay('1'))));
     for (const caller of callers) {
       const { traceId, spanId } = caller.spanContext();
       for (const name of ['lock.acquire', 'lock.hold']) {

@@ -56,9 +56,8 @@ export class BackgroundRelease {
 
   /** Releases an id; nobody waits for the answer. Tries that fail are repeated for `endsInMs`: then the id has ended by itself. */
   release(request: DoubtfulRelease, endsInMs: number): void {
-    const done = this.repeat(request, this.clock.now() + endsInMs);
-    this.pending.add(done);
-    void done.then(() => this.pending.delete(done));
+    const { key, id, abandoned } = request;
+    this.keepOn(this.repeat(request, endsInMs).then(() => this.released({ key, id, abandoned, memory: this.store.memoryOf?.(key) })));
   }
 
   /** Notes that the store has answered the release of a lease, or that it was tried for long enough. */
@@ -75,7 +74,7 @@ export class BackgroundRelease {
    */
   releaseLate(request: DoubtfulRelease): void {
     const { lateUntil = -Infinity, askedAt = this.clock.now() } = request;
-    if (lateUntil > askedAt) this.release(request, lateUntil - this.clock.now());
+    if (lateUntil > askedAt) this.keepOn(this.repeat(request, lateUntil - this.clock.now()));
   }
 
   /** Resolves when every release has been answered or given up. */
@@ -103,8 +102,9 @@ export class BackgroundRelease {
     }
   }
 
-  private async repeat({ key, id, abandoned, lateUntil = -Infinity }: DoubtfulRelease, until: number): Promise<void> {
+  private async repeat({ key, id, abandoned, lateUntil = -Infinity }: DoubtfulRelease, forMs: number): Promise<void> {
     const { clock, store } = this;
+    const until = clock.now() + forMs;
     const backoff = new Backoff();
     while (!this.closed) {
       const retryMs = backoff.nextMs() * Math.max(1, this.pending.size / PAUSES_GROW_ABOVE);
@@ -120,6 +120,10 @@ export class BackgroundRelease {
       }
       await this.schedule.within(retryMs, undefined, () => {});
     }
-    this.released({ key, id, abandoned, memory: store.memoryOf?.(key) });
+  }
+
+  private keepOn(done: Promise<void>): void {
+    this.pending.add(done);
+    void done.then(() => this.pending.delete(done));
   }
 }

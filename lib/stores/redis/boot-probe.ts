@@ -159,7 +159,7 @@ async function summaryOf({
     off.push(`safety from eviction (maxmemory-policy is ${evicting}: a lock that is held may be evicted)`);
   }
   if (isAlone && withoutFile > 0) off.push(`the append-only file${masters.length > 1 ? ` of ${withoutFile} masters` : ''} (a restart forgets what was granted since the last snapshot)`);
-  if (replicas > 0) details.push(replicas === 1 ? '1 replica' : `${replicas} replicas`);
+  if (replicas > 0) details.push(`replicas: ${replicas}`);
   return { place: place(), prefix, off };
 }
 

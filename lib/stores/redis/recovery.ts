@@ -25,9 +25,9 @@ import { beginningOf, SERVER_LENGTH, type RemoteRedis } from './remote-redis.js'
 
 /** The first and the longest pause before groups that are not through are recalled again, in ms. */
 const FIRST_PAUSE_MS = 60;
-const LONGEST_PAUSE_MS = 1_000;
+const MAX_PAUSE_MS = 1_000;
 /** A claim is repeated as long as leases go on being brought back, in ms. It keeps its group closed for more than twice as long. */
-const CLAIMS_AGAIN_AFTER_MS = 2_000;
+const CLAIM_AGAIN_MS = 2_000;
 /** A recovery that is not claimed by this process is looked at again after this long, in ms. */
 const LOOKS_AFTER_MS = 500;
 
@@ -166,14 +166,16 @@ export class Recovery implements StoreRecovery {
 
   /** Has the leases of these groups renewed or brought back, until nothing is in doubt. */
   private async recover(unit: RecallUnit): Promise<void> {
-    const { clock, memories } = this.redis;
-    const backoff = new Backoff(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+    const { clock, memories, isCluster } = this.redis;
+    const backoff = new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS);
+    // Later, when it has claimed them, it also asks if it has released all meanwhile: that withdraws the claim.
+    if (isCluster && !unit.groups.some((group) => this.heldGroups().held.has(group))) unit.doubt = undefined;
     unit.isUnderway = true;
     while (this.isOpen && unit.doubt !== undefined) {
       const { doubt, heard, groups } = unit;
       unit.doubt = undefined;
       heard.clear();
-      const left = await this.recallAndBringBack(groups, doubt);
+      const left = await this.bringBack(groups, doubt);
       // What came meanwhile is looked at without a pause.
       if ([...heard].some(([group, memory]) => memories.known[group] !== memory)) unit.doubt ??= 'some';
       const isNews = unit.doubt !== undefined;
@@ -184,14 +186,13 @@ export class Recovery implements StoreRecovery {
   }
 
   /** Resolves with what is in doubt still: as much as before when the server has not answered, and nothing when all is back that was held. */
-  private async recallAndBringBack(groups: readonly number[], doubt: InDoubt): Promise<InDoubt> {
-    const { clock, isCluster, memories, memories: { generation } } = this.redis;
+  private async bringBack(groups: readonly number[], doubt: InDoubt): Promise<InDoubt> {
+    const { clock, memories, memories: { generation } } = this.redis;
     const { held } = this.heldGroups();
-    if (isCluster && !groups.some((group) => held.has(group))) return undefined;
-    if (!(await this.claim(groups))) return doubt;
+    if (!(await this.claim(groups))) return held.size > 0 ? doubt : undefined;
     // The groups stay closed only as long as they are claimed, so the claim is repeated until the leases are back.
     const reviewed = this.review(doubt);
-    while (this.isOpen && (await pause(clock, CLAIMS_AGAIN_AFTER_MS, (end) => void reviewed.then(end)))) await this.claim(groups);
+    while (this.isOpen && (await pause(clock, CLAIM_AGAIN_MS, (end) => void reviewed.then(end)))) await this.claim(groups);
     const { outdated } = this.heldGroups();
     // The server has been asked for all leases: from now on only those count that its present memory does not know. What that is was not learned
     // if a connection to any server ended or began meanwhile.
@@ -278,7 +279,7 @@ export class Recovery implements StoreRecovery {
     this.stopTelling = undefined;
     if (!this.isOpen) return;
     const broughtBack = this.broughtBack - alreadyBack;
-    report({ kind: `end of the recovery of ${store}`, level: 'info', message: `Locks: ${store} grants again. This process brought back ${broughtBack} ${broughtBack === 1 ? 'lease' : 'leases'}.` });
+    report({ kind: `end of the recovery of ${store}`, level: 'info', message: `Locks: ${store} grants again. Leases brought back by this process: ${broughtBack}.` });
     this.listener({ type: 'storeRecovered', store, reason, afterMs: clock.now() - since, broughtBack });
   }
 }

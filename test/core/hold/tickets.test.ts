@@ -180,10 +180,7 @@ describe('The error of a ticket', () => {
     expect(foreignTicketError(ticket, here).message).toBe(`Lock 'k': ${told} The store was not asked. Adopt it where its locks are.`);
   });
 
-  it.each([
-    [1_500.4, 1_500],
-    [0.2, 1],
-  ])('that came %d ms too late says so in whole milliseconds, and never that it came in time: %d', (lateByMs, told) => {
+  it.each([[1_500.4, 1_500], [0.2, 1]])('that came %d ms too late says so in whole milliseconds, and never that it came in time: %d', (lateByMs, told) => {
     expect(ticketError('k', ticket, { now: ticket.until, memory: undefined }).reason).toBe('ticket-used');
     expect(ticketError('k', ticket, { now: ticket.until + lateByMs, memory: undefined }).message).toMatch(new RegExp(`^Lock 'k' was lost: its ticket came too late, ${told} ms after its end\\.`));
   });

@@ -190,9 +190,7 @@ describe('Calls of one process that wait for each other', () => {
 
   it('inside one hold hold its locks too', async () => {
     const { fleet, locks } = alone();
-    const [one, other] = await fleet.clock.runUntil(
-      locks.withLock('a', () => meeting(fleet, [nested(locks, 'a', 'b'), nested(locks, 'b', 'a')])),
-    );
+    const [one, other] = await fleet.clock.runUntil(locks.withLock('a', () => meeting(fleet, [nested(locks, 'a', 'b'), nested(locks, 'b', 'a')])));
     expect(one).toMatchObject({ key: 'b', held: ['a'] });
     expect(other).toMatchObject({ key: 'a', held: ['a', 'b'] });
   });

@@ -141,6 +141,16 @@ describe('A release in the background', () => {
       expect(asked(store)).toEqual(['k p.1']);
     });
 
+    it('but not for the sake of a request that came late, whose id may be that of a ticket or of nobody by now', async () => {
+      const stage = setUp();
+      stage.background.releaseLate({ ...lease(), lateUntil: 50 });
+      await stage.clock.advance(500);
+      expect(asked(stage.store).length).toBeGreaterThan(0);
+      stage.store.doubt('rolled back');
+      await stage.clock.settle();
+      expect(asked(stage.store)).toEqual([]);
+    });
+
     it('also when it was released after an earlier doubt', async () => {
       const { clock, store, background } = await released(lease({ memory: undefined }), lease({ id: 'p.2', memory: 'M2' }));
       store.forgets = 'M2';

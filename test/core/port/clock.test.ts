@@ -34,10 +34,7 @@ afterAll(() => void jest.restoreAllMocks());
 const pass = (ms: number): Promise<void> => new Promise((resolve) => void setTimeout(resolve, ms));
 
 describe('A timer', () => {
-  it.each([
-    ['of a while', 600_000],
-    ['that is longer than one of Node can be', 2 ** 40],
-  ])('%s does not fire at once', async (_what, delayMs) => {
+  it.each([['of a while', 600_000], ['that is longer than one of Node can be', 2 ** 40]])('%s does not fire at once', async (_what, delayMs) => {
     let hasFired = false;
     const timer = systemClock.setTimer(() => (hasFired = true), delayMs);
     await pass(10);

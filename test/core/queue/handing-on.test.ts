@@ -38,9 +38,7 @@ describe('The callers of one process', () => {
     const fleet = new Fleet();
     const processes = [1, 2, 3, 4].map(() => fleet.process({ handOn }));
     const turns = new Turns(fleet, 4_000);
-    await fleet.clock.runUntil(
-      Promise.all(processes.flatMap(({ locks }, process) => Array.from({ length: 8 }, () => turns.take(`${process}`, locks)))),
-    );
+    await fleet.clock.runUntil(Promise.all(processes.flatMap(({ locks }, process) => Array.from({ length: 8 }, () => turns.take(`${process}`, locks)))));
     expect(turns.counts).toHaveLength(4);
     expect(Math.max(...turns.counts) / Math.min(...turns.counts)).toBeLessThanOrEqual(1.2);
     const commands = processes.reduce((sum, { wire }) => sum + wire.sent.acquire + wire.sent.release, 0);

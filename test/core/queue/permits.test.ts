@@ -100,9 +100,7 @@ describe('A call inside a hold with a permit', () => {
         await expect(locks.withLock('k', { mode: 'read' }, async () => {})).rejects.toThrow(LockUsageError);
       }),
     );
-    await fleet.clock.runUntil(
-      locks.withLock('k', () => expect(locks.withLock('k', { permits: 2 }, async () => {})).rejects.toThrow(/name no permits/)),
-    );
+    await fleet.clock.runUntil(locks.withLock('k', () => expect(locks.withLock('k', { permits: 2 }, async () => {})).rejects.toThrow(/name no permits/)));
   });
 });
 

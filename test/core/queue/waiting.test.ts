@@ -90,10 +90,7 @@ describe('A process that waits', () => {
     for (let n = 0; n < 7 * 11; n++) {
       const abort = new AbortController();
       const holder = await one.locks.acquire('k');
-      const waiting = two.locks.acquire('k', { signal: abort.signal }).then(
-        (lease) => lease.release(),
-        () => undefined,
-      );
+      const waiting = two.locks.acquire('k', { signal: abort.signal }).then((lease) => lease.release(), () => undefined);
       for (let hops = n % 7; hops > 0; hops--) await Promise.resolve();
       const releasing = holder.release();
       for (let hops = n % 11; hops > 0; hops--) await Promise.resolve();

@@ -35,10 +35,7 @@ export function lostAt({ abortedAt, threwAt, outcome, releasedAt }: StayRecord):
 export class Lateness {
   private readonly ofProcess: ReadonlyMap<string | undefined, readonly Lag[]>;
 
-  constructor(
-    reports: readonly ProcessReport[],
-    private readonly ofTest: readonly Lag[],
-  ) {
+  constructor(reports: readonly ProcessReport[], private readonly ofTest: readonly Lag[]) {
     this.ofProcess = new Map(reports.map(({ stays, lags }) => [stays[0]?.process, lags]));
   }
 

@@ -108,6 +108,17 @@ describe('A server that may have forgotten', () => {
     expect(on.done.slice(later)).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews some', 'reviews all']);
   });
 
+  it('is asked no more during an outage once this process holds nothing', async () => {
+    const on = await booted();
+    on.isDown = true;
+    on.recovery.suspect(() => true, 'all');
+    on.held.length = 0;
+    await on.clock.advance(5_000);
+    const tries = on.done.length;
+    await on.clock.advance(60_000);
+    expect([on.done.length, on.clock.pendingTimers]).toEqual([tries, 0]);
+  });
+
   it('is claimed once when it refuses, because a record is damaged, and what is held is renewed all the same', async () => {
     const on = await booted();
     on.isDamaged = true;
@@ -149,6 +160,18 @@ describe('A server that may have forgotten', () => {
     answer.open();
     await on.clock.advance(5_000);
     expect([on.done, on.memories.known[GROUP_A]]).toEqual([[`claims ${GROUP_A}`, 'reviews some', `claims ${GROUP_A}`, 'reviews some', `is through with ${GROUP_A}`], TWO]);
+  });
+
+  it('is claimed no longer once what was not back yet has been released, so that its locks are not closed for seconds after', async () => {
+    const on = await booted({ isCluster: true });
+    [on.memory, on.recoversForMs, on.bringsBack] = [TWO, 400, false];
+    on.recovery.suspect((group) => group === GROUP_A);
+    await on.clock.settle();
+    on.held.shift();
+    await on.clock.advance(200);
+    expect(on.done.slice(0, 4)).toEqual([`claims ${GROUP_A}`, 'reviews some', `is through with ${GROUP_A}`, 'reviews some']);
+    await on.clock.advance(5_000);
+    expect([on.done.length, on.clock.pendingTimers]).toEqual([5, 0]);
   });
 
   it('is claimed until all is back or has ended', async () => {
@@ -277,7 +300,7 @@ describe('The news that a server forgot', () => {
     await on.clock.advance(1_014);
     expect(on.told).toHaveLength(1);
     await on.clock.advance(1);
-    expect(on.told.slice(1)).toEqual([{ kind: 'end of the recovery of a:6379', level: 'info', message: 'Locks: a:6379 grants again. This process brought back 60 leases.' }]);
+    expect(on.told.slice(1)).toEqual([{ kind: 'end of the recovery of a:6379', level: 'info', message: 'Locks: a:6379 grants again. Leases brought back by this process: 60.' }]);
     const common = { store: 'a:6379', reason: 'restarted-or-replaced' };
     expect(on.events).toEqual([{ ...common, type: 'storeForgot', forMs: 1_015 }, { ...common, type: 'storeRecovered', afterMs: 2_029, broughtBack: 60 }]);
     on.recovery.heard(87, OTHER + MS);

@@ -226,11 +226,7 @@ describe('A server that has become read-only', () => {
     expect(await store.acquire(waiter)).toMatchObject({ kind: 'waiting' });
     const leavings = countLeavings(store);
     await redis.command('REPLICAOF', '127.0.0.1', 1);
-    const asked = {
-      acquire: () => store.acquire(request('another')),
-      renew: () => store.renew(holder),
-      release: () => store.release(holder),
-    };
+    const asked = { acquire: () => store.acquire(request('another')), renew: () => store.renew(holder), release: () => store.release(holder) };
     await asked[verb]().catch(() => undefined);
     const left = leavings();
     await redis.command('REPLICAOF', 'NO', 'ONE');

@@ -10,9 +10,7 @@ const PROCESSES = ['p1', 'p2', 'p3', 'p4'];
 let services: LockService[];
 const masters = forEachTest(() => startVoters(5), () => Promise.all(services.map((service) => service.close())));
 beforeEach(async () => {
-  services = await Promise.all(
-    PROCESSES.map(async (process) => new LockService({ store: await openRedlock(masters, process), process, waitMs: 60_000 })),
-  );
+  services = await Promise.all(PROCESSES.map(async (process) => new LockService({ store: await openRedlock(masters, process), process, waitMs: 60_000 })));
 });
 
 /** Which process had each turn, in their order, while four callers in each want the lock again and again. */
