@@ -3,6 +3,7 @@
  * the option `route` leads each call to the module that keeps its keys (LockRouter).
  */
 import { defer, mergeMap, type Observable, ReplaySubject, Subject } from 'rxjs';
+import { innermost } from './core/hold/hold-context.js';
 import { LockCore } from './core/hold/lock-core.js';
 import { LEAD_OPTIONS, type LeadOptions, type Leadership, type LockHolder, type Term } from './core/hold/leading.js';
 import { type Work, workOf } from './core/hold/work.js';
@@ -145,9 +146,7 @@ export class LockService {
 
   /** The lease of the hold around the running code, for `key`, or without a key the innermost one. Undefined when there is none. */
   currentLease(key?: string): Lease | undefined {
-    if (key !== undefined) return this.coreOf([checkKey(key)]).context.find(key);
-    const innermost = this.cores().flatMap(({ context }) => context.find() ?? []);
-    return innermost.sort((a, b) => a.heldMs - b.heldMs)[0];
+    return key === undefined ? innermost(this.cores())?.hold : this.coreOf([checkKey(key)]).context.find(key);
   }
 
   /** The lease of the hold of `key` around the running code. @throws LockUsageError when there is none, LockLostError when it was lost */

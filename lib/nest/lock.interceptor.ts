@@ -35,6 +35,8 @@ interface ObservedCall {
 
 /** Runs calls under locks. Applications use {@link LockInterceptor.of} only; the decorators use the rest. */
 export class LockInterceptor {
+  /** A mock has a function in its place, as in the place of any other property. @internal */
+  readonly isInterceptor = true;
   /** The calls that this module has completed. */
   private readonly known = new WeakMap<LockedCall, CallInModule>();
 

@@ -181,7 +181,7 @@ function locked(method: CallableFunction, call: LockedCall): CallableFunction {
   const proxy = new Proxy(method, {
     apply: (_method, self: unknown, args: unknown[]) => {
       const interceptor = typeof self === 'object' && self !== null ? (Reflect.get(self, slot) as LockInterceptor | undefined) : undefined;
-      if (typeof interceptor?.around !== 'function') return withoutInterceptor(call, self, interceptor);
+      if (interceptor?.isInterceptor !== true) return withoutInterceptor(call, self, interceptor);
       const work = (): unknown => Reflect.apply(method, self, args);
       return call.returns === 'observable' ? interceptor.observed({ call, args, work, self }) : interceptor.around(call, args, work, self);
     },

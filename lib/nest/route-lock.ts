@@ -50,7 +50,7 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
   class RouteLock implements NestInterceptor {
     constructor(@Inject(interceptorToken(call.instance)) readonly interceptor: LockInterceptor) {
       const found: Partial<LockInterceptor> | undefined = interceptor;
-      if (typeof found?.observed !== 'function') throw new LockUsageError(`${site} locks a route, ${found === undefined ? MADE_WITH_NEW : MOCKED}`);
+      if (found?.isInterceptor !== true) throw new LockUsageError(`${site} locks a route, ${found === undefined ? MADE_WITH_NEW : MOCKED}`);
     }
 
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {

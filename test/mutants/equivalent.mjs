@@ -174,7 +174,6 @@ const list = [
   ]),
   ...['const targetNames: ', 'names: { ...redisNames'].map((names) => ['lib/nest/redis-option.ts', names, 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false']),
   ...['routeNames', 'leaderNames'].map((names) => ['lib/nest/locked.decorator.ts', `const ${names}: `, 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false']),
-  ['lib/lock.service.ts', 'context.find() ?? []', 'What is undefined is sorted behind all leases.', 'context.find() ?? []', 'context.find()'],
   ['lib/nest/lock-names.ts', "if (typeof name !== 'string') continue;", 'No module has locks of the name undefined; it is for the compiler.', undefined, 'false'],
   ['lib/nest/lock-names.ts', 'providers.get(locksToken(name))?.instance', 'A module with the name of a lock module has locks; the question mark is for the compiler.', undefined, 'providers.get(locksToken(name)).instance'],
   ['lib/nest/lock-providers.ts', 'definition.providers ?? []', 'Nest gives the providers of the options; it is for the compiler.', undefined, 'definition.providers'],

@@ -193,6 +193,14 @@ describe('A test module without locks, whose mocks are empty objects', () => {
     expect(() => new Route({})).toThrow(/^LockInterceptor\.of\('cart'\) locks a route, but what was injected as its LockInterceptor is none/);
   });
 
+  it('is told so as well when the mocks answer every property with a function', async () => {
+    const deepMock = (): object => new Proxy({}, { get: (_mock, name) => (name === 'then' ? undefined : () => 'mocked') });
+    const built = await Test.createTestingModule({ providers: [Ledger] }).useMocker(deepMock).compile();
+    await expect(built.get(Ledger).settle()).rejects.toThrow(/^Ledger\.settle is locked, but what was injected as its LockInterceptor is none/);
+    const Route = LockInterceptor.of('cart') as unknown as new (mock: object) => unknown;
+    expect(() => new Route(deepMock())).toThrow(/^LockInterceptor\.of\('cart'\) locks a route, but what was injected as its LockInterceptor is none/);
+  });
+
   it('is told so of a stream by the stream', async () => {
     class Feed {
       @Locked('feed', { returns: 'observable' })

@@ -46,6 +46,10 @@ describe('a route', () => {
       for await (const { key } of locks.list()) listed.push(key);
       expect(listed).toEqual(['eu:a']);
       expect(await locks.withLock('us:b', () => locks.currentLease()?.key)).toBe('us:b');
+      const later = await locks.acquire('eu:later');
+      // The innermost is not the youngest.
+      expect(await locks.withLock('us:c', () => later.run(() => locks.currentLease()?.key))).toBe('eu:later');
+      await later.release();
       expect([locks.currentLease('eu:a')?.fence, locks.currentLease('us:a')]).toEqual([lease.fence, undefined]);
     });
     expect(await eu.isLocked('eu:a')).toBe(false);

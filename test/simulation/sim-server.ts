@@ -40,6 +40,8 @@ export interface ClusterBus {
   spread(from: SimServer, channel: string, message: string): void;
 }
 
+/** What a server also answers while it loads its data. */
+const WHILE_LOADING: ReadonlySet<string> = new Set(['client', 'CLIENT', 'subscribe', 'time']);
 /** Commands without a key. */
 const KEYLESS = new Set(['time', 'publish', 'pubsub', 'scan', 'info', 'subscribe', 'asking', 'cluster', 'CLIENT', 'client', 'WAIT']);
 
@@ -249,7 +251,7 @@ export class SimServer {
   }
 
   private run([name = '', ...args]: readonly string[], socket: SimSocket | undefined): LuaReply {
-    if (this.loading) throw new ServerError('LOADING Redis is loading the dataset in memory');
+    if (this.loading && !WHILE_LOADING.has(name)) throw new ServerError('LOADING Redis is loading the dataset in memory');
     const asking = socket?.asking ?? false;
     if (socket !== undefined) socket.asking = name === 'asking';
     if (!KEYLESS.has(name)) this.cluster?.admit(this, keysOf(name, args), asking);

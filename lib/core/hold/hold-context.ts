@@ -4,6 +4,7 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Hold } from './hold.js';
+import type { LockCore } from './lock-core.js';
 import { covers, type LockMode } from '../port/lock-options.js';
 
 /** A hold that surrounds some code, and those around it. */
@@ -16,10 +17,10 @@ interface Frame {
 /** All lock modules of the process share it, because a module that shuts down serves calls inside a hold of another one as well. */
 const storage = new AsyncLocalStorage<Frame | undefined>();
 
-/** The innermost hold around the running code that has not ended, of whichever lock module. */
-function innermost(): Frame | undefined {
+/** The innermost hold around the running code that has not ended, of these lock modules, or of whichever. */
+export function innermost(among?: readonly LockCore[]): Frame | undefined {
   let frame = storage.getStore();
-  while (frame && !frame.hold.isOpen) frame = frame.beyond;
+  while (frame && !(frame.hold.isOpen && (among?.includes(frame.hold.core) ?? true))) frame = frame.beyond;
   return frame;
 }
 
@@ -53,9 +54,9 @@ export class HoldContext {
    * The innermost hold around the running code that has not ended, of this key, in a mode that covers `mode`. So work that was not
    * awaited, and goes on after its hold has ended, is not inside it any more.
    */
-  find(key?: string, mode: LockMode = 'read'): Hold | undefined {
+  find(key: string, mode: LockMode = 'read'): Hold | undefined {
     return this.around().find((hold) => {
-      const held = key === undefined ? hold.mode : hold.modeOf(key);
+      const held = hold.modeOf(key);
       return hold.isOpen && held !== undefined && covers(held, mode);
     });
   }

@@ -92,8 +92,8 @@ function objectText(value: object): string {
   }
   const { toString } = value;
   const text: unknown = typeof toString === 'function' ? Reflect.apply(toString, value, []) : undefined;
-  // An object without a toString of its own has the text of Object.prototype.toString, whatever realm it is of.
-  if (typeof text !== 'string' || /^\[object .*\]$/s.test(text)) {
+  // An object without a toString of its own has the text of Object.prototype.toString, whatever realm it is of; a document of Mongoose prints its fields.
+  if (typeof text !== 'string' || /^\{|^\[object .*\]$/s.test(text)) {
     const object = `is an object (${className(value)}) without an id-like toString`;
     throw new UnfitForKey(`${object}: name a property of it, as in <0.id>`);
   }

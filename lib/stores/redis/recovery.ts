@@ -24,12 +24,11 @@ import { marginOf } from '../wire/server-clock.js';
 import { beginningOf, SERVER_LENGTH, type RemoteRedis } from './remote-redis.js';
 
 /** The first and the longest pause before groups that are not through are recalled again, in ms. */
-const FIRST_PAUSE_MS = 60;
-const MAX_PAUSE_MS = 1_000;
+const PAUSES_MS = [60, 1_000] as const;
 /** A claim is repeated as long as leases go on being brought back, in ms. It keeps its group closed for more than twice as long. */
 const CLAIM_AGAIN_MS = 2_000;
 /** A recovery that is not claimed by this process is looked at again after this long, in ms. */
-const LOOKS_AFTER_MS = 500;
+const LOOK_MS = 500;
 
 /** Which leases have to be renewed: all, as after a new connection, or those that an earlier memory knew; undefined for none. */
 type InDoubt = 'all' | 'some' | undefined;
@@ -133,7 +132,7 @@ export class Recovery implements StoreRecovery {
     const unit = this.units[isCluster ? group : 0];
     // Anybody who may publish can say anything, so a group may be none.
     if (unit?.groups.includes(group) !== true || memories.known[group] === memory) return;
-    if (isCluster && !this.heldGroups().held.has(group)) return void this.learn(group, memory, memories.generation);
+    if (this.isIdle([group])) return void this.learn(group, memory, memories.generation);
     unit.heard.set(group, memory);
     if (!unit.isUnderway) this.suspect((each) => each === group);
   }
@@ -166,10 +165,10 @@ export class Recovery implements StoreRecovery {
 
   /** Has the leases of these groups renewed or brought back, until nothing is in doubt. */
   private async recover(unit: RecallUnit): Promise<void> {
-    const { clock, memories, isCluster } = this.redis;
-    const backoff = new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS);
+    const { clock, memories } = this.redis;
+    const backoff = new Backoff(...PAUSES_MS);
     // Later, when it has claimed them, it also asks if it has released all meanwhile: that withdraws the claim.
-    if (isCluster && !unit.groups.some((group) => this.heldGroups().held.has(group))) unit.doubt = undefined;
+    if (this.isIdle(unit.groups)) unit.doubt = undefined;
     unit.isUnderway = true;
     while (this.isOpen && unit.doubt !== undefined) {
       const { doubt, heard, groups } = unit;
@@ -189,7 +188,7 @@ export class Recovery implements StoreRecovery {
   private async bringBack(groups: readonly number[], doubt: InDoubt): Promise<InDoubt> {
     const { clock, memories, memories: { generation } } = this.redis;
     const { held } = this.heldGroups();
-    if (!(await this.claim(groups))) return held.size > 0 ? doubt : undefined;
+    if (!(await this.claim(groups))) return this.isIdle(groups) ? undefined : doubt;
     // The groups stay closed only as long as they are claimed, so the claim is repeated until the leases are back.
     const reviewed = this.review(doubt);
     while (this.isOpen && (await pause(clock, CLAIM_AGAIN_MS, (end) => void reviewed.then(end)))) await this.claim(groups);
@@ -225,6 +224,11 @@ export class Recovery implements StoreRecovery {
 
   private async tellDoubt(doubt: Doubt): Promise<void> {
     await Promise.all(this.doubtListeners.map(async (listener) => listener(doubt)));
+  }
+
+  /** True in a Cluster for groups in which this process holds nothing: it need not ask for them. */
+  private isIdle(groups: readonly number[]): boolean {
+    return this.redis.isCluster && !groups.some((group) => this.heldGroups().held.has(group));
   }
 
   /** It is looked up once in a turn of the event loop, because there may be very many leases. */
@@ -275,7 +279,7 @@ export class Recovery implements StoreRecovery {
     const closed = forMs > 0 ? `It grants nothing new for ${lasted(forMs)}; leases that are held are brought back meanwhile.` : 'It grants again by now.';
     report({ kind: `recovery of ${store}`, level: 'warning', message: `Locks: ${store} ${REASONS[reason]}, and may have forgotten who holds what. ${closed}` });
     this.listener({ type: 'storeForgot', store, reason, forMs });
-    do await pause(clock, Math.max(LOOKS_AFTER_MS, this.recoversForMs), (goOn) => (this.stopTelling = goOn)); while (this.isOpen && this.recoversForMs > 0);
+    do await pause(clock, Math.max(LOOK_MS, this.recoversForMs), (goOn) => (this.stopTelling = goOn)); while (this.isOpen && this.recoversForMs > 0);
     this.stopTelling = undefined;
     if (!this.isOpen) return;
     const broughtBack = this.broughtBack - alreadyBack;

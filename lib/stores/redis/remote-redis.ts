@@ -32,9 +32,9 @@ export function remoteRedis(options: RedisStoreOptions) {
   const format = new WireFormat(runner, keys, node, clock, maxLeaseMs, (longestMs) => {
     if (recoveryMs === 'lease') redis.recoveryMs = longestMs;
   });
-  /** The time of the server, or of any master of a Cluster. The next reply of a script brings it as well. */
+  /** The time of the server, or of any master of a Cluster, from a script: a server that loads its data runs none. The next reply of a script brings it as well. */
   const readClock = (): Promise<void> =>
-    runner.command<[string, string], void>(['time'], undefined, ([seconds, micros], sentAt, receivedAt) => {
+    runner.command<[string, string], void>(['eval', "return redis.call('TIME')", 0], undefined, ([seconds, micros], sentAt, receivedAt) => {
       trust.clock.observe(OF_ANY_MASTER, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
     }).catch(() => {});
   const redis = {

@@ -81,7 +81,7 @@ export class Bundles {
         this.flush();
         return this.add(request);
       }
-      if (each.first.script === request.script && each.first.spot.shard === request.spot.shard) bundle = each;
+      if (each.first.script === request.script && each.first.spot.shard === request.spot.shard && each.timeoutMs === request.timeoutMs) bundle = each;
     }
     if (bundle) bundle.requests.push(request);
     else open.push((bundle = new Bundle(runner, request)));

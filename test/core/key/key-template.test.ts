@@ -94,6 +94,7 @@ describe('a value that is no id', () => {
     ['an Error', new Error('x'), 'is of type Error'],
     ['a RegExp', /x/, 'is of type RegExp'],
     ['an object of another realm', runInNewContext('({ id: 7 })'), 'is an object (Object) without an id-like toString'],
+    ['a document that prints its fields', { toString: () => "{ _id: 7, name: 'A' }" }, 'without an id-like toString'],
     ['an object of a class without a name', new (class {})(), 'is an object (without a class) without an id-like toString'],
     ['an object with a tag of its own', { [Symbol.toStringTag]: 'a]b' }, 'without an id-like toString'],
     ['a Buffer', Buffer.from('x'), 'is of type Uint8Array'],

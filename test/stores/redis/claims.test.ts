@@ -108,15 +108,19 @@ describe('A server that may have forgotten', () => {
     expect(on.done.slice(later)).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews some', 'reviews all']);
   });
 
-  it('is asked no more during an outage once this process holds nothing', async () => {
-    const on = await booted();
+  it.each([[true, 'of a Cluster no more'], [false, 'until it answers, because a node of a Redlock votes again only then']])('is asked, once this process holds nothing (in a Cluster: %s), %s', async (isCluster) => {
+    const on = await booted({ isCluster, recoveryMs: isCluster ? 400 : UNTIL_TOLD_MS });
     on.isDown = true;
     on.recovery.suspect(() => true, 'all');
     on.held.length = 0;
     await on.clock.advance(5_000);
     const tries = on.done.length;
     await on.clock.advance(60_000);
-    expect([on.done.length, on.clock.pendingTimers]).toEqual([tries, 0]);
+    if (isCluster) expect([on.done.length, on.clock.pendingTimers]).toEqual([tries, 0]);
+    else expect(on.done.length).toBeGreaterThan(2 * tries);
+    on.isDown = false;
+    await on.clock.advance(5_000);
+    expect(on.done.at(-1) === 'reviews all').toBe(!isCluster);
   });
 
   it('is claimed once when it refuses, because a record is damaged, and what is held is renewed all the same', async () => {

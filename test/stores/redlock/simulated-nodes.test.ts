@@ -574,6 +574,21 @@ describe('A node that does not serve', () => {
   });
 });
 
+describe('A node that was restarted with its data', () => {
+  it('L6: votes again when it has loaded them, though it was asked before, and nobody asks for a lock', async () => {
+    const member = await redlock.opened('p', { maxLeaseMs: 4_000 });
+    three.stop();
+    await redlock.pass(100);
+    three.loading = true;
+    three.start(true);
+    await redlock.pass(3_000);
+    three.loading = false;
+    await redlock.pass(9_000);
+    await requests.granted(member, 'p.1');
+    expect(requests.standing()).toEqual(['redis1', 'redis2', 'redis3']);
+  });
+});
+
 describe('A node whose data were flushed', () => {
   it('stays out while what it forgot may last, and votes again after that, on the connection that it had', async () => {
     const member = await redlock.opened('p', { maxLeaseMs: 4_000 });
