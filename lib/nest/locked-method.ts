@@ -4,7 +4,7 @@
  * because the compiler prints that type.
  */
 import type { Observable } from 'rxjs';
-import type { KeyProblem } from '../core/key/key-template-paths.js';
+import type { KeyProblem } from './key-template-paths.js';
 import type { AbortSignalLike, WithLockOptions } from '../core/port/lock-options.js';
 
 /** What a locked method returns. */

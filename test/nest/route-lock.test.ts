@@ -167,7 +167,7 @@ describe('what the placeholders of a route look into', () => {
   /** The key that a route makes of the arguments that its handler would get from this transport. */
   async function keyOf(key: RouteKey, type: string, args: unknown[]): Promise<unknown> {
     const seen: unknown[] = [];
-    const stand = { observed: ({ call, args }: { call: { keyOf: KeyOfCall }; args: readonly unknown[] }) => (seen.push(call.keyOf(args)), of(1)) };
+    const stand = { isInterceptor: true, observed: ({ call, args }: { call: { keyOf: KeyOfCall }; args: readonly unknown[] }) => (seen.push(call.keyOf(args)), of(1)) };
     const Route = LockInterceptor.of(key) as unknown as new (interceptor: typeof stand) => InstanceType<ReturnType<typeof LockInterceptor.of>>;
     const context = new ExecutionContextHost(args, Cart, Cart.prototype.show);
     context.setType(type);

@@ -1,6 +1,6 @@
 /** What the compiler says of keys, sentence by sentence. Checked by `npm run typecheck`; nothing here runs. */
 import { expectTypeOf } from 'expect-type';
-import type { KeyProblem } from '../../lib/core/key/key-template-paths.js';
+import type { KeyProblem } from '../../lib/nest/key-template-paths.js';
 
 declare const brand: unique symbol;
 type OrderId = string & { readonly [brand]: 'order' };
