@@ -55,9 +55,7 @@ describe('the guards of the board', () => {
   it('are asked for every route, and who is refused gets 403 and changes nothing', async () => {
     const { url, locks } = await serve({ guards: [WordGuard], forceRelease: true });
     const lease = await locks.acquire('order:1');
-    for (const path of ['', '/page/board.js', '/events', '/lock?instance=default&key=order:1']) {
-      expect((await fetch(url + path)).status).toBe(403);
-    }
+    for (const path of ['', '/page/board.js', '/events', '/lock?instance=default&key=order:1']) expect((await fetch(url + path)).status).toBe(403);
     const release = `${url}/force-release?instance=default&key=order:1&fence=${lease.fence}`;
     expect((await fetch(release, { method: 'POST', headers: OWN })).status).toBe(403);
     expect(await lease.verify()).toBe(true);

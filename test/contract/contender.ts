@@ -22,12 +22,7 @@ export class Contender {
   /** How it asked last. */
   private asked: Asking = {};
 
-  constructor(
-    readonly store: LockStore,
-    readonly key: string,
-    readonly id: string,
-    private readonly clock: Clock,
-  ) {}
+  constructor(readonly store: LockStore, readonly key: string, readonly id: string, private readonly clock: Clock) {}
 
   ask(how: Asking = {}): Promise<AcquireOutcome> {
     const { key, id } = this;
@@ -134,12 +129,7 @@ export class Contender {
 }
 
 /** Waits for a condition, and fails with its description. */
-export async function until(
-  clock: Clock,
-  condition: () => boolean | Promise<boolean>,
-  description: string,
-  withinMs = SOON_MS,
-): Promise<void> {
+export async function until(clock: Clock, condition: () => boolean | Promise<boolean>, description: string, withinMs = SOON_MS): Promise<void> {
   const limit = clock.now() + withinMs;
   while (!(await condition())) {
     if (clock.now() > limit) throw new Error(`not within ${withinMs} ms: ${description}`);

@@ -64,6 +64,10 @@ describe('acquire.lua', () => {
     await lock.acquire('p.1');
     const record = (await lua.client.get(lock.lockKey)) as string;
     await lua.client.set(lock.lockKey, `${record.slice(0, 4)}${Number(record.slice(4, 17)) + 3_600_000}${record.slice(17)}`);
+    expect(await lock.acquire('p.3', { queue: 0 })).toEqual([3, expect.any(Number), 60_001, '-']);
+    const cut = (await lua.client.get(lock.lockKey)) as string;
+    expect(Number(cut.slice(4, 17))).toBeLessThanOrEqual((await lua.now()) + 60_000);
+    await lua.client.set(lock.lockKey, `${cut.slice(0, 4)}${Number(cut.slice(4, 17)) + 3_600_000}${cut.slice(17)}`);
     expect(await lock.acquire('p.2')).toEqual([2, expect.any(Number), 60_001, '-']);
     const [now, , left] = (await lock.renew('p.1', 20_000)) as number[];
     expect(now! + left!).toBeLessThanOrEqual((await lua.now()) + 60_000);

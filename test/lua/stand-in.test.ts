@@ -20,7 +20,7 @@ async function toldBy(lock: LuaLock, id: string, how: AcquireArguments = {}): Pr
 async function forgotten(lock: LuaLock, holders: readonly string[], how: AcquireArguments = {}): Promise<string> {
   await lock.memory();
   for (const id of holders) await lock.takes(id, how);
-  const told = await toldBy(lock, 'w.0', how.mode === 'r' ? {} : how);
+  const told = await toldBy(lock, 'w.0', how.mode === 'r' ? {} : { ...how, owner: '-' });
   await lua.client.del(lock.lockKey, lock.queueKey, lock.fenceKey);
   await lock.memory(RECOVERS.recoveryMs);
   await lua.past((await lua.now()) + RECOVERS.recoveryMs);
@@ -312,6 +312,34 @@ describe('Whoever was told that a lock is held, and asks again when the server h
     expect(await bringBack(lock, 'h.2')).toBe(1);
     await release(lock, 'h.2');
     expect(await waits(lock, 'w.1')).toBe(1);
+  });
+
+  it('S7: still stands for the other holds of an owner when one of them comes back, and ends before they do', async () => {
+    const lock = lua.lock('si30');
+    const told = await forgotten(lock, ['h.1', 'h.2'], { owner: 'o' });
+    await lock.acquire('w.1', { ...RECOVERS, told });
+    const lease = { owner: 'o', fence: Number(told.split(',')[3]) };
+    expect(await bringBack(lock, 'h.1', lease)).toBe(1);
+    await release(lock, 'h.1');
+    expect(await waits(lock, 'w.1')).toBe(2);
+    expect(await bringBack(lock, 'h.2', lease)).toBe(1);
+    expect(await bringBack(lock, 'h.3', { fence: lease.fence })).toBe(0);
+    await release(lock, 'h.2');
+    expect(await waits(lock, 'w.1')).toBe(1);
+  });
+
+  it('S7: gives one permit, that which ends first, to a holder that comes back of whom nobody was told, and keeps the others', async () => {
+    const lock = lua.lock('si31');
+    const told = await forgotten(lock, ['h.1', 'h.2'], { permits: 2 });
+    const [first, second] = [told.replace(/,\d+,h\.1/, ',9000,h.1'), told];
+    await lock.acquire('w.1', { ...RECOVERS, permits: 2, told: first });
+    expect(first).not.toBe(second);
+    expect(await bringBack(lock, 'h.3', { mode: 'permit', owner: '2', fence: 71 })).toBe(1);
+    const held = (await lua.client.get(lock.lockKey)) as string;
+    expect([held.includes('~h.1 '), held.includes('~h.2 '), held.includes(' h.3 ')]).toEqual([false, true, true]);
+    expect(((await lock.acquire('w.1', { ...RECOVERS, permits: 2 })) as unknown[])[0]).toBe(2);
+    expect(await bringBack(lock, 'h.2', { mode: 'permit', owner: '2', fence: 72 })).toBe(1);
+    expect(await bringBack(lock, 'h.4', { mode: 'permit', owner: '2', fence: 73 })).toBe(0);
   });
 
   it('is believed only where something was forgotten since', async () => {

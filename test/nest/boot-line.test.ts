@@ -72,7 +72,7 @@ describe('The line with which a lock module starts', () => {
   it('says of a Cluster how many masters it has', async () => {
     await using cluster = await startCluster();
     const [line] = await boot({ redis: { cluster: cluster.startupNodes }, recoveryMs: 1_000 });
-    const ofEach = 'the append-only file (a restart forgets what was granted since the last snapshot)';
+    const ofEach = 'the append-only file of 3 masters (a restart forgets what was granted since the last snapshot)';
     expect(line).toBe(`Locks are kept by a Cluster (3 masters), prefix 'lock'. Without: ${NO_REPLICA}; ${ofEach}.`);
   });
 

@@ -198,7 +198,7 @@ describe('A test module without locks, whose mocks are empty objects', () => {
     const built = await Test.createTestingModule({ providers: [Ledger] }).useMocker(deepMock).compile();
     await expect(built.get(Ledger).settle()).rejects.toThrow(/^Ledger\.settle is locked, but what was injected as its LockInterceptor is none/);
     const Route = LockInterceptor.of('cart') as unknown as new (mock: object) => unknown;
-    expect(() => new Route(deepMock())).toThrow(/^LockInterceptor\.of\('cart'\) locks a route, but what was injected as its LockInterceptor is none/);
+    expect(() => new Route(deepMock())).toThrow(/ locks a route, but what was injected as its LockInterceptor is none/);
   });
 
   it('is told so of a stream by the stream', async () => {

@@ -27,10 +27,7 @@ describe.each(['ioredis', 'redis'])('Under Bun with %s', (client) => {
   ])('an application is served again after %s', async (_, fault) => {
     proxy = await startFlakyProxy(redis.port);
     const env = { REDIS_URL: proxy.url, REDIS_CLIENT: client, BOOT_TIMEOUT_MS: '5000' };
-    const acts: Readonly<Record<string, () => unknown>> = {
-      up: () => fault('begin'),
-      refused: () => sleep(OUTAGE_MS).then(() => fault('end')),
-    };
+    const acts: Readonly<Record<string, () => unknown>> = { up: () => fault('begin'), refused: () => sleep(OUTAGE_MS).then(() => fault('end')) };
     const { output, exitCode } = await app.run(BUN_PROGRAM, ['outage.cjs', 'hold'], env, (line) => acts[line]?.());
     expect({ output, exitCode }).toEqual({ output: 'up\nrefused\nserved again\n', exitCode: 0 });
     await proxy.stop();

@@ -62,10 +62,7 @@ describe('a Nest 11 CommonJS application', () => {
   });
 
   /** swc keeps the folder of the sources when tsconfig.json names a rootDir. */
-  it.each([
-    ['swc', 'dist/src/main.js'],
-    ['webpack', 'dist/main.js'],
-  ])('locks when the builder is %s', async (builder, main) => {
+  it.each([['swc', 'dist/src/main.js'], ['webpack', 'dist/main.js']])('locks when the builder is %s', async (builder, main) => {
     expect(await app.run('npx', ['nest', 'build', '--builder', builder])).toMatchObject({ exitCode: 0 });
     expect(await app.seen('node', [main])).toEqual(LOCKED);
     expect(await app.seen('node', [main], { REDIS_URL: redis.url })).toEqual(LOCKED);

@@ -36,9 +36,7 @@ describe('the tarball', () => {
   it('holds the built package, its licence, its changelog and its docs, and nothing else', async () => {
     const others = packed.files.filter((path) => !/^dist\/(esm|cjs)\/.*\.(js|d\.ts)$/.test(path));
     const docs = (await readdir('docs')).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`);
-    expect(others.sort()).toEqual(
-      ['CHANGELOG.md', 'LICENSE', 'README.md', 'dist/cjs/package.json', 'dist/esm/package.json', 'package.json', ...docs].sort(),
-    );
+    expect(others.sort()).toEqual(['CHANGELOG.md', 'LICENSE', 'README.md', 'dist/cjs/package.json', 'dist/esm/package.json', 'package.json', ...docs].sort());
     expect(packed.files.filter((path) => /test\.|spec\.|contract/.test(path))).toEqual([]);
   });
 

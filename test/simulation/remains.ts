@@ -67,9 +67,7 @@ export class Remains {
     const { world } = this;
     const members = this.living;
     let open = members.length;
-    for (const { locks } of members) {
-      locks.close().then(() => (open -= 1), (error: unknown) => world.violations.push(`closing failed: ${String(error)}`));
-    }
+    for (const { locks } of members) locks.close().then(() => (open -= 1), (error: unknown) => world.violations.push(`closing failed: ${String(error)}`));
     await world.time.run(5_000);
     if (open > 0) world.violations.push(`${open} processes could not be closed`);
     for (const { process, ways } of members) {

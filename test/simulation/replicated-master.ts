@@ -14,12 +14,7 @@ export class ReplicatedMaster {
   replication: Replication | undefined;
   former: SimServer | undefined;
 
-  constructor(
-    public master: SimServer,
-    replica: SimServer,
-    private readonly time: VirtualTime,
-    private readonly random: Random,
-  ) {
+  constructor(public master: SimServer, replica: SimServer, private readonly time: VirtualTime, private readonly random: Random) {
     replica.takePart('replica');
     this.link(replica);
   }

@@ -37,12 +37,7 @@ export class Replication {
   private awaiting: Awaiting[] = [];
   private arrivesAt = 0;
 
-  constructor(
-    readonly master: SimServer,
-    readonly replica: SimServer,
-    private readonly time: VirtualTime,
-    private readonly random: Random,
-  ) {
+  constructor(readonly master: SimServer, readonly replica: SimServer, private readonly time: VirtualTime, private readonly random: Random) {
     this.copy();
   }
 

@@ -28,12 +28,7 @@ export class Way {
   readonly faults: WayFaults = { shortestMs: 0.2, longestMs: 2, dropsRequests: 0, dropsReplies: 0, dropsMessages: 0, duplicates: 0, silent: 'no' };
   readonly sockets = new Set<SimSocket>();
 
-  constructor(
-    readonly process: SimProcess,
-    readonly server: SimServer,
-    readonly random: Random,
-    readonly time: VirtualTime,
-  ) {}
+  constructor(readonly process: SimProcess, readonly server: SimServer, readonly random: Random, readonly time: VirtualTime) {}
 
   latency(): number {
     return this.random.between(this.faults.shortestMs, this.faults.longestMs);

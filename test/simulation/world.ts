@@ -300,9 +300,7 @@ export class World implements Recorder {
     for (const lockKey of keys.filter((redisKey) => redisKey.includes('}:l:'))) {
       const key = decodeKey(lockKey.slice(lockKey.indexOf('}:l:') + 4));
       if (server === this.setting.homeOf(key)) continue;
-      for (const holder of readHolders(server.text(lockKey) ?? '')) {
-        this.witness.stray(key, holder.end - server.nowMs(), (fence) => has(holder, fence));
-      }
+      for (const holder of readHolders(server.text(lockKey) ?? '')) this.witness.stray(key, holder.end - server.nowMs(), (fence) => has(holder, fence));
     }
   }
 

@@ -26,12 +26,7 @@ export class Wire extends StoreAround {
   private renewed: Promise<readonly RenewOutcome[]> | undefined;
   private readonly doubters: ((doubt: Doubt) => void)[] = [];
 
-  constructor(
-    store: LockStore,
-    private readonly clock: Clock,
-    private readonly wakes: Set<(wake: Wake) => void>,
-    groupOf?: StoreCapabilities['groupOf'],
-  ) {
+  constructor(store: LockStore, private readonly clock: Clock, private readonly wakes: Set<(wake: Wake) => void>, groupOf?: StoreCapabilities['groupOf']) {
     super(store, { groupOf });
   }
 

@@ -26,9 +26,7 @@ export class Turns {
   ) {}
 
   async take(name: string, locks: LockService): Promise<void> {
-    while (this.served < this.enough) {
-      await locks.withLock('hot', { permits: this.permits, waitMs: Infinity }, (lease) => this.turn(name, lease));
-    }
+    while (this.served < this.enough) await locks.withLock('hot', { permits: this.permits, waitMs: Infinity }, (lease) => this.turn(name, lease));
   }
 
   get counts(): number[] {

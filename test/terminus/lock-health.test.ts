@@ -17,10 +17,7 @@ let options: LockHealthOptions;
 
 @Controller('health')
 class HealthController {
-  constructor(
-    private readonly health: HealthCheckService,
-    private readonly lockHealth: LockHealthIndicator,
-  ) {}
+  constructor(private readonly health: HealthCheckService, private readonly lockHealth: LockHealthIndicator) {}
 
   @Get()
   @HealthCheck()

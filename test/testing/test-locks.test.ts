@@ -282,10 +282,7 @@ describe('TestLocks in place of a LockModule', () => {
 
   it('replaces the store of an application module, which keeps its own options', async () => {
     const test = new TestLocks();
-    const builder = Test.createTestingModule({
-      imports: [LockModule.forRoot({ redis: unreachable, waitMs: 0 })],
-      providers: [OrderService],
-    });
+    const builder = Test.createTestingModule({ imports: [LockModule.forRoot({ redis: unreachable, waitMs: 0 })], providers: [OrderService] });
     const module = await test.replaceIn(builder).compile();
     await module.init();
     closing.push(() => module.close());
@@ -299,10 +296,7 @@ describe('TestLocks in place of a LockModule', () => {
   it('serves several named instances side by side, each with locks of its own', async () => {
     const test = new TestLocks();
     const billing = new TestLocks({ name: 'billing' });
-    const module = await Test.createTestingModule({
-      imports: [test.asModule(), billing.asModule()],
-      providers: [OrderService, InvoiceService],
-    }).compile();
+    const module = await Test.createTestingModule({ imports: [test.asModule(), billing.asModule()], providers: [OrderService, InvoiceService] }).compile();
     await module.init();
     closing.push(() => module.close());
     await billing.busy('invoice:1');

@@ -110,7 +110,7 @@ function keptText(holds: readonly Hold[], graceMs: number): string {
   const named = holds.slice(0, MAX_HOLDS_NAMED).map((hold) => `${quoted(hold.keys)}${heldText(hold)}`);
   const more = holds.length > MAX_HOLDS_NAMED ? `; and ${holds.length - MAX_HOLDS_NAMED} more` : '';
   return (
-    `The shutdown waited ${graceMs} ms (shutdownGraceMs), and work still goes on under locks (${holds.length}): ` +
+    `The shutdown waited ${graceMs} ms (shutdownGraceMs), and work still goes on under ${holds.length === 1 ? 'a hold' : `${holds.length} holds`}: ` +
     `${named.join('; ')}${more}. Their signals have aborted; the locks stay taken until their leases end.`
   );
 }

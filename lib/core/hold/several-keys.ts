@@ -3,7 +3,7 @@
  * each other in a circle. The call waits only at the first busy key, and the watchdog renews what it has meanwhile.
  */
 import type { StoreLease } from '../lease/store-lease.js';
-import { LockLostError } from '../port/errors.js';
+import type { LockLostError } from '../port/errors.js';
 import type { Call } from '../queue/call.js';
 import { abortWith } from '../queue/abort-signals.js';
 import type { LockCore } from './lock-core.js';
@@ -46,7 +46,7 @@ export async function takeAll(call: Call, core: LockCore): Promise<readonly Stor
     return taken;
   } catch (error) {
     // The ticket has no more what was taken of it: nobody can adopt the others.
-    if (call.ticket && taken.length > 0 && error instanceof LockLostError) core.tickets.giveBack(call.ticket);
+    if (call.ticket && taken.length > 0) core.tickets.giveBack(call.ticket);
     await together(core, taken, call.until, (lease, done) => abandon(call, lease, clock.now(), done));
     throw shutdown.refusal(keys[0]!, insideHold) ?? error;
   } finally {

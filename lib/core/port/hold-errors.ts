@@ -41,7 +41,7 @@ export function upgradeError(key: string): LockUsageError {
 }
 
 export function siblingBusyError(key: string, waitMs: number): LockTimeoutError {
-  return timeout(key, waitMs, 'is in use by another call inside the same hold. Try again later.');
+  return timeout(key, waitMs, 'is in use by another call inside the same hold, in this process. Try again later.');
 }
 
 export function busyError(key: string, waitMs: number, isHeldHere = false): LockTimeoutError {
@@ -54,7 +54,7 @@ export function ownerUpgradeError(key: string, owner: string | undefined): LockU
 }
 
 export function tooManyHoldsError(key: string, owner: string | undefined): LockUsageError {
-  return usage(key, `: owner '${owner}' has ${MAX_HOLDS_OF_OWNER} holds of it already. Give some back first, or share a hold inside the process.`);
+  return usage(key, `: owner '${owner}' has ${MAX_HOLDS_OF_OWNER} holds of it already, the most there can be. Give some back first, or share a hold inside the process.`);
 }
 
 /** `given` and `present`: how many permits the call names, and how many those who hold the lock or wait for it. */
@@ -85,7 +85,7 @@ export function silenceError(key: string, waitMs: number, server?: string, minRe
 }
 
 export function slownessError(key: string, leaseMs: number): LockStoreError {
-  return store(key, `: its grant came so late that too little of the lease of ${leaseMs} ms was left. It is safe to try again, with a longer lease.`);
+  return store(key, `: its grant came so late that too little of the lease of ${leaseMs} ms was left. It is safe to try again, with a longer lease if this happens often.`);
 }
 
 export function asStoreError(error: unknown, key: string): LockStoreError {
@@ -109,7 +109,7 @@ function within(waitMs: number): string {
 // The errors with which hand-offs and adoptions end.
 
 export function noTicketsError(key: string): LockUsageError {
-  return usage(key, ': a Redlock cannot hand a hold off. Release it here, and let the other process take it.');
+  return usage(key, ': a Redlock cannot hand a hold off, because no node could say alone whose it is. Release it here, and let the other process take it.');
 }
 
 export function nestedHandOffError(key: string): LockUsageError {

@@ -184,7 +184,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
    * that wait as long as they do.
    */
   requestDelayed(request: StoreRequest): void {
-    const writerWaits = request.mode === 'write' && this.first === request.asker;
+    const writerWaits = request.mode === 'write' && this.first?.options.mode === 'write';
     for (const call of this.calls()) {
       if (call.options.waitMs === 0) this.giveUp(call, refusedAtOnce(request, call));
       else if (writerWaits && call.options.mode === 'read' && this.remove(call)) this.queues.queueFor(call).join(call);

@@ -148,7 +148,7 @@ async function summaryOf({
   if (!infos) return { place: place(), prefix, off, unknown: 'replicas, eviction and persistence, because the user may not run INFO' };
   const replicas = infos.reduce((sum, info) => sum + (Number(fieldOf(info, 'connected_slaves')) || 0), 0);
   const evicting = infos.map((info) => fieldOf(info, 'maxmemory_policy')).find((policy) => policy !== undefined && policy !== 'noeviction');
-  const withoutFile = infos.some((info) => fieldOf(info, 'aof_enabled') === '0');
+  const withoutFile = infos.filter((info) => fieldOf(info, 'aof_enabled') === '0').length;
   // A Redlock needs neither replicas nor files.
   const isAlone = !redlock;
   if (isAlone && minReplicas === 0) off.push(replicas === 0 ? 'replicas (none is connected)' : 'grants that wait for a replica (minReplicas is 0: an old master may go on granting in a partition)');
@@ -158,7 +158,7 @@ async function summaryOf({
     report({ kind: `eviction on ${node}`, level: 'error', message });
     off.push(`safety from eviction (maxmemory-policy is ${evicting}: a lock that is held may be evicted)`);
   }
-  if (isAlone && withoutFile) off.push('the append-only file (a restart forgets what was granted since the last snapshot)');
+  if (isAlone && withoutFile > 0) off.push(`the append-only file${masters.length > 1 ? ` of ${withoutFile} masters` : ''} (a restart forgets what was granted since the last snapshot)`);
   if (replicas > 0) details.push(`replicas: ${replicas}`);
   return { place: place(), prefix, off };
 }

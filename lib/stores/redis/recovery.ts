@@ -10,8 +10,8 @@
  * A recall is the first command that is sent (recall.lua). It is one for all slot groups of a server, and in a Cluster one for each group in
  * which this process holds something. It begins the recovery of a server that forgot, tells it the highest fences that this process has
  * seen, and claims the groups in which this process holds something: they stay closed for some seconds. Its answer names the memories. So
- * the leases themselves, which take longer, can follow in batches (renewals.ts). In a Cluster a group in which this process holds nothing is
- * not recalled at all: its memory is told with the next answer to a request.
+ * the leases themselves, which take longer, can follow in batches (renewals.ts). In a Cluster a group in which this process holds nothing, and
+ * which it has not claimed, is not recalled at all: its memory is told with the next answer to a request.
  */
 import { Backoff, pause } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';

@@ -69,7 +69,7 @@ export class Bundles {
 
   constructor(private readonly runner: ScriptRunner) {}
 
-  /** Requests for one script whose locks are on the same shard may share a command. */
+  /** Requests for one script whose locks are on the same shard may share a command, if they give it the same time. */
   add(request: BundledRequest): void {
     const { open, runner } = this;
     if (runner.underway.length > 0 || open.length > 0) this.isSolitary = false;

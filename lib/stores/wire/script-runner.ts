@@ -246,7 +246,7 @@ export class ScriptRunner {
     const isAwaited = this.remove(command);
     const reason = reasonOf(error);
     // The server is no master any more, so a new connection is made, which finds the new one.
-    if (NO_MASTER.test(reason)) command.sentTo?.drop();
+    if (NO_MASTER.test(reason)) command.sentTo?.drop(true);
     if (isReply(error)) this.outage.refused(reason);
     else this.outage.failed(reasonWith(error, this.connections.lastError));
     if (isAwaited) command.failed(error, this);

@@ -97,6 +97,15 @@ const MOST_PATIENCE = 4;
 /** How long a client pauses at most before it connects again, in ms. The first try comes almost at once, because leases have to be renewed. */
 const FIRST_RECONNECT_MS = 50;
 const RECONNECT_MS = 150;
+/**
+ * When so many connections in a row led to a server that is no master, the pauses grow, up to sixteen times the first: an address may lead to
+ * a former master for minutes. A connection that was open for so long, in ms, ends the row.
+ */
+const FORMER_MASTERS = 4;
+const LASTED_MS = 1_000;
+
+/** What a server says before it closes a connection that it does not take. */
+const TURNED_AWAY = /max number of clients|^DENIED\b/;
 
 const REFUSED_LOGIN = /\b(WRONGPASS|NOAUTH|ERR AUTH|ERR invalid password)\b/;
 /** Not an error for an operator: the function is asked again, and may know the new password a moment later than the server. */
@@ -142,6 +151,8 @@ interface Link {
   client?: Client;
   /** The last error that the client told of, or the reason for which this process ended it while it was connecting. */
   reason?: Error;
+  /** Ends the wait until the client is connected, which may be one for code of the user. */
+  left?: (reason: Error) => void;
 }
 
 export class ServerConnection extends BaseConnection {
@@ -161,6 +172,9 @@ export class ServerConnection extends BaseConnection {
   patience = 1;
   /** The present one; undefined once it has ended. */
   private link: Link | undefined;
+  private openSince = -Infinity;
+  /** How many connections in a row led to a server that is no master. */
+  private formerMasters = 0;
   private starting: Promise<void> | undefined;
   /** The timer of the present step of connecting, or of the pause before the next try. */
   private timer: Timer | undefined;
@@ -206,8 +220,10 @@ export class ServerConnection extends BaseConnection {
   }
 
   /** Ends an open connection, so that a new one is made. */
-  drop(): void {
-    if (this.isOpen) this.leave();
+  drop(isNoMaster = false): void {
+    if (!this.isOpen) return;
+    this.formerMasters = isNoMaster ? this.formerMasters + 1 : 0;
+    this.leave();
   }
 
   /** Leaves the server that it leads to, or begins to lead to. */
@@ -217,8 +233,12 @@ export class ServerConnection extends BaseConnection {
     this.link = undefined;
     link.reason ??= reason;
     // The owner is told before the commands on the way fail, so that no command follows them into this connection.
-    if (this.isOpen) this.lost(reason, FIRST_RECONNECT_MS);
+    if (this.isOpen) {
+      if (this.timing.clock.now() - this.openSince >= LASTED_MS) this.formerMasters = 0;
+      this.lost(reason, FIRST_RECONNECT_MS * 2 ** Math.min(4, Math.max(0, this.formerMasters - FORMER_MASTERS)));
+    }
     link.client?.destroy();
+    link.left?.(link.reason);
   }
 
   /** Leaves it because it was silent for too long. The next connection gives it more time. */
@@ -278,12 +298,15 @@ export class ServerConnection extends BaseConnection {
         failed: (error) => (link.reason = this.link === link ? error : link.reason),
         ended: () => this.link === link && this.isOpen && this.leave(link.reason),
       }));
-      await client.connect();
+      const connecting = client.connect();
+      // One that comes after its time is closed.
+      connecting.then(() => this.link === link || client.destroy(), () => {});
+      await Promise.race([connecting, new Promise<never>((_resolve, reject) => (link.left = reject))]);
       beginStep();
       // Operators find the connection in CLIENT LIST by its name. Some versions of ioredis are connected before the server has answered
       // to the password and the database; answers come in order, so both are known with this one. An error reply is an answer too.
       await client.sender.call('client', 'SETNAME', CONNECTION_NAME).catch((error: unknown) => {
-        if (!isReply(error)) throw error;
+        if (!isReply(error) || TURNED_AWAY.test(messageOf(error))) throw error;
       });
       beginStep();
       if (listening !== undefined) await subscribe(client, listening);
@@ -292,6 +315,7 @@ export class ServerConnection extends BaseConnection {
       this.endTimer();
       this.sender = client.sender;
       this.isOpen = true;
+      this.openSince = clock.now();
       if (clock.now() - begunAt < this.stepMs) this.patience = 1;
       this.needsNoProcess();
       this.events.emit('open');

@@ -11,8 +11,8 @@ import type { ReplyItems } from './lua.generated.js';
 const FOR_THE_OPERATOR = /\b(NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|DAMAGED|DENIED|can't run this command|ERR unknown command|ERR AUTH)\b/;
 /** Error replies that concern every lock. Others concern a single key, a moving slot, or the call itself. */
 const OF_THE_SERVER = /\b(LOADING|READONLY|OOM|MISCONF|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|BUSY|NOAUTH|WRONGPASS|NOPERM)\b/;
-/** Error replies of a server that refuses writes. It still reads and deletes, so only a command of {@link WRITES} shows that it is back. */
-const OF_WRITES = /\b(READONLY|OOM|MISCONF|NOREPLICAS)\b/;
+/** Error replies of a master that refuses writes. It still reads and deletes, so only a command of {@link WRITES} shows that it is back. */
+const OF_WRITES = /\b(OOM|MISCONF|NOREPLICAS)\b/;
 const WRITES: readonly string[] = ['acquire', 'renew'];
 /** Error replies about one Redis key, which holds something else. */
 const DAMAGE = /\b(WRONGTYPE|DAMAGED)\b/;
@@ -215,7 +215,7 @@ export class Outage {
   constructor(
     private readonly clock: Clock,
     private readonly listener: OutageListener,
-    /** Sends the server any question. Its answer is reported to the outage like every other. */
+    /** Sends the server a question that it refuses as long as it runs no scripts. Its answer is reported to the outage like every other. */
     private readonly ask: () => void,
   ) {}
 

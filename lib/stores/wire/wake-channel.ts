@@ -44,6 +44,9 @@ export interface WakeListener {
   refused(reason: string): void;
 }
 
+/** What a server says to a user who may not subscribe, or to whom it does not offer that. */
+const NOT_ALLOWED = /\bNOPERM\b|unknown command/i;
+
 /**
  * The messages of scripts that are one word about an id. `c`: another process began to wait for the lock that this id holds. `l`: the hold of
  * this id is lost. `t`: this id should ask, because a node of a Redlock keeps a free lock for it; or, as the first waiter on one Redis, because
@@ -79,7 +82,7 @@ export class WakeChannel {
       connection.close();
       throw error;
     });
-    connection.events.on('problem', (error) => isReply(error) && listener.refused(messageOf(error)));
+    connection.events.on('problem', (error) => isReply(error) && NOT_ALLOWED.test(messageOf(error)) && listener.refused(messageOf(error)));
   }
 
   /** Notes that a reply brought a grant whose message has not come. If it does not come soon, this connection receives nothing. */

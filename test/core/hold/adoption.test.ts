@@ -134,6 +134,13 @@ describe('An adoption', () => {
     }
   });
 
+  it('of several locks of which one gets no answer in time gives the others back, because nobody can adopt the ticket any more', async () => {
+    const { fleet, locks, other, ticketOf } = setUp((request, ask) => (request.key === 'b' ? Promise.reject(failure(true)) : ask()));
+    await expect(fleet.clock.runUntil(locks.adopt(await ticketOf('a', 'b'), { waitMs: 500 }))).rejects.toBeInstanceOf(LockStoreError);
+    await fleet.clock.advance(1_000);
+    expect([await other.isLocked('a'), await other.isLocked('b')]).toEqual([false, false]);
+  });
+
   it('is asked for once more when the machine slept before its answer came, and trusts what is left then', async () => {
     const answer = gate();
     const { fleet, locks, asked, ticketOf } = setUp(async (_, ask) => {

@@ -113,7 +113,7 @@ describe('Shutdown', () => {
     await locks.acquire(['a', 'b']);
     await clock.runUntil(locks.close());
     expect(log).toEqual([
-      `The shutdown waited 1000 ms (shutdownGraceMs), and work still goes on under locks (2): 'report:1' by ReportService.build for 1010 ms; ` +
+      `The shutdown waited 1000 ms (shutdownGraceMs), and work still goes on under 2 holds: 'report:1' by ReportService.build for 1010 ms; ` +
         `'a', 'b' for 1000 ms. Their signals have aborted; the locks stay taken until their leases end.`,
     ]);
     await expect(clock.runUntil(work)).rejects.toMatchObject({ code: 'LOCK_LOST' });
@@ -180,7 +180,7 @@ describe('The grace of a shutdown', () => {
     await clock.runUntil(locks.close());
     const named = Array.from({ length: Math.min(count, 10) }, (_, n) => `'k${n}' for ${1_000 + 10 * (count - n)} ms`).join('; ');
     const more = count === 12 ? '; and 2 more' : '';
-    expect(log).toEqual([expect.stringContaining(` under locks (${count}): ${named}${more}. Their signals`)]);
+    expect(log).toEqual([expect.stringContaining(` under ${count === 1 ? 'a hold' : `${count} holds`}: ${named}${more}. Their signals`)]);
   });
 });
 

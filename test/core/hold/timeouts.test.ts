@@ -248,7 +248,7 @@ describe('The hint to run an inner call inside the hold', () => {
         return refused;
       }),
     );
-    expect(error.message).toMatch(/in use by another call inside the same hold\. Try/);
+    expect(error.message).toMatch(/in use by another call inside the same hold, in this process\. Try/);
     expect(error).toMatchObject({ holders: [], held: ['k'] });
     expect(error.message).not.toMatch(hint);
   });

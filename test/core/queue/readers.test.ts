@@ -27,9 +27,7 @@ describe('The callers of one process', () => {
   describe('that read', () => {
     /** A writer holds the lock; readers wait in one process, and then a writer in another. Gives who was served, in order. */
     async function afterAWriter(begin: (locks: LockService, read: (name: string, options?: LockOptions) => void, order: string[]) => void): Promise<string[]> {
-      const fleet = new Fleet();
-      const order: string[] = [];
-      const calls: Promise<unknown>[] = [];
+      const [fleet, order, calls] = [new Fleet(), [] as string[], [] as Promise<unknown>[]];
       const { locks } = fleet.process();
       const first = await fleet.process().locks.acquire('k');
       const work = (name: string): Promise<unknown> => (order.push(name), pause(fleet.clock, 100));
@@ -64,9 +62,7 @@ describe('The callers of one process', () => {
     });
 
     it('enter with the phase, together with those of another process, though a writer of their own process stands before them', async () => {
-      const fleet = new Fleet();
-      const order: string[] = [];
-      const calls: Promise<unknown>[] = [];
+      const [fleet, order, calls] = [new Fleet(), [] as string[], [] as Promise<unknown>[]];
       const [first, here, there] = [fleet.process(), fleet.process(), fleet.process()].map(({ locks }) => locks) as [LockService, LockService, LockService];
       const lease = await first.acquire('k');
       const call = async (locks: LockService, name: string, mode: 'read' | 'write'): Promise<void> => {
@@ -92,9 +88,7 @@ describe('The callers of one process', () => {
     });
 
     it('enter with the phase though a writer of their own process came before them, while its first reader was let in', async () => {
-      const fleet = new Fleet();
-      const order: string[] = [];
-      const calls: Promise<unknown>[] = [];
+      const [fleet, order, calls] = [new Fleet(), [] as string[], [] as Promise<unknown>[]];
       const [here, there, elsewhere] = [fleet.process(), fleet.process(), fleet.process()].map(({ locks }) => locks) as [LockService, LockService, LockService];
       const call = (locks: LockService, name: string, mode: 'read' | 'write'): void => {
         const work = (): Promise<unknown> => (order.push(name), pause(fleet.clock, 100));
@@ -109,6 +103,27 @@ describe('The callers of one process', () => {
       expect(order.slice(0, 2)).toEqual(['reader 1', 'the writer elsewhere']);
       expect(order.slice(2, 4).sort()).toEqual(['reader 2', 'reader 3']);
       expect(order[4]).toBe('the writer here');
+    });
+
+    it('enter with the phase though the writer of their own process asks with the request of one that gave up at once', async () => {
+      const [fleet, order, calls] = [new Fleet(), [] as string[], [] as Promise<unknown>[]];
+      const [first, here, there] = [fleet.process(), fleet.process(), fleet.process()].map(({ locks }) => locks) as [LockService, LockService, LockService];
+      const lease = await first.acquire('k');
+      const work = (name: string) => (): Promise<unknown> => (order.push(name), pause(fleet.clock, 100));
+      const call = (locks: LockService, name: string, options: LockOptions): void => void calls.push(locks.withLock('k', options, work(name)).catch(() => {}));
+      const stop = new AbortController();
+      call(here, 'reader who leaves', { mode: 'read', signal: stop.signal });
+      call(here, 'writer who leaves', { signal: stop.signal });
+      await fleet.clock.settle();
+      call(here, 'the writer', {});
+      call(here, 'reader here', { mode: 'read' });
+      call(there, 'reader there', { mode: 'read' });
+      await fleet.clock.settle();
+      stop.abort();
+      await fleet.clock.settle();
+      await lease.release();
+      await fleet.clock.runUntil(Promise.all(calls));
+      expect([order.slice(0, 2).sort(), order[2]]).toEqual([['reader here', 'reader there'], 'the writer']);
     });
 
     it('wait behind a writer of their process that came before them, when the lock was free', async () => {

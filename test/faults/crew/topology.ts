@@ -38,9 +38,7 @@ export interface TopologyWish {
 
 export async function startTopology(name: TopologyName, { processes, proxied, args = [], downAfterMs = 300, clocked = false }: TopologyWish): Promise<Topology> {
   const base = clocked ? await clockedServer(args) : await servers(name, args, downAfterMs);
-  const proxies = await Promise.all(
-    Array.from({ length: proxied ? processes : 0 }, () => Promise.all(base.servers.map(({ port }) => startFlakyProxy(port)))),
-  );
+  const proxies = await Promise.all(Array.from({ length: proxied ? processes : 0 }, () => Promise.all(base.servers.map(({ port }) => startFlakyProxy(port)))));
   return {
     name,
     ...base,

@@ -62,12 +62,7 @@ const routes = {
   },
 } satisfies Partial<Kind>;
 
-export const httpController: Kind = {
-  ...routes,
-  name: 'an HTTP controller',
-  returns: { promise: 'goes on', observable: 'ends' },
-  handler: controller(Get),
-};
+export const httpController: Kind = { ...routes, name: 'an HTTP controller', returns: { promise: 'goes on', observable: 'ends' }, handler: controller(Get) };
 
 export const sseController: Kind = {
   ...routes,
@@ -101,13 +96,7 @@ export const graphqlResolver: Kind = {
     return Answers;
   },
   modules: (_variants, handlers) => ({
-    imports: [
-      GraphQLModule.forRoot<ApolloDriverConfig>({
-        driver: ApolloDriver,
-        autoSchemaFile: true,
-        includeStacktraceInErrorResponses: false,
-      }),
-    ],
+    imports: [GraphQLModule.forRoot<ApolloDriverConfig>({ driver: ApolloDriver, autoSchemaFile: true, includeStacktraceInErrorResponses: false })],
     providers: handlers,
   }),
   start: async (app) => {

@@ -112,10 +112,7 @@ export function ForClerks(): MethodDecorator {
 /** Admits nobody to a handler whose metadata it cannot see. */
 @Injectable()
 export class ClerksOnly implements CanActivate {
-  constructor(
-    private readonly reflector: Reflector,
-    @Inject(Stage) private readonly stage: Stage,
-  ) {}
+  constructor(private readonly reflector: Reflector, @Inject(Stage) private readonly stage: Stage) {}
 
   canActivate(context: ExecutionContext): boolean {
     return this.stage.admits && this.reflector.get<string>('role', context.getHandler()) === 'clerk';

@@ -75,9 +75,7 @@ async function single(target: (server: RedisServer, ask: Credentials) => RedisTa
 
 /** Makes `password` the only one of the user `locks`, and ends all its connections. */
 async function rotate({ servers, sentinels = [] }: Place, password: string): Promise<void> {
-  for (const server of [...servers, ...sentinels]) {
-    await server.command('ACL', 'SETUSER', 'locks', 'on', 'resetpass', `>${password}`, '~*', '&*', '+@all');
-  }
+  for (const server of [...servers, ...sentinels]) await server.command('ACL', 'SETUSER', 'locks', 'on', 'resetpass', `>${password}`, '~*', '&*', '+@all');
   for (const server of [...servers, ...sentinels]) await server.command('CLIENT', 'KILL', 'USER', 'locks');
 }
 

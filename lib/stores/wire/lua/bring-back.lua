@@ -49,7 +49,26 @@ local function fitsBeside(lock, lease)
   if lock.mode == 'p' then return #lock.holders < lock.permits or lock.recoversForMs > 0 end
   if lock.mode == 'r' then return lease.mode == 'r' end
   local kin = ownedBy(lock, lease.owner)
-  return kin ~= nil and (kin.fence == lease.fence or lock.recoversForMs <= 0)
+  if kin then return kin.fence == lease.fence or lock.recoversForMs <= 0 end
+  -- Those who were told of with its fence have the lock beside it, as holds of the same owner.
+  for _, holder in ipairs(lock.holders) do
+    if not isStandIn(holder) or holder.fence ~= lease.fence then return false end
+  end
+  return lease.owner ~= '-'
+end
+
+-- Of a lock with permits the stand-in that ends first gives its permit to a holder that comes back: the others may stand for holders that come
+-- later, and nobody new is let in beside as many as there are permits. Else what the holder knows of its lock counts, and not what others were told.
+local function displaceStandIns(lock, lease)
+  local first
+  for _, holder in ipairs(lock.holders) do
+    if isStandIn(holder) and (not first or holder.ending < first.ending) then first = holder end
+  end
+  if first and lock.mode == 'p' and permitsOf(lease) == lock.permits then
+    dropStandIns(lock, string.sub(first.id, 2))
+  else
+    dropStandIns(lock)
+  end
 end
 
 -- A failover may bring back the record of an earlier holder, whose fence is lower; nobody was let in since.
@@ -71,9 +90,8 @@ end
 
 -- Returns the holder, or nothing when the lock is somebody else's.
 local function enterAgain(lock, lease)
-  -- A holder that comes back knows its lock better than those who were told of it before the server forgot.
   dropStandIns(lock, string.sub(RECOVERY, 2))
-  if not fitsBeside(lock, lease) or lock.mode == 'p' and #lock.holders >= lock.permits then dropStandIns(lock) end
+  if not fitsBeside(lock, lease) or lock.mode == 'p' and #lock.holders >= lock.permits then displaceStandIns(lock, lease) end
   if not fitsBeside(lock, lease) and not (lock.recoversForMs > 0 and makeRoom(lock, lease)) then return nil end
   if #lock.holders == 0 then lock.mode, lock.permits = lease.mode, permitsOf(lease) end
   local holder = enter(lock, lease, math.max(lease.leaseMs, lease.minHoldMs), lease.fence)

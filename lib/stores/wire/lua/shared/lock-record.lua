@@ -33,12 +33,15 @@
 --
 -- Of each line only the end and the id are read, because there may be a thousand: what else a holder is, `whole` reads when a script
 -- asks for it, and then its line is written anew. So a request costs a quarter of what it would if all were read.
+local wasCut = false -- whether an end was brought back, of any lock of this script
+
 local function whole(holder)
   if not holder.line then return holder end
   local fence, fences, minEnd, owner, label, graceMs, heardOf, longMs = string.match(holder.line, '^%d+ %S+ (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*) ?(%d*) ?(%d*)$')
   holder.line, holder.fence, holder.fences, holder.owner, holder.label = nil, tonumber(fence), tonumber(fences), owner, label
   holder.graceMs, holder.heardOf, holder.longMs = tonumber(graceMs) or 0, tonumber(heardOf) or 0, tonumber(longMs) or 0
   local latest = now + math.max(holder.longMs, USUAL_LEASE_MS)
+  wasCut = wasCut or holder.ending > latest + holder.graceMs
   holder.ending, holder.minEnd = math.min(holder.ending, latest + holder.graceMs), math.min(tonumber(minEnd), latest)
   return holder
 end

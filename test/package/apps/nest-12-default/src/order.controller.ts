@@ -7,10 +7,7 @@ import { OrderService } from './order.service.js';
 export class OrderController {
   private readonly carts = new Map<string, number>();
 
-  constructor(
-    private readonly orders: OrderService,
-    private readonly locks: LockService,
-  ) {}
+  constructor(private readonly orders: OrderService, private readonly locks: LockService) {}
 
   @Post('orders/:id')
   @HttpCode(202)
