@@ -17,7 +17,7 @@ interface Frame {
 /** All lock modules of the process share it, because a module that shuts down serves calls inside a hold of another one as well. */
 const storage = new AsyncLocalStorage<Frame | undefined>();
 
-/** The innermost hold around the running code that has not ended, of these lock modules, or of whichever. */
+/** The innermost hold around the running code that has not ended: among those of these lock modules, or without the argument of all. */
 export function innermost(among?: readonly LockCore[]): Frame | undefined {
   let frame = storage.getStore();
   while (frame && !(frame.hold.isOpen && (among?.includes(frame.hold.core) ?? true))) frame = frame.beyond;

@@ -151,7 +151,7 @@ interface Link {
   client?: Client;
   /** The last error that the client told of, or the reason for which this process ended it while it was connecting. */
   reason?: Error;
-  /** Ends the wait until the client is connected, which may be one for code of the user. */
+  /** Ends the wait for the client to connect, in which code of the user may run that never ends. */
   left?: (reason: Error) => void;
 }
 
@@ -299,7 +299,7 @@ export class ServerConnection extends BaseConnection {
         ended: () => this.link === link && this.isOpen && this.leave(link.reason),
       }));
       const connecting = client.connect();
-      // One that comes after its time is closed.
+      // A client that is connected only after its time was over is closed.
       connecting.then(() => this.link === link || client.destroy(), () => {});
       await Promise.race([connecting, new Promise<never>((_resolve, reject) => (link.left = reject))]);
       beginStep();

@@ -194,7 +194,7 @@ local function grantOrPlace(request)
   lock.standsIn = request.told ~= '-' and standIn(lock, request)
   settle(lock)
   local reply = answer(lock, request)
-  -- Most refusals change nothing. An end that was brought back counts from now on, and not from the next request again.
+  -- Most refusals change nothing. An end that was cut is written, because the next request would cut it to a later one.
   if reply[1] <= WAITING or request.replaces ~= '-' or recoversForMs > 0 or lock.standsIn or wasCut or #lock.messages > 0 then closeLock(lock) end
   if not isReplaced then reply[1] = reply[1] + REPLACED_LOST end
   return reply

@@ -30,11 +30,12 @@
 -- memory, recoversForMs, hasForgotten  what memory.lua says; nothing before somebody has asked for it (recoveryOf)
 -- frees          whether something is given back, which a full server has to let through
 -- deleted        whether a command that deletes has run already: after it a full server lets the others through
---
+
+-- True once the end of a holder was cut in this script, of any lock, because the server's clock had been set back.
+local wasCut = false
+
 -- Of each line only the end and the id are read, because there may be a thousand: what else a holder is, `whole` reads when a script
 -- asks for it, and then its line is written anew. So a request costs a quarter of what it would if all were read.
-local wasCut = false -- whether an end was brought back, of any lock of this script
-
 local function whole(holder)
   if not holder.line then return holder end
   local fence, fences, minEnd, owner, label, graceMs, heardOf, longMs = string.match(holder.line, '^%d+ %S+ (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*) ?(%d*) ?(%d*)$')
