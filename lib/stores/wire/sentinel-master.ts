@@ -28,18 +28,25 @@ export function routeBySentinels(name: string, sentinels: readonly Address[], of
 
     const source = (sentinel: Address): Source => ({ ...ofSentinels, address: map(sentinel) });
 
-    function first(sentinel: Address, others: readonly Address[] = []): void {
-      known = [...new Map([sentinel, ...known, ...others].map((address) => [nameOf(address), address])).values()];
+    /** Of those that users did not name, only the ones stay that the Sentinel knows and can reach: an address may be given up for good. */
+    function first(sentinel: Address, others: readonly Address[] = known): void {
+      const byName = new Map([sentinel, ...sentinels, ...others].map((address) => [nameOf(address), address]));
+      known = [...byName.values()];
+      for (const [heard, connection] of listening) {
+        if (byName.has(heard)) continue;
+        connection.close();
+        listening.delete(heard);
+      }
     }
 
-    const ask = (sentinel: Address): Promise<{ master: Address; others: readonly Address[] }> =>
+    const ask = (sentinel: Address): Promise<{ master: Address; others: readonly Address[] | undefined }> =>
       askOnce(source(sentinel), timing, async (sender) => {
-        const asked = sender.call('sentinel', 'SENTINELS', name).catch(() => []);
+        const asked = sender.call('sentinel', 'SENTINELS', name).catch(() => {});
         // This comes last, so that no news of another master comes between the answer and the connection to it.
         const found = await sender.call('sentinel', 'GET-MASTER-ADDR-BY-NAME', name);
         const others = await asked;
         if (!Array.isArray(found)) throw new Error(`the Sentinel ${nameOf(sentinel)} does not know it`);
-        return { master: { host: String(found[0]), port: Number(found[1]) }, others: (others as string[][]).map(addressOf) };
+        return { master: { host: String(found[0]), port: Number(found[1]) }, others: (others as string[][] | undefined)?.map(addressOf).filter((other) => !other.isDown) };
       }, ANSWERS_WITHIN_MS);
 
     function listen(sentinel: Address): void {
@@ -83,7 +90,8 @@ export function routeBySentinels(name: string, sentinels: readonly Address[], of
   }
 }
 
-/** The address of a Sentinel that is told as a list of names and values. */
-function addressOf(fields: readonly string[]): Address {
-  return { host: fields[fields.indexOf('ip') + 1]!, port: Number(fields[fields.indexOf('port') + 1]) };
+/** The address of a Sentinel that is told as a list of names and values, and whether the one that tells it cannot reach it. */
+function addressOf(fields: readonly string[]): Address & { readonly isDown: boolean } {
+  const of = (name: string): string => fields[fields.indexOf(name) + 1]!;
+  return { host: of('ip'), port: Number(of('port')), isDown: of('flags').includes('s_down') };
 }
