@@ -349,9 +349,7 @@ describe('holdfast redlock init', () => {
 
   it.each([
     [['redlock']], [['redlock', 'drop']], [['redlock', 'init', 'redis://a']], [['redlock', 'init', 'redis://a', 'redis://b']], [['redlock', 'init', 'redis://a', 'redis://b', 'redis://c', '--cluster']],
-  ])('is told what is wrong with %j', async (args) => {
-    expect(await holdfast(args)).toMatchObject({ code: 2, out: '' });
-  });
+  ])('is told what is wrong with %j', async (args) => expect(await holdfast(args)).toMatchObject({ code: 2, out: '' }));
 });
 
 /** What a look may send, and what its script may call. */

@@ -109,7 +109,5 @@ describe('The command line', () => {
   it.each<[readonly string[], string]>([
     [['--redis', 'redis://a', '--cluster', '--sentinel', 'x'], 'exclude each other'],
     [['--redis', 'redis://a', '--sentinel', ''], 'name of the master'],
-  ])('is refused: %j', (args, words) => {
-    expect(() => targetOf(args)).toThrow(words);
-  });
+  ])('is refused: %j', (args, words) => expect(() => targetOf(args)).toThrow(words));
 });

@@ -29,9 +29,7 @@ describe('A URL with a password', () => {
     ['in quotes', ['list', `"${URL}"`]],
     ['as an option', ['list', `--${URL}`]],
     ['in capitals', ['leader', URL.toUpperCase()]],
-  ])('is refused without a word of it: %s', (_where, args) => {
-    expect(refusal(...args)).toBe(misplaced);
-  });
+  ])('is refused without a word of it: %s', (_where, args) => expect(refusal(...args)).toBe(misplaced));
 
   it.each<[string, string[], string]>([
     ['without its protocol, as the command', ['app:hunter2@redis.example'], 'there is no command of that form (it looks like a URL)'],
@@ -40,9 +38,7 @@ describe('A URL with a password', () => {
     ['of another protocol', ['list', '--redis', URL.replace('redis', 'mysql')], 'the URL of --redis starts with neither redis:// nor rediss://; a Unix socket is given by its path alone, such as /run/redis.sock'],
     ['without a protocol, behind --redis', ['list', '--redis', 'app:hunter2@redis.example'], 'the URL of --redis does not start with redis:// or rediss://'],
     ['in quotes, behind --redis', ['list', '--redis', `'${URL}'`], 'the URL of --redis has quotes around it, which are part of the value, as the env file of a container keeps them; leave them out'],
-  ])('is not repeated %s', (_where, args, said) => {
-    expect(refusal(...args)).toBe(said);
-  });
+  ])('is not repeated %s', (_where, args, said) => expect(refusal(...args)).toBe(said));
 
   it('belongs behind --redis and redlock init, and a key may hold the URL of a page', () => {
     expect(readArguments(['list', '--redis', URL], {})).toMatchObject({ target: { urls: [URL] } });

@@ -24,9 +24,7 @@ class CarelessJobs extends WorkerHost {
 const redis = forAll(startRedis);
 
 const running: INestApplication[] = [];
-afterEach(async () => {
-  await Promise.all(running.splice(0).map((app) => app.close()));
-});
+afterEach(() => Promise.all(running.splice(0).map((app) => app.close())));
 
 async function instance(...jobs: Type[]): Promise<INestApplication> {
   const connection = { host: '127.0.0.1', port: redis.port };

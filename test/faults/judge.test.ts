@@ -29,9 +29,7 @@ function brokenOf(stays: readonly StayRecord[], allowance: Allowance = strict, m
 }
 
 describe('The judge of fault runs', () => {
-  it('finds nothing in an orderly run', () => {
-    expect(brokenOf(orderly())).toEqual([]);
-  });
+  it('finds nothing in an orderly run', () => expect(brokenOf(orderly())).toEqual([]));
 
   it('finds two holders that were sure at one time, by a millisecond', () => {
     const stays = [...orderly(), stay('p1', 3_000, 3_100), stay('p2', 3_099, 3_200)];

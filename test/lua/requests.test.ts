@@ -92,7 +92,5 @@ describe('A limit of the wire format', () => {
     ['limits', 'USUAL_LEASE_MS', USUAL_LEASE_MS],
     ['limits', 'HIGHEST_FLOOR', highestFloor()],
     ['memory', 'NO_SERVER', NO_SERVER],
-  ])('is the same in shared/%s.lua and in TypeScript: %s', (file, name, value) => {
-    expect(inLua(file, name)).toBe(String(value));
-  });
+  ])('is the same in shared/%s.lua and in TypeScript: %s', (file, name, value) => expect(inLua(file, name)).toBe(String(value)));
 });

@@ -97,9 +97,7 @@ describe('A call inside a hold of the same key', () => {
 
   it('is refused at once when it would turn reading into writing', async () => {
     const { locks } = new Fleet().process();
-    await locks.withLock('k', { mode: 'read' }, async () => {
-      await expect(locks.withLock('k', async () => {})).rejects.toThrow(LockUsageError);
-    });
+    await locks.withLock('k', { mode: 'read' }, () => expect(locks.withLock('k', async () => {})).rejects.toThrow(LockUsageError));
   });
 
   it('for reading does not become one for writing, though the hold around both is', async () => {

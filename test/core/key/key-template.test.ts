@@ -27,9 +27,7 @@ describe('a key template', () => {
     ['grüße:<0>', ['ä€😀'], 'grüße:ä€😀'],
     ['length:<0.length>', ['four'], 'length:4'],
     ['title:<0>', ['an [object in view'], 'title:an [object in view'],
-  ])('%s renders as documented', (template, args, key) => {
-    expect(render(template, ...args)).toBe(key);
-  });
+  ])('%s renders as documented', (template, args, key) => expect(render(template, ...args)).toBe(key));
 
   it('renders an id object by its own text', () => {
     class Uuid {
@@ -161,9 +159,7 @@ describe('a template with several placeholders', () => {
     expect(render('x:<0>to-<1>', 'tom-b', 'd')).toBe('x:tom%2Dbto-d');
   });
 
-  it('writes two digits for every byte that it escapes', () => {
-    expect(render('x:<0>\n<1>', 'a\nb', 'c')).toBe('x:a%0Ab\nc');
-  });
+  it('writes two digits for every byte that it escapes', () => expect(render('x:<0>\n<1>', 'a\nb', 'c')).toBe('x:a%0Ab\nc'));
 
   it('makes different keys of different values, whatever the separators', () => {
     fc.assert(
@@ -178,9 +174,7 @@ describe('a template with several placeholders', () => {
 });
 
 describe('a key given whole', () => {
-  it.each(['order:7%41/x', '{a}:b\r', 'a\u0000\u009f', 'käse 😀', ' '])('stays as its caller wrote it: %j', (key) => {
-    expect(checkKey(key)).toBe(key);
-  });
+  it.each(['order:7%41/x', '{a}:b\r', 'a\u0000\u009f', 'käse 😀', ' '])('stays as its caller wrote it: %j', (key) => expect(checkKey(key)).toBe(key));
 
   it.each<[string, unknown]>([
     ['empty', ''],
@@ -191,9 +185,7 @@ describe('a key given whole', () => {
     ['made of undefined', `order:${undefined}`],
     ['made of an object', `order:${{}}`],
     ['made of a promise', `order:${Promise.resolve()}:x`],
-  ])('is refused when it is %s', (_name, key) => {
-    expect(() => checkKey(key as string)).toThrow(LockKeyError);
-  });
+  ])('is refused when it is %s', (_name, key) => expect(() => checkKey(key as string)).toThrow(LockKeyError));
 
   it('is refused with an error that says at once what is wrong with it', () => {
     expect(() => checkKey('')).toThrow(/^Lock key: a key must not be empty\. Name what is locked, such as 'order:7'\.$/);
@@ -223,17 +215,13 @@ describe('a template of a request', () => {
     expect(route('cart:<user.id>:<params.id>')({ user: { id: 7 }, params: { id: 'b' } })).toBe('cart:7:b');
   });
 
-  it('has no arguments', () => {
-    expect(() => route('cart:<0>')).toThrow(`'<0>' starts with the position of an argument, and a route has none`);
-  });
+  it('has no arguments', () => expect(() => route('cart:<0>')).toThrow(`'<0>' starts with the position of an argument, and a route has none`));
 
   it('is refused with an example of a path into the request', () => {
     expect(() => route('cart:<user.>')).toThrow(`'<user.>' has a part that is empty or has a space; expected <user.id>`);
   });
 
-  it('names the missing part of the request', () => {
-    expect(() => route('cart:<user.id>')({})).toThrow('<user.id> of the request is undefined');
-  });
+  it('names the missing part of the request', () => expect(() => route('cart:<user.id>')({})).toThrow('<user.id> of the request is undefined'));
 });
 
 /** As the author of a template writes it. */
@@ -262,9 +250,7 @@ describe('a key that holds a placeholder of another notation', () => {
 
   it.each(['nightly', 'order:<0>', 'order:<0.id>:<1>', 'order:<<0>', 'order:id', 'order:2', 'a%3Ab', '100%', 'price in $', 'channel:#general', '{order}:<0>'])(
     'is not seen in %s',
-    (template) => {
-      expect(foreignPlaceholder(template, 2)).toBeUndefined();
-    },
+    (template) => expect(foreignPlaceholder(template, 2)).toBeUndefined(),
   );
 
   it.each(['{reports}', 'report/:daily', '$reports'])('is not seen in %s, the key of a method without parameters', (template) => {
@@ -280,9 +266,7 @@ describe('The key of a decorator', () => {
     expect(keys(['7', 3])).toEqual(['order:7', 'line:3', 'a', 'b']);
   });
 
-  it('may be a list of one template', () => {
-    expect(compileCallKey(['order:<0>'], 'OrderService.pay')(['7'])).toEqual(['order:7']);
-  });
+  it('may be a list of one template', () => expect(compileCallKey(['order:<0>'], 'OrderService.pay')(['7'])).toEqual(['order:7']));
 
   it('is refused when it is an empty list, for the method would run without a lock', () => {
     expect(() => compileCallKey([], 'OrderService.pay')).toThrow('OrderService.pay: a lock needs at least one key, got an empty array.');
@@ -307,9 +291,7 @@ describe('The key that a function makes', () => {
 
   it.each(['order:undefined', 'undefined:order', 'a/NaN/b', 'a|undefined', 'order-undefined', 'order_NaN', 'order.undefined', 'order:[object Object]'])(
     'is refused when it is %s: a value got lost',
-    (key) => {
-      expect(() => keyOf(key)).toThrow(`OrderService.pay: its key function made '${key}', from a value that is missing or is no id.`);
-    },
+    (key) => expect(() => keyOf(key)).toThrow(`OrderService.pay: its key function made '${key}', from a value that is missing or is no id.`),
   );
 
   it.each<[string, unknown]>([

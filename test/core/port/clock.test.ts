@@ -83,9 +83,7 @@ it('The time since the machine booted is told in milliseconds', () => {
   expect(Math.abs(systemClock.uptimeMs() - uptime() * 1_000)).toBeLessThan(5_000);
 });
 
-it('A boot that waits keeps its process alive until its error is told, and no longer', async () => {
-  expect(await printed(PROGRAM)).toBe('no store');
-});
+it('A boot that waits keeps its process alive until its error is told, and no longer', async () => expect(await printed(PROGRAM)).toBe('no store'));
 
 describe('What keeps the process alive while calls wait', () => {
   it.each([

@@ -33,9 +33,7 @@ describe('An error of this library', () => {
   it.each<[string, unknown]>([
     ['an error of this package', new LockClosedError('The lock module has shut down.')],
     ['one of another copy of it', Object.assign(new Error('busy'), { code: 'LOCK_TIMEOUT' })],
-  ])('is known by its code: %s', (_name, error) => {
-    expect(isLockError(error)).toBe(true);
-  });
+  ])('is known by its code: %s', (_name, error) => expect(isLockError(error)).toBe(true));
 
   it.each<[string, unknown]>([
     ['an error of the system', Object.assign(new Error('busy'), { code: 'EBUSY' })],
@@ -45,9 +43,7 @@ describe('An error of this library', () => {
     ['a function', Object.assign(() => {}, { code: 'LOCK_TIMEOUT' })],
     ['null', null],
     ['undefined', undefined],
-  ])('is not %s', (_name, error) => {
-    expect(isLockError(error)).toBe(false);
-  });
+  ])('is not %s', (_name, error) => expect(isLockError(error)).toBe(false));
 });
 
 describe('The words of what was thrown', () => {
@@ -64,9 +60,7 @@ describe('The words of what was thrown', () => {
     ['an object without a prototype', Object.create(null), 'an object without a text'],
     ['an object that lets nobody look at it', new Proxy({}, { get: () => { throw new Error('no'); }, has: () => { throw new Error('no'); } }), 'an object without a text'],
     ['an object whose message has no text', { message: Object.create(null) as unknown }, 'an object without a text'],
-  ])('are found in %s', (_name, thrown: unknown, words) => {
-    expect(messageOf(thrown)).toBe(words);
-  });
+  ])('are found in %s', (_name, thrown: unknown, words) => expect(messageOf(thrown)).toBe(words));
 });
 
 /** What the errors of calls and holds say. */
@@ -144,9 +138,7 @@ describe('A holder id', () => {
     ['f3a9.17', { process: 'f3a9' }],
     ['billing:eu:f3a9.17', { process: 'billing:eu:f3a9' }],
     ['web-1:42:f3a9:x.17', { process: 'web-1:42:f3a9:x' }],
-  ])('%s tells where the holder runs, as far as its process says so', (id, where) => {
-    expect(whereaboutsOf(id)).toEqual(where);
-  });
+  ])('%s tells where the holder runs, as far as its process says so', (id, where) => expect(whereaboutsOf(id)).toEqual(where));
 });
 
 describe('A fence', () => {
@@ -168,9 +160,7 @@ describe('What is left of a hold', () => {
     ['at the end of its lease is the grace', 2_000, 2_000, { remainingMs: 0, graceMs: 2_000 }],
     ['in its grace is what the grace still lasts', 500, 2_000, { remainingMs: 0, graceMs: 500 }],
     ['with a grace of one millisecond is both', 10, 1, { remainingMs: 9, graceMs: 1 }],
-  ])('%s', (_what, leftMs, graceMs, told) => {
-    expect(untilFree(leftMs, graceMs)).toEqual(told);
-  });
+  ])('%s', (_what, leftMs, graceMs, told) => expect(untilFree(leftMs, graceMs)).toEqual(told));
 });
 
 const ticket: Ticket = { home: 'redis {lock}', instance: 'default', keys: ['order:7', 'käse 😀'], process: 'web-1:42:f3a9', secret: newSecret(), until: 1_795_392_000_123, memory: 'run-5' };

@@ -41,16 +41,12 @@ describe('Options', () => {
     { maxHoldMs: 100 }, { maxHoldMs: 2 ** 40 }, { maxHoldMs: 1_000, minHoldMs: 1_000 }, { graceMs: 30_000 }, { graceMs: 10_000, minHoldMs: 50_000 },
     { leaseMs: 100, graceMs: 59_900 }, { owner: 'x' }, { owner: 'x'.repeat(128) }, { label: 'x' }, { label: 'ä'.repeat(24) }, { permits: 1 }, { permits: 10_000 },
     { minReplicas: 100 }, { onLost: 'ignore' }, { mode: 'read' }, { renew: false },
-  ])('%j are valid to the last', (given) => {
-    expect(resolveOptions(given, defaults, 'order:1')).toMatchObject(given);
-  });
+  ])('%j are valid to the last', (given) => expect(resolveOptions(given, defaults, 'order:1')).toMatchObject(given));
 
   it.each<object>([
     { handOn: 1 }, { handOn: 1_000_000 }, { commandTimeoutMs: 10 }, { commandTimeoutMs: 600_000 }, { shutdownGraceMs: 0 }, { shutdownGraceMs: 3_600_000 },
     { maxLeaseMs: 100 }, { maxLeaseMs: 2 ** 40 },
-  ])('%j of a module are valid to the last', (given) => {
-    expect(resolveDefaults(given)).toMatchObject(given);
-  });
+  ])('%j of a module are valid to the last', (given) => expect(resolveDefaults(given)).toMatchObject(given));
 
   it.each<[object, RegExp]>([
     [{ leaseMs: 0 }, /leaseMs.*whole number.*got 0/],
@@ -112,9 +108,7 @@ describe('Options', () => {
     [{ maxLeaseMs: 99 }, /maxLeaseMs .* from 100 to 1099511627776, got 99/],
     [{ maxLeaseMs: 2 ** 40 + 1 }, /maxLeaseMs/],
     [{ maxLeaseMs: 10_000, leaseMs: 20_000 }, /leaseMs/],
-  ])('%j of a module are refused', (given, message) => {
-    expect(() => resolveDefaults(given)).toThrow(message);
-  });
+  ])('%j of a module are refused', (given, message) => expect(() => resolveDefaults(given)).toThrow(message));
 });
 
 describe('The length of a renewal', () => {
@@ -211,9 +205,7 @@ describe('The time in which a ticket can be adopted', () => {
     [{ withinMs: undefined }, 30_000],
     [{ withinMs: 1 }, 1],
     [{ withinMs: 60_000 }, 60_000],
-  ])('of %j is %d ms, where the lease has 30000', (given, ms) => {
-    expect(timeOf(given)).toBe(ms);
-  });
+  ])('of %j is %d ms, where the lease has 30000', (given, ms) => expect(timeOf(given)).toBe(ms));
 
   it.each<[unknown, string]>([
     [{ withinMs: 0 }, 'expected withinMs to be a whole number from 1 to 60000, got 0'],
@@ -235,7 +227,5 @@ describe('A hold', () => {
     ['write', 'read', true],
     ['read', 'read', true],
     ['read', 'write', false],
-  ])('for %s lets in a nested call for %s: %s', (held, wanted, isIn) => {
-    expect(covers(held, wanted)).toBe(isIn);
-  });
+  ])('for %s lets in a nested call for %s: %s', (held, wanted, isIn) => expect(covers(held, wanted)).toBe(isIn));
 });
