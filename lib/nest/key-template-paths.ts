@@ -4,7 +4,7 @@
  *
  * Each type that ends in `Problem` is `never` for a valid key, and otherwise a sentence, which the compiler prints.
  */
-import type { CallKey } from '../core/key/call-key.js';
+import type { CallKey } from './call-key.js';
 
 type Arguments = readonly unknown[];
 type Primitive = string | number | bigint | boolean;

@@ -12,7 +12,7 @@
 import 'reflect-metadata';
 import { Inject } from '@nestjs/common';
 import { throwError } from 'rxjs';
-import { compileCallKey, type CallKey, type KeyOfCall } from '../core/key/call-key.js';
+import { compileCallKey, type CallKey, type KeyOfCall } from './call-key.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { AbortSignalLike, CallSite, LockMode, LockProfiles, WithLockOptions } from '../core/port/lock-options.js';
 import {

@@ -9,7 +9,7 @@ import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-hos
 import { lastValueFrom, of } from 'rxjs';
 import request from 'supertest';
 import { LockInterceptor, LockKeyError, LockModule, LockService, LockUsageError, type RouteKey } from '../../lib/index.js';
-import type { KeyOfCall } from '../../lib/core/key/call-key.js';
+import type { KeyOfCall } from '../../lib/nest/call-key.js';
 import { Gate, startApp, until } from './application.js';
 
 @Injectable()

@@ -2,9 +2,9 @@
  * Makes the keys of decorated calls. The decorator's key is a template, a function of the arguments, or an array of either; it is
  * compiled once, when the class is defined.
  */
-import { LockKeyError } from '../port/errors.js';
-import { checkKey } from './check-key.js';
-import { parseKeyTemplate } from './key-template.js';
+import { LockKeyError } from '../core/port/errors.js';
+import { checkKey } from '../core/key/check-key.js';
+import { parseKeyTemplate } from '../core/key/key-template.js';
 
 /** A function that makes the key, or the keys, of a call from its arguments. Its `this`, if it is no arrow function, is the object of the call. */
 export type KeyFunction = (...args: never[]) => string | readonly string[];
