@@ -184,8 +184,11 @@ const DIRECT = /^(SCHEDULE_(CRON|INTERVAL|TIMEOUT)_OPTIONS|EVENT_LISTENER_METADA
 /** Metadata of a method that says nothing about who calls it. */
 const SAYS_NOTHING = /^(design:|swagger\/|__)/;
 
-/** How a method is called: undefined when it is through interceptors, or when only whoever reads its further metadata knows. */
-type Unreached = { readonly why: string; readonly way?: string } | undefined;
+/**
+ * How a method is called: undefined when it is through interceptors, or when only whoever reads its further metadata knows. `isDirect`: it is called
+ * by what its decorator says, so that the interceptor of its class would be missed there. Other methods of the class are helpers.
+ */
+type Unreached = { readonly why: string; readonly way?: string; readonly isDirect?: true } | undefined;
 
 /**
  * Looks at every method of the application that carries an interceptor of this lock module, itself or by its class.
@@ -202,17 +205,15 @@ export function refuseUnreached(modules: ModulesContainer, instance: string): vo
     });
     for (const { name, site, unreached } of methods) if (site !== undefined && unreached) throw refused(methodName(prototype, name), site, unreached);
     const site = lockOf(prototype.constructor, instance);
-    const [first] = methods;
-    if (site !== undefined && first?.unreached && methods.every((each) => each.unreached)) {
-      throw refused(methodName(prototype, first.name), site, first.unreached);
-    }
+    const missed = methods.find((each) => each.unreached?.isDirect) ?? (methods.every((each) => each.unreached) ? methods[0] : undefined);
+    if (site !== undefined && missed?.unreached) throw refused(methodName(prototype, missed.name), site, missed.unreached);
   }
 }
 
 function unreached(prototype: object, name: string, method: object, fields: boolean | undefined): Unreached {
-  if (ancestors(prototype).some((each) => leaderMethods.of(each).has(name))) return { why: '@Leader calls the method directly' };
+  if (ancestors(prototype).some((each) => leaderMethods.of(each).has(name))) return { why: '@Leader calls the method directly', isDirect: true };
   const keys = Reflect.getMetadataKeys(method) as readonly unknown[];
-  if (keys.some((key) => DIRECT.test(String(key)))) return { why: 'schedules, events and queues call the method directly' };
+  if (keys.some((key) => DIRECT.test(String(key)))) return { why: 'schedules, events and queues call the method directly', isDirect: true };
   if (keys.some((key) => FIELDS.includes(String(key))) && !keys.some((key) => SERVED.includes(String(key)))) {
     if (fields !== false) return undefined;
     return { why: "Nest calls those of a GraphQL field only with fieldResolverEnhancers: ['interceptors']", way: 'Give GraphQLModule.forRoot that option, or put' };

@@ -73,11 +73,12 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
 
   /** Nest calls it with each LockError that a handler did not catch. */
   catch(error: LockError, host: ArgumentsHost): unknown {
+    // Whoever looks at what was done needs each key whose work was interrupted, and not one line for all in ten seconds.
     // Of work that succeeded only the loss of its lease is to be told, and the lock module has told it when it happened.
     const isTold = error.code === 'LOCK_LOST' && (error as Partial<LockLostError>).outcome?.status === 'fulfilled';
-    const { code } = error;
+    const { code, key } = error;
     const { statusCode, grpc, level, message } = ANSWERS[code];
-    if (level !== undefined && !isTold) this.report({ kind: code, level, message: error.message });
+    if (level !== undefined && !isTold) this.report({ kind: code === 'LOCK_LOST' ? `${code} ${key}` : code, level, message: error.message });
     const reply: Reply = { statusCode, code, message };
     switch (host.getType<string>()) {
       case 'http':

@@ -94,7 +94,10 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   /** Leaders begin when all providers are initialized. */
   onApplicationBootstrap(): Promise<void> {
     const locks = this.ownLocks();
-    if (locks) beforeAllDestroyHooks(this.modules, () => locks.announceShutdown());
+    if (locks) {
+      beforeAllDestroyHooks(this.modules, () => locks.announceShutdown());
+      beforeGlobalShutdownHooks(this.modules, () => this.holdsEnded());
+    }
     const { describeHolders = MODULE_DEFAULTS.describeHolders } = this.single<LockModuleOptions>(MODULE_OPTIONS);
     return orClose(this.modules, () => {
       if (locks) for (const candidate of this.candidates) stand(candidate, locks, describeHolders);
@@ -110,12 +113,17 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   }
 
   async onApplicationShutdown(): Promise<void> {
-    const all = [...lockModules(this.modules)].map(([, locks]) => locks);
-    // Work inside a hold of one lock module may want locks of another one before it ends, so none is closed until then.
-    await Promise.all(all.map((locks) => locks.holdsEnded()));
+    const all = await this.holdsEnded();
     // They are closed together, because each may wait for a server that does not answer, and Nest calls one of these hooks after the other.
     await Promise.all(all.map((locks) => locks.close()));
     if (this.interceptor) retire(this.interceptor);
+  }
+
+  /** Work inside a hold of one lock module may want locks of another one before it ends, so none is closed until then. */
+  private async holdsEnded(): Promise<readonly LockService[]> {
+    const all = [...lockModules(this.modules)].map(([, locks]) => locks);
+    await Promise.all(all.map((locks) => locks.holdsEnded()));
+    return all;
   }
 
   /** The provider of `token`. @throws LockUsageError when it is request-scoped, which would make every locked class so */
@@ -137,18 +145,34 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   }
 }
 
-// When an application shuts down, Nest calls the hooks of the root module first, and those of global modules, as a lock module is, last.
+type NestModule = NonNullable<ReturnType<ModulesContainer['get']>>;
+
+// When an application shuts down, Nest calls the hooks of the root module first, then those of the modules that it imports, level by level, and
+// those of global modules, as a lock module is, last. The distance to the root module is 0 in a module that was loaded later: Nest calls no hooks of it.
 
 /**
  * Calls `act` when the application begins to shut down, before the first `onModuleDestroy` hook of the application: such a hook may wait
  * for work that ends only when a lock module tells it to. For that, the module whose hooks come first gets a provider.
  */
 function beforeAllDestroyHooks(modules: ModulesContainer, act: () => void): void {
-  // The distance to the root module is 0 in a module that was loaded later, and Nest calls no hooks of it.
   const reached = [...modules.values()].filter(({ distance }) => distance > 0);
   const first = reached.reduce((nearest, module) => (module.distance <= nearest.distance ? module : nearest));
+  addHook(first, { onModuleDestroy: act }, Number.MAX_SAFE_INTEGER);
+}
+
+/**
+ * Calls `act` when all modules that are not global have shut down, as queues do, which take no more jobs then, and before a global one does, as the
+ * connection to a database, which the work in holds needs. Among global modules the order of the imports would decide.
+ */
+function beforeGlobalShutdownHooks(modules: ModulesContainer, act: () => Promise<unknown>): void {
+  const reached = [...modules.values()].filter(({ distance, isGlobal }) => distance > 0 && !isGlobal);
+  const last = reached.reduce<NestModule | undefined>((farthest, module) => (farthest && module.distance <= farthest.distance ? farthest : module), undefined);
+  if (last) addHook(last, { onApplicationShutdown: act }, Number.MIN_SAFE_INTEGER);
+}
+
+/** Nest 12 calls the hooks of a module level by level, the highest first. Nest 11 begins all of them at once. */
+function addHook(module: NestModule, hook: object, level: number): void {
   const token = Symbol('nestjs-holdfast:shutdown');
-  first.addProvider({ provide: token, useValue: { onModuleDestroy: act } });
-  // Nest 12 calls the hooks of a module level by level, the highest first. Nest 11 begins all of them at once.
-  first.providers.get(token)!.hierarchyLevel = Number.MAX_SAFE_INTEGER;
+  module.addProvider({ provide: token, useValue: hook });
+  module.providers.get(token)!.hierarchyLevel = level;
 }

@@ -6,9 +6,7 @@ import { LockModule } from '../../lib/nest/lock.module.js';
 
 const running: { close(): Promise<void> }[] = [];
 
-afterEach(async () => {
-  await Promise.all(running.splice(0).map((app) => app.close()));
-});
+afterEach(() => Promise.all(running.splice(0).map((app) => app.close())));
 
 /** An application on the embedded store. Shutdown hooks run when it is closed. */
 export async function startApp(metadata: ModuleMetadata, locks = LockModule.forRoot({ embedded: true })): Promise<INestApplication> {

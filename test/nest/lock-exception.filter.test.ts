@@ -209,7 +209,5 @@ describe('over other transports', () => {
     await expect(firstValueFrom(answer)).rejects.toEqual({ code, message: expect.not.stringMatching(/secret/i) });
   });
 
-  it('elsewhere the error goes on as it is', () => {
-    expect(() => filtered('job', [])).toThrow(errors['timeout']!);
-  });
+  it('elsewhere the error goes on as it is', () => expect(() => filtered('job', [])).toThrow(errors['timeout']!));
 });

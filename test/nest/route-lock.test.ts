@@ -215,7 +215,5 @@ describe('what the placeholders of a route look into', () => {
     await expect(keyOf(() => '', 'http', [{}])).rejects.toThrow(/^Cart\.show: LockInterceptor\.of\(a function\): /);
   });
 
-  it('is malformed: the error comes when the route is defined', () => {
-    expect(() => LockInterceptor.of('cart:<user..id>')).toThrow(LockKeyError);
-  });
+  it('is malformed: the error comes when the route is defined', () => expect(() => LockInterceptor.of('cart:<user..id>')).toThrow(LockKeyError));
 });

@@ -1,10 +1,10 @@
 /** What other parts of the application may wait for in their own hooks, while Nest has not called those of the lock module yet. */
 import { once } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { type BeforeApplicationShutdown, Controller, Get, Inject, Injectable, Module, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Controller, type DynamicModule, Get, Inject, Injectable, Module, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { LazyModuleLoader } from '@nestjs/core';
 import { Leader, type Lease, LockClosedError, Locked, LockModule, LockService } from '../../lib/index.js';
-import { startApp, until } from './application.js';
+import { Gate, startAlone, startApp, until } from './application.js';
 
 /** Resolves when the signal of the lease aborts. */
 function aborted({ signal }: Lease): Promise<void> {
@@ -129,6 +129,28 @@ describe('A hook that runs when the application shuts down', () => {
     await app.close();
     expect(app.get(Late).refused).toBeInstanceOf(LockClosedError);
   });
+});
+
+it.each([0, 1])('a job that nobody else waits for ends after the modules that are not global, and before global ones, lock module at %d of the imports', async (at) => {
+  const order: string[] = [];
+  const hook = (name: string) => ({ provide: name, useValue: { onApplicationShutdown: () => void order.push(name) } });
+  class Queue {}
+  class Database {}
+  const imports: DynamicModule[] = [{ module: Database, global: true, providers: [hook('database')] }, { module: Queue, providers: [hook('queue')] }];
+  imports.splice(at, 0, LockModule.forRoot({ embedded: true }));
+  const app = await startAlone({ imports });
+  const [begun, stopped] = [new Gate(), new Gate()];
+  const job = app.get(LockService).withLock('draw', async () => {
+    begun.release();
+    await stopped.opened;
+    order.push('job');
+  });
+  await begun.opened;
+  const closed = app.close();
+  await until(async () => order.includes('queue'), 'the end of the queue');
+  setImmediate(() => stopped.release());
+  await Promise.all([closed, job]);
+  expect(order).toEqual(['queue', 'job', 'database']);
 });
 
 it('a handler that goes on beyond the grace is told while the server still drains, so the application can close', async () => {
