@@ -85,7 +85,7 @@ export class SimulatedRedlock {
   }
 
   async stop(): Promise<void> {
-    for (const store of this.stores.splice(0)) await store.close();
+    for (const store of this.stores.splice(0)) await this.runUntil(store.close());
   }
 }
 

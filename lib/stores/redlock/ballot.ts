@@ -24,6 +24,11 @@ const PAUSE_OF_LONG_WAITS_MS = 800;
 const LONG_WAIT_MS = 3_000;
 /** The least pause in ms of a request that waits for the end of a lease, for a lease that has just ended. */
 const MIN_PAUSE_AT_LEASE_END_MS = 20;
+/**
+ * A request to write counts as having waited for up to so many times the length of a ballot longer than it has, drawn anew for each ballot. The marks
+ * of requests that come together reach each node in the order of their distances, another one on each node: then none would be first on a quorum.
+ */
+const HEAD_START = 3;
 
 export class Ballot {
   state: 'open' | 'held' | 'over' = 'open';
@@ -39,6 +44,8 @@ export class Ballot {
   readonly standings: readonly Standing[] = this.redlock.nodes.map((node) => new Standing(this, node));
   /** The nodes that have called its request since it was cast: each keeps the free lock for that, because it has waited longest there. */
   readonly called = new Set<RedlockNode>();
+  private readonly headStartMs = this.request.mode === 'write' ? HEAD_START * this.redlock.ballotMs * Math.random() : 0;
+  private castAt: number | undefined;
   /** What comes of it, once it was cast: a request that is made twice is one ballot. */
   outcome: Promise<AcquireOutcome> | undefined;
   /** Once it is over: what its releases say. */
@@ -58,6 +65,11 @@ export class Ballot {
     return this.since !== undefined && this.state !== 'held';
   }
 
+  /** True if nodes had the lock to give, and voted for it. */
+  get hasVotes(): boolean {
+    return this.standings.some(({ vote }) => vote !== undefined);
+  }
+
   /** How many nodes said that a forced release took the lock away there. */
   get takenOn(): number {
     return this.standings.filter(({ isTaken }) => isTaken).length;
@@ -67,7 +79,7 @@ export class Ballot {
   cast(): Promise<AcquireOutcome> {
     const { redlock: { nodes, quorum, clock, options: { commandTimeoutMs }, floors }, id, standings, request } = this;
     const { key, leaseMs } = request;
-    const now = clock.now();
+    const now = (this.castAt = clock.now());
     const proposal = Math.max(floors.highest[nodes[0]!.store.redis.keys.groupOf(key)]! + 1, Math.floor(clock.wallNow()) * 1_000);
     const timeoutMs = Math.min(commandTimeoutMs, ANSWERS_WITHIN_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
     const notAfter = Math.min(request.notAfter, now + Math.max(leaseMs, commandTimeoutMs));
@@ -90,8 +102,8 @@ export class Ballot {
 
   /** The mark of its request, as a vote or a release brings it to the nodes (marks.lua); undefined when that does not wait. */
   mark(): string | undefined {
-    const { since, request: { id, mode }, redlock: { clock } } = this;
-    return since === undefined ? undefined : `${mode[0]},${Math.floor(clock.now() - since)},${id}`;
+    const { since, headStartMs, request: { id, mode }, redlock: { clock } } = this;
+    return since === undefined ? undefined : `${mode[0]},${Math.floor(clock.now() - since + headStartMs)},${id}`;
   }
 
   /** The grant, as its holder may trust it now. */
@@ -148,7 +160,8 @@ export class Ballot {
     if (this.state === 'over') return this.busy(0);
     const { nodes, quorum, clock } = this.redlock;
     const trustedUntil = quorumEnd(agreed.map(({ end }) => end!), quorum);
-    if (clock.now() >= trustedUntil) {
+    const now = this.tookUntil(clock.now());
+    if (now >= trustedUntil) {
       const words = this.standings.map((standing) => (agreed.includes(standing) ? 'agreed' : standing.vote && 'lost the vote'));
       throw noQuorum(`its agreement on a fence within its ${this.request.leaseMs} ms`, this.request.key, nodes, words);
     }
@@ -172,9 +185,15 @@ export class Ballot {
   /** `leftMs`: in how many ms the present lease, or the turn of another request, ends as far as the nodes know. */
   busy(leftMs: number): AcquireOutcome {
     const { since, redlock: { clock } } = this;
+    const now = this.tookUntil(clock.now());
     // Otherwise two requests that split the votes would be called by less than a quorum each, for ever.
     this.takeBack(this.mark());
-    return { kind: 'busy', retryInMs: retryPause(since === undefined ? 0 : clock.now() - since, leftMs) };
+    return { kind: 'busy', retryInMs: retryPause(since === undefined ? 0 : now - since, leftMs) };
+  }
+
+  private tookUntil(now: number): number {
+    if (this.castAt !== undefined) this.redlock.ballotMs = now - this.castAt;
+    return now;
   }
 }
 
@@ -290,7 +309,8 @@ class Standing {
 
   private refused(kind: AcquireOutcome['kind']): void {
     const { ballot, node } = this;
-    if (kind === 'recovering') node.store.recovery.suspect();
+    // One that is out is looked at from time to time.
+    if (kind === 'recovering' && !node.isOut) node.store.recovery.suspect();
     this.mayHave = false;
     if (ballot.state === 'held') this.removeMark();
   }

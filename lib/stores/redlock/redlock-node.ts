@@ -116,6 +116,11 @@ export class RedlockNode {
     return this.server !== undefined && this.store.redis.connections.commands.isOpen && this.refusedWith === undefined;
   }
 
+  /** True while it does not vote, because it may have forgotten something, and the process knows that. */
+  get isOut(): boolean {
+    return this.outMemory !== undefined;
+  }
+
   /** True if it may be asked, and owes no answer for long. */
   get isListening(): boolean {
     if (!this.isUsable) return false;

@@ -28,6 +28,13 @@ export interface RedlockStoreOptions extends Omit<RedisStoreOptions, 'connection
   readonly nodes: readonly Connect[];
 }
 
+/**
+ * Requests that do not wait and come together may split the votes for a free lock, so that none of them gets it. One that got a vote asks again, at
+ * most so often and for so long, in ms, each time after a number of rounds drawn at random: whoever draws the least alone gets the lock. A round is
+ * longer than a ballot takes, and at least so long, in ms.
+ */
+const SPLITS = { most: 5, withinMs: 500, rounds: 6, roundMs: 5 } as const;
+
 export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities = { queue: false, replicas: false, permits: false };
   summary: StoreSummary | undefined;
@@ -47,6 +54,8 @@ export class RedlockStore implements LockStore {
    */
   private readonly ballots = new Map<string, Ballot>();
   private attempts = 0;
+  /** How long the last ballot took, in ms. Only Ballot writes it. */
+  ballotMs = 0;
   isClosed = false;
   private listener: (wake: Wake) => void = () => {};
 
@@ -83,7 +92,7 @@ export class RedlockStore implements LockStore {
     const known = present?.state === 'held' ? await this.grantedBefore(present) : undefined;
     if (known !== undefined) return known;
     const since = this.ballots.get(id)?.since ?? this.clock.now();
-    const ballot = new Ballot(this, request, `${id}/${(++this.attempts).toString(36)}`, queue ? since : undefined);
+    let ballot = this.ballotFor(request, since);
     const before = replaces === undefined ? undefined : this.ballots.get(replaces);
     // Others have waited longer, so that the nodes would refuse a vote. The release says that this request waits as well, and they call it.
     const standsBehind = queue && before?.state === 'held' && before.contended;
@@ -95,6 +104,14 @@ export class RedlockStore implements LockStore {
     let outcome: AcquireOutcome | undefined;
     try {
       outcome = standsBehind ? ballot.busy(Infinity) : await ballot.cast();
+      for (let n = 0; n < SPLITS.most && !queue && outcome.kind === 'busy' && ballot.hasVotes; n++) {
+        const pauseMs = Math.max(SPLITS.roundMs, 1.2 * this.ballotMs) * Math.floor(SPLITS.rounds * Math.random());
+        if (this.clock.now() + pauseMs - since > SPLITS.withinMs) break;
+        await pause(this.clock, pauseMs);
+        if (this.ballots.get(id) !== ballot) break;
+        this.ballots.set(id, (ballot = this.ballotFor(request, since)));
+        outcome = await ballot.cast();
+      }
     } finally {
       // A request that is refused, or fails, goes on waiting until it is released.
       if (ballot.waits && (outcome === undefined || outcome.kind === 'busy')) ballot.takeBack();
@@ -154,6 +171,9 @@ export class RedlockStore implements LockStore {
   async close(): Promise<void> {
     this.isClosed = true;
     this.ballots.clear();
+    // A release that the others have answered may still be on its way to a node.
+    const settled = Promise.all(this.nodes.map(({ background }) => background.settled()));
+    await pause(this.clock, this.options.commandTimeoutMs, (end) => void settled.then(end));
     await Promise.all(this.nodes.map((node) => node.close()));
     for (const alarm of this.schedule.all()) this.schedule.cancel(alarm);
     this.schedule.close();
@@ -231,6 +251,10 @@ export class RedlockStore implements LockStore {
 
   private agree<A extends string>(what: string, key: string | undefined, ask: (node: QuorumNode) => Promise<A>, namesNobody = false): Promise<A> {
     return agree(what, key, this.nodes, asking(key, ask), { namesNobody });
+  }
+
+  private ballotFor(request: AcquireRequest, since: number): Ballot {
+    return new Ballot(this, request, `${request.id}/${(++this.attempts).toString(36)}`, request.queue ? since : undefined);
   }
 
   private drop(ballot: Ballot): void {

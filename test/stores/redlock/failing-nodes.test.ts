@@ -181,13 +181,9 @@ describe('A lock of a Redlock that nobody else wants', () => {
     return (await scriptCalls()) / (callers * cycles);
   }
 
-  it('costs two commands to each node', async () => {
-    expect(await commandsOf(1, 100)).toBe(10);
-  });
+  it('costs two commands to each node', async () => expect(await commandsOf(1, 100)).toBe(10));
 
-  it('costs a quarter of that with 32 callers, who share commands', async () => {
-    expect(await commandsOf(32, 20)).toBeLessThanOrEqual(2.5);
-  });
+  it('costs a quarter of that with 32 callers, who share commands', async () => expect(await commandsOf(32, 20)).toBeLessThanOrEqual(2.5));
 
   it('makes no more calls and promises, reads the clock no more often and sets no more timers than it did', async () => {
     const ports = masters.map(({ url }) => new URL(url).port).join(',');

@@ -348,7 +348,7 @@ describe('A request to a Redlock', () => {
   it('L1: that reads does not pass the writers that wait, whatever its process waits for besides', async () => {
     await requests.granted(theirs, 'q.1', { mode: 'read' });
     for (const [member, id] of [[mine, 'p.1'], [theirs, 'q.2']] as const) {
-      await redlock.pass(10);
+      await redlock.pass(150);
       expect((await requests.ask(member, id, { queue: true })).kind).toBe('busy');
     }
     for (const [member, id] of [[mine, 'p.2'], [theirs, 'q.3']] as const) {

@@ -358,7 +358,7 @@ describe('A store that is closed', () => {
     redlock.servers[0]!.stop();
     redlock.servers[1]!.freeze();
     await requests.failure(ask(member.store, { leaseMs: 30_000 }));
-    await member.store.close();
+    await redlock.runUntil(member.store.close());
     await redlock.pass(3_000);
     expect(redlock.pendingTimers).toBe(0);
     expect(redlock.servers.flatMap((server) => [...server.sockets])).toEqual([]);
@@ -608,7 +608,7 @@ describe('A node whose data were flushed', () => {
     await requests.granted(member, 'p.1');
     await redlock.pass(50);
     expect(redlock.pendingTimers).toBeGreaterThan(0);
-    await member.store.close();
+    await redlock.runUntil(member.store.close());
     expect(redlock.pendingTimers).toBe(0);
   });
 });
@@ -677,13 +677,14 @@ describe('Nodes whose connections are all cut again and again', () => {
     const caller = async (): Promise<void> => {
       while (!isOver) await locks.withLock('k', { waitMs: 10_000 }, async () => void (granted += 1));
     };
-    void caller();
+    const calling = caller();
     for (let n = 0; n < 50; n += 1) {
       for (const way of ways) way.cut();
       await redlock.pass(250);
     }
     isOver = true;
     expect(granted).toBeGreaterThan(20);
+    await redlock.runUntil(calling);
     await redlock.runUntil(locks.close());
   });
 });
@@ -697,7 +698,7 @@ describe('A store that is closed while a node comes back', () => {
     three.start(true);
     const asked = three.commands;
     while (three.commands < asked + 3) await redlock.pass(1);
-    await member.store.close();
+    await redlock.runUntil(member.store.close());
     await redlock.pass(3_000);
     expect(told(member)).toEqual(before);
   });
