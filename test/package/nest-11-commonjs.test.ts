@@ -27,9 +27,7 @@ describe('a Nest 11 CommonJS application', () => {
     expect({ exitCode, output }).toEqual({ exitCode: 0, output: '' });
   });
 
-  it('locks in one process, by HTTP, and ends by itself', async () => {
-    expect(await app.seen('node', ['dist/main.js'])).toEqual(LOCKED);
-  });
+  it('locks in one process, by HTTP, and ends by itself', async () => expect(await app.seen('node', ['dist/main.js'])).toEqual(LOCKED));
 
   it('locks on Redis, by HTTP, and ends by itself', async () => {
     expect(await app.seen('node', ['dist/main.js'], { REDIS_URL: redis.url })).toEqual(LOCKED);

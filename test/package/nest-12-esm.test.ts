@@ -32,9 +32,7 @@ describe('a Nest 12 application of ES modules', () => {
     expect(await app.seen('node', ['dist/main.js'], { REDIS_URL: redis.url })).toEqual(LOCKED);
   });
 
-  it('is not changed by loading the package', async () => {
-    expect(await app.seen('node', ['effects.mjs'])).toEqual([]);
-  });
+  it('is not changed by loading the package', async () => expect(await app.seen('node', ['effects.mjs'])).toEqual([]));
 
   it('finds the command `holdfast`, which says its version and looks into Redis', async () => {
     expect(await app.run('npx', ['--no-install', 'holdfast', '--version'])).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+/) });

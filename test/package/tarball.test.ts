@@ -110,9 +110,7 @@ describe('the tarball', () => {
     expect(manifest.typesVersions).toEqual({ '*': Object.fromEntries(folders.map((name) => [name, [`dist/cjs/${name}/index.d.ts`]])) });
   });
 
-  it('has peers only, so that nobody gets a second Nest or a second ioredis by it', () => {
-    expect(manifest.dependencies).toBeUndefined();
-  });
+  it('has peers only, so that nobody gets a second Nest or a second ioredis by it', () => expect(manifest.dependencies).toBeUndefined());
 
   it('has types that name neither package of Redis clients, so that an application needs none that it does not use', async () => {
     const seen = new Set<string>();

@@ -67,13 +67,9 @@ describe('the sample shop in one process', () => {
     expect(withoutLock).toBeGreaterThan(0);
   });
 
-  it('refuses the write of a holder whose lease has ended', async () => {
-    expect(await visitStaleHolder(shop.urls)).toMatchObject({ kept: true });
-  });
+  it('refuses the write of a holder whose lease has ended', async () => expect(await visitStaleHolder(shop.urls)).toMatchObject({ kept: true }));
 
-  it('draws once a night', async () => {
-    expect(await visitNightlyDraw(shop.urls)).toMatchObject({ kept: true });
-  });
+  it('draws once a night', async () => expect(await visitNightlyDraw(shop.urls)).toMatchObject({ kept: true }));
 
   it('rebuilds the printed price list on the instance that leads', async () => {
     expect(await visitLeader(shop.urls)).toMatchObject({ kept: true });

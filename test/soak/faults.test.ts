@@ -38,9 +38,7 @@ afterAll(async () => {
   process.stdout.write(`\n${faultTable(finished)}\n\nseeds ${firstSeed} to ${firstSeed + seeds - 1}; the processes ended with ${codes.join(', ')}\n`);
 });
 
-it('there is such a scenario', () => {
-  expect(chosen.map(({ name }) => name)).not.toEqual([]);
-});
+it('there is such a scenario', () => expect(chosen.map(({ name }) => name)).not.toEqual([]));
 
 it.each(chosen.map((scenario): [string, Scenario] => [scenario.name, scenario]))('every promise is kept when it is: %s', async (_, scenario) => {
   const until = performance.now() + nextShareMs();

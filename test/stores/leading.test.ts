@@ -25,9 +25,7 @@ const sentinel = forAll(startSentinel);
 const masters = forAll(() => startVoters(3));
 const opened: LockService[] = [];
 
-afterEach(async () => {
-  await Promise.all(opened.splice(0).map((locks) => locks.close()));
-});
+afterEach(() => Promise.all(opened.splice(0).map((locks) => locks.close())));
 
 async function open(store: LockStore, process: string): Promise<LockService> {
   const locks = new LockService({ store, process, leaseMs: 3_000 });

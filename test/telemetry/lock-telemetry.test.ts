@@ -122,9 +122,7 @@ describe('The metrics of locks', () => {
 
   it('tell how many holds are under way', async () => {
     const { orders } = await start();
-    orders.work = async () => {
-      expect(await measured('holdfast.held')).toEqual([{ unit: '{hold}', attributes: ORDER, value: 1 }]);
-    };
+    orders.work = async () => expect(await measured('holdfast.held')).toEqual([{ unit: '{hold}', attributes: ORDER, value: 1 }]);
     await orders.pay('1');
     expect(await measured('holdfast.held')).toEqual([{ unit: '{hold}', attributes: ORDER, value: 0 }]);
   });
@@ -245,9 +243,7 @@ describe('The metrics of locks', () => {
     expect(String(said)).toContain('no attributes today');
   });
 
-  it('of a lock module that does not exist fail the boot', async () => {
-    await expect(start({ instances: ['biling'] })).rejects.toThrow(LockUsageError);
-  });
+  it('of a lock module that does not exist fail the boot', () => expect(start({ instances: ['biling'] })).rejects.toThrow(LockUsageError));
 
   it.each<[object, string]>([
     [{ instance: 'billing' }, `unknown option 'instance'; expected attributes, spans, meterProvider, tracerProvider, instances`],
@@ -255,9 +251,7 @@ describe('The metrics of locks', () => {
     [{ attributes: { 'lock.key': 'k' } }, 'attributes to be a function of the event, got an object'],
     [{ spans: 'false' }, 'spans to be true or false'],
     [{ meterProvider: 7 }, 'meterProvider to be an object with the method getMeter, got 7'],
-  ])('are refused at once when their options cannot be: %j', (options, words) => {
-    expect(() => LockTelemetryModule.forRoot(options)).toThrow(words);
-  });
+  ])('are refused at once when their options cannot be: %j', (options, words) => expect(() => LockTelemetryModule.forRoot(options)).toThrow(words));
 });
 
 describe('The spans of locks', () => {

@@ -357,9 +357,7 @@ describe('a lock with permits in a test', () => {
     await (await test.locks.acquire('smtp', { permits: 2 })).release();
   });
 
-  it('takes no option that there is not', () => {
-    expect(() => new TestLocks({ permits: 3 } as never)).toThrow("TestLocks: unknown option 'permits'");
-  });
+  it('takes no option that there is not', () => expect(() => new TestLocks({ permits: 3 } as never)).toThrow("TestLocks: unknown option 'permits'"));
 });
 
 /** Roles in a user's unit test with `nestjs-holdfast/testing`: another process leads, a term is lost, a rest passes. */

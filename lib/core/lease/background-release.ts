@@ -18,7 +18,7 @@ const PAUSES_GROW_ABOVE = 200;
 
 /**
  * How many of the last releases a process remembers, and for how long, in ms. Those who waited tell a store that forgot them of the leases, and a
- * replica that is promoted lacks the last milliseconds. The time is the default of maxLeaseMs.
+ * replica that is promoted lacks the last milliseconds. The time is the default of maxLeaseMs, and at least that of the process.
  */
 const MAX_REMEMBERED = 256;
 const KEPT_MS = 60_000;
@@ -45,12 +45,15 @@ export class BackgroundRelease {
   /** The last releases, the oldest first. */
   private remembered: PastRelease[] = [];
   private closed = false;
+  private readonly keptMs: number;
 
   constructor(
     private readonly store: LockStore,
     private readonly clock: Clock,
     private readonly schedule: Schedule,
+    maxLeaseMs = 0,
   ) {
+    this.keptMs = Math.max(KEPT_MS, maxLeaseMs);
     store.onDoubt?.((doubt) => this.releaseForgotten(doubt === 'rolled back'));
   }
 
@@ -63,7 +66,7 @@ export class BackgroundRelease {
   /** Notes that the store has answered the release of a lease, or that it was tried for long enough. */
   released(release: DoubtfulRelease): void {
     const { key, id, abandoned, memory, askedAt = this.clock.now(), lateUntil = -Infinity } = release;
-    this.remembered.push(new PastRelease(key, id, abandoned, memory, askedAt + KEPT_MS));
+    this.remembered.push(new PastRelease(key, id, abandoned, memory, askedAt + this.keptMs));
     if (this.remembered.length > MAX_REMEMBERED) this.remembered.shift();
     if (lateUntil !== -Infinity) this.releaseLate(release);
   }

@@ -27,7 +27,7 @@ const FNV_PRIME = 0x01000193;
 const SEED = Math.floor(Math.random() * 2 ** 32);
 
 export class Queues {
-  readonly background = new BackgroundRelease(this.store, this.clock, this.watchdog.schedule);
+  readonly background = new BackgroundRelease(this.store, this.clock, this.watchdog.schedule, this.defaults.maxLeaseMs);
   readonly limiter = new Limiter(MAX_IN_FLIGHT);
   /** In a Cluster the requests of each slot group have a limit of their own. */
   private readonly limiterOfGroups = new Map<number, Limiter>();

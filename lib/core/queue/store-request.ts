@@ -338,8 +338,8 @@ export function refusedAtOnce(request: StoreRequest | undefined, { key, options:
 /** The error of a call whose waitMs is over: a LockStoreError if the store failed or was silent, because the lock may not be busy. */
 export function waitedInVain(request: StoreRequest | undefined, call: Call): Error {
   const { key, ticket, options: { waitMs, minReplicas } } = call;
-  // 1 ms is allowed for, because timers can fire a fraction of a millisecond early.
-  const silentMs = Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost)) - 1;
+  // 1 ms is allowed for, because timers can fire a fraction of a millisecond early. A call with waitMs 0 has waited for nothing but the answer.
+  const silentMs = waitMs === 0 ? 0 : Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost)) - 1;
   // A lock that a ticket has is busy for nobody who brings it.
   if (request && (request.silentForMs > silentMs || (ticket && !request.lastError))) return silenceError(key, waitMs, request.queues.store.server, minReplicas);
   return refusedAtOnce(request, call);

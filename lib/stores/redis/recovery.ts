@@ -67,6 +67,9 @@ export class Recovery implements StoreRecovery {
   /** What was found in this turn of the event loop, and the review that begins in the next one. */
   private found: HeldGroups | undefined;
   private reviewing: Promise<void> | undefined;
+  /** The review of everything that runs or ran last, and that which begins when it is over. */
+  private everything: Promise<void> = Promise.resolve();
+  private nextEverything: Promise<void> | undefined;
   /** Ends the wait for the end of the recovery, once the listener was told that the server forgot, and until it was told that this is over. */
   private stopTelling: (() => void) | undefined;
 
@@ -134,7 +137,8 @@ export class Recovery implements StoreRecovery {
     if (unit?.groups.includes(group) !== true || memories.known[group] === memory) return;
     if (this.isIdle([group])) return void this.learn(group, memory, memories.generation);
     unit.heard.set(group, memory);
-    if (!unit.isUnderway) this.suspect((each) => each === group);
+    if (unit.isUnderway) unit.goOn();
+    else this.suspect((each) => each === group);
   }
 
   /**
@@ -212,14 +216,21 @@ export class Recovery implements StoreRecovery {
     return isAnswered;
   }
 
-  /** Several groups that are claimed in one turn of the event loop are reviewed together. */
+  /**
+   * Several groups that are claimed in one turn of the event loop are reviewed together. One review of everything at a time is made, or in a Cluster
+   * each group would have all leases renewed. One that runs may have passed what another group holds, so the next serves all that claim meanwhile.
+   */
   private async review(doubt: InDoubt): Promise<void> {
     this.reviewing ??= new Promise<void>((resolve) => this.redis.clock.nextTurn(resolve)).then(() => {
       this.reviewing = undefined;
       return this.tellDoubt('some');
     });
     await this.reviewing;
-    if (doubt === 'all') await this.tellDoubt('all');
+    if (doubt !== 'all') return;
+    await (this.nextEverything ??= this.everything.then(() => {
+      this.nextEverything = undefined;
+      return (this.everything = this.tellDoubt('all'));
+    }));
   }
 
   private async tellDoubt(doubt: Doubt): Promise<void> {

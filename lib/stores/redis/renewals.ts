@@ -36,10 +36,10 @@ type LeaseRequest = RenewRequest & { readonly held: HeldLease };
 type Eventual = RenewOutcome | Promise<RenewOutcome>;
 
 export class Renewals {
-  private readonly plain = new Batches<RenewRequest>(MAX_RENEWED, MAX_COMMANDS_OUT, (batch) => this.send(batch));
+  private readonly plain = new Batches<RenewRequest>(this.redis, MAX_RENEWED, MAX_COMMANDS_OUT, (batch) => this.send(batch));
   /** A connection that waits for replicas can do nothing else meanwhile, so one command at a time waits for them, with all that came in the meantime. */
-  private readonly acknowledged = new Batches<RenewRequest>(MAX_RENEWED, 1, (batch) => this.sendAcknowledged(batch));
-  private readonly broughtBack = new Batches<LeaseRequest>(MAX_BROUGHT_BACK, MAX_BRING_BACKS_OUT, (batch) => this.bringBack(batch));
+  private readonly acknowledged = new Batches<RenewRequest>(this.redis, MAX_RENEWED, 1, (batch) => this.sendAcknowledged(batch));
+  private readonly broughtBack = new Batches<LeaseRequest>(this.redis, MAX_BROUGHT_BACK, MAX_BRING_BACKS_OUT, (batch) => this.bringBack(batch));
 
   constructor(
     private readonly redis: RemoteRedis,
@@ -181,7 +181,7 @@ export class Renewals {
       case 'lost':
         return { kind: 'lost' };
       default:
-        return this.failed(news.kind === 'refused' ? news.words : 'it came after the end of the lease', 'bring-back', keys.spotOf(key));
+        return this.failed(news.kind === 'refused' ? news.words : 'it reached the server too late, and is sent again', 'bring-back', keys.spotOf(key));
     }
   }
 
@@ -220,39 +220,49 @@ interface Waiting<T> {
  * awaits any more. What a server refuses because its slot is being moved is sent again one by one.
  */
 class Batches<T extends RenewRequest> {
-  /** What waits under each name, and how many commands are out. An entry exists while there is either. */
-  private readonly lines = new Map<unknown, { out: number; readonly waiting: Waiting<T>[] }>();
+  /** By server: how many commands are out, and what waits under each name. An entry exists while there is either. */
+  private readonly servers = new Map<unknown, { out: number; readonly lines: Map<unknown, Waiting<T>[]> }>();
 
   constructor(
+    private readonly redis: RemoteRedis,
     /** How many leases a command has at most. */
     private readonly size: number,
-    /** How many commands under one name may await their answers at a time. */
+    /** How many commands to one server may await their answers at a time. */
     private readonly most: number,
     /** Resolves with the outcomes, in the order of the requests. Rejects with LockStoreError. */
     private readonly send: (requests: readonly T[]) => Promise<readonly Eventual[]>,
   ) {}
 
-  /** `name`: of the server, and of what may share a command. Never rejects. */
+  /** `name`: of what may share a command. Never rejects. */
   run(name: unknown, request: T): Promise<RenewOutcome> {
+    const { connections, keys } = this.redis;
     return new Promise((answered) => {
-      let line = this.lines.get(name);
-      if (line === undefined) this.lines.set(name, (line = { out: 0, waiting: [] }));
-      line.waiting.push({ request, answered });
-      if (line.waiting.length === 1) process.nextTick(() => this.sendMore(name));
+      const to = connections.commands.serving(keys.lock(request.key));
+      let server = this.servers.get(to);
+      if (server === undefined) this.servers.set(to, (server = { out: 0, lines: new Map() }));
+      const { lines } = server;
+      if (lines.size === 0) process.nextTick(() => this.sendMore(to));
+      const line = lines.get(name);
+      if (line) line.push({ request, answered });
+      else lines.set(name, [{ request, answered }]);
     });
   }
 
-  private sendMore(name: unknown): void {
-    const line = this.lines.get(name);
-    if (line === undefined) return;
-    while (line.waiting.length > 0 && line.out < this.most) {
-      line.out += 1;
-      void this.sendBatch(line.waiting.splice(0, this.size)).then(() => {
-        line.out -= 1;
-        this.sendMore(name);
-      });
+  private sendMore(to: unknown): void {
+    const server = this.servers.get(to);
+    if (server === undefined) return;
+    for (const [name, waiting] of server.lines) {
+      while (waiting.length > 0) {
+        if (server.out === this.most) return;
+        server.out += 1;
+        void this.sendBatch(waiting.splice(0, this.size)).then(() => {
+          server.out -= 1;
+          this.sendMore(to);
+        });
+      }
+      server.lines.delete(name);
     }
-    if (line.out === 0) this.lines.delete(name);
+    if (server.out === 0) this.servers.delete(to);
   }
 
   private async sendBatch(batch: readonly Waiting<T>[]): Promise<void> {

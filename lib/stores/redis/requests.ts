@@ -126,6 +126,8 @@ export class BundledAcquire extends BundledRequest<AcquireOutcome> {
   override sharesLock = this.request.replaces !== undefined;
   /** The message of its grant, if that came before the answer. */
   private early: PushedGrant | undefined;
+  /** True if a message of its grant came that was not enough to trust it, so that its id asks. */
+  private isTold = false;
   /** Until when the server may act on it, in its own time; 0 while that is not known. */
   private limit = 0;
   /** The server's memory that the request was sent for, and on which connection. */
@@ -200,17 +202,18 @@ export class BundledAcquire extends BundledRequest<AcquireOutcome> {
     else this.tell(outcome);
   }
 
-  /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
+  /** The outcome for a reply; undefined when the server found the request too late only because its time was not known well enough here. */
   private outcomeOf(answer: AcquireReply, exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
     const { request, spot, requests } = this;
     const { trust, clock, node, toldHolds, channel } = requests.redis;
     if ('holds' in answer) toldHolds.note(spot.key, answer.holds, exchange.receivedAt);
     switch (answer.kind) {
       case 'granted':
-        if (this.hasPlace && this.early === undefined) channel.missed();
+        if (this.hasPlace && this.early === undefined && !this.isTold) channel.missed();
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
         // The request takes the place of what its id was granted, in one step: a release before it might be held up in the network and come after it.
-        if (this.hasPlace && answer.fence <= this.floor) return requests.acquire({ ...request, replaces: request.id, askedAt: clock.now() });
+        // A try that does so counts: a hold of its owner may be back, whose fence it shares.
+        if (this.hasPlace && answer.fence <= this.floor && request.replaces !== request.id) return requests.acquire({ ...request, replaces: request.id, askedAt: clock.now() });
         return this.granted(trust.answered(spot.group, answer, exchange, answer.memory ?? this.memory));
       case 'taken': {
         const { owner, permits, minHoldMs, end } = answer;
@@ -230,7 +233,8 @@ export class BundledAcquire extends BundledRequest<AcquireOutcome> {
       case 'recovering':
         return { kind: 'recovering', retryInMs: againIn(answer.leftMs), cause: recoveringError(request.key, node, answer.leftMs) };
       case 'late':
-        if (this.limit === 0 && clock.now() < request.notAfter) return undefined;
+        // The limit is 0 or too early while the server's time is not known, or was read long ago. This answer tells it.
+        if (trust.clock.lowerBound(spot.shard, request.notAfter, exchange.receivedAt) > answer.now) return undefined;
         throw lateError(request.key, node);
     }
   }
@@ -300,6 +304,7 @@ export class BundledAcquire extends BundledRequest<AcquireOutcome> {
     }
     const { key, id } = push;
     const grant = this.believed(push);
+    this.isTold = true;
     this.requests.wake(grant === undefined ? { kind: 'ask', key, id } : { kind: 'granted', key, id, grant });
   }
 
@@ -316,6 +321,7 @@ export class BundledAcquire extends BundledRequest<AcquireOutcome> {
   /** Its id asks again: from now on that try stands for the place. */
   leavePlaceTo(later: BundledAcquire): void {
     later.floor = this.floor;
+    later.isTold = this.isTold;
     later.hasPlace = later.sharesLock = true;
     this.requests.places.set(this.request.id, later);
   }

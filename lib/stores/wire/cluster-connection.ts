@@ -173,6 +173,7 @@ export class ClusterConnection extends BaseConnection {
       if (masters.has(node)) continue;
       this.nodes.delete(name);
       node.close();
+      if (node.source) this.events.emit('left', node.source);
     }
     const hasMoved = (slot: number): boolean => before[slot] !== now[slot];
     this.changed(now.some((_, slot) => hasMoved(slot)) ? (redisKey) => hasMoved(slotOf(redisKey)) : undefined);

@@ -79,9 +79,14 @@ export class Connections {
     return connection;
   }
 
-  /** Makes a connection for messages, which its maker closes; in a Cluster to any node, because messages reach all of them. */
+  /**
+   * Makes a connection for messages, which its maker closes; in a Cluster to any node, because messages reach all of them. They do not reach one
+   * that was taken out of the Cluster, or is cut off from it.
+   */
   subscribe(listening: Listening): ServerConnection {
-    return new ServerConnection(() => this.commands.here(), this.timing, listening);
+    const connection = new ServerConnection(() => this.commands.here(), this.timing, listening);
+    this.commands.events.on('left', (source) => connection.source === source && connection.leave(new Error('its node has no slots any more')));
+    return connection;
   }
 
   /** The masters, on each of which SCAN has to run. */

@@ -83,6 +83,8 @@ function optionsFor(given: ServerOptions, { address, login }: ClientSpec): Redis
     socketTimeout: undefined,
     // A limit of the client counts while this process is busy too; the connection has its own.
     connectTimeout: 0,
+    // Version 5 leaves this to the system, which probes an idle connection after two hours: what is between may have dropped it long before.
+    keepAlive: options.keepAlive || 30_000,
     // A connection that ends is destroyed at once, and a timer that waits for it would keep the process alive.
     disconnectTimeout: 0,
     sentinels: undefined,

@@ -573,7 +573,7 @@ end`,
   standIn: `local function standIn(lock, request)
   local agoMs, since, mode, permits, fence, holds = string.match(request.told, '^(%d+),(%d+),(%a)(%d*),(%d+),(.+)$')
   fence = tonumber(fence)
-  if not since or tonumber(since) == beganAt(lock) then return false end
+  if not since or tonumber(since) == beganAt(lock) or now > beganAt(lock) + 600000 then return false end
   dropStandIns(lock, string.sub('~recovery', 2))
   if not makeWay(lock, mode, fence) then return false end
   for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
@@ -689,7 +689,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: 'f61009c9aad16499d0aafc77e3c11fe42e4e5d6f',
+  sha1: '57240f6c960349909ff33b7909f0422da7ba6056',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 

@@ -97,6 +97,9 @@ const MOST_PATIENCE = 4;
 /** How long a client pauses at most before it connects again, in ms. The first try comes almost at once, because leases have to be renewed. */
 const FIRST_RECONNECT_MS = 50;
 const RECONNECT_MS = 150;
+/** The pauses double with each minute of an outage, three times at most: leases have ended by then, and there may be hundreds of processes. */
+const DOUBLES_EACH_MS = 60_000;
+const MOST_DOUBLINGS = 3;
 /**
  * When so many connections in a row led to a server that is no master, the pauses grow, up to sixteen times the first: an address may lead to
  * a former master for minutes. A connection that was open for so long, in ms, ends the row.
@@ -127,6 +130,8 @@ interface ConnectionEvents {
   problem: [Error];
   /** From now on another server may answer for the Redis keys for which `isConcerned` is true. */
   change: [isConcerned: (redisKey: string) => boolean];
+  /** The server of this source has no part in the Cluster any more, as far as is known. */
+  left: [Source];
 }
 
 /** A connection that is made anew whenever it ends: what that to one server and that to a Cluster have in common. */
@@ -173,6 +178,8 @@ export class ServerConnection extends BaseConnection {
   /** The present one; undefined once it has ended. */
   private link: Link | undefined;
   private openSince = -Infinity;
+  /** Since when it has not been open. */
+  private failsSince = this.timing.clock.now();
   /** How many connections in a row led to a server that is no master. */
   private formerMasters = 0;
   private starting: Promise<void> | undefined;
@@ -346,6 +353,7 @@ export class ServerConnection extends BaseConnection {
   private lost(error: Error, pauseMs: number): void {
     const { clock } = this.timing;
     const wasOpen = this.isOpen;
+    if (wasOpen) this.failsSince = clock.now();
     this.sender = UNCONNECTED;
     this.ran.clear();
     this.isOpen = false;
@@ -353,8 +361,9 @@ export class ServerConnection extends BaseConnection {
     if (!this.closed) {
       this.events.emit('problem', error);
       this.letProcessEnd ??= clock.keepAlive();
+      const slower = 2 ** Math.min(MOST_DOUBLINGS, Math.floor((clock.now() - this.failsSince) / DOUBLES_EACH_MS));
       // connect() tells its error to those who listen.
-      this.timer = clock.setTimer(() => void this.connect().catch(() => {}), this.listening?.pauseMs ?? pauseMs * (0.5 + 0.5 * Math.random()));
+      this.timer = clock.setTimer(() => void this.connect().catch(() => {}), this.listening?.pauseMs ?? slower * pauseMs * (0.5 + 0.5 * Math.random()));
     }
     if (wasOpen) this.events.emit('change', () => true);
     this.events.emit('end');

@@ -3,6 +3,7 @@ import { pause } from '../../../lib/core/port/clock.js';
 import { LockLostError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import type { LockOptions } from '../../../lib/core/port/lock-options.js';
+import { answering } from '../../support/answering.js';
 import { alone, besideHolder, Fleet } from '../../support/locks.js';
 
 /** Two locks, of which the second is free only after 3 s. */
@@ -19,6 +20,13 @@ async function expectFree(fleet: Fleet, ...keys: string[]): Promise<void> {
   const { locks } = fleet.process();
   for (const key of keys) expect(await locks.isLocked(key)).toBe(false);
 }
+
+it('L3: a call that does not wait says that the store took too long, and not that a lock is busy, when one answer after another takes its time', async () => {
+  const { fleet, locks, wire } = alone();
+  answering(wire, (_, ask) => pause(fleet.clock, 30).then(ask));
+  const keys = Array.from({ length: 40 }, (_, n) => `row:${n}`);
+  await expect(fleet.clock.runUntil(locks.withLock(keys, { waitMs: 0 }, () => {}))).rejects.toMatchObject({ code: 'LOCK_STORE' });
+});
 
 describe('A hold of several locks', () => {
   it('counts maxHoldMs from the moment all of them are there', async () => {

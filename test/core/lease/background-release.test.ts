@@ -203,6 +203,16 @@ describe('A release in the background', () => {
       expect(asked(store)).toEqual([]);
     });
 
+    it('for as long as a lease of this process may last', async () => {
+      const { clock, store } = setUp();
+      const background = new BackgroundRelease(store, clock, new Schedule(clock), 300_000);
+      background.released(lease());
+      await clock.advance(299_000);
+      store.doubt('rolled back');
+      await clock.settle();
+      expect(asked(store)).toEqual(['k p.1']);
+    });
+
     it('of as many as the last 256, the later ones in the place of the earliest', async () => {
       const { clock, store } = await released(...Array.from({ length: 300 }, (_, n) => lease({ id: `p.${n}` })));
       store.doubt('rolled back');

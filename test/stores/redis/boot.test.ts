@@ -135,9 +135,7 @@ describe('the access rule of the docs', () => {
     return `redis://locker:secret@127.0.0.1:${server.port}`;
   };
 
-  it('is the one that the docs print', () => {
-    expect(readFileSync('docs/production.md', 'utf8').replace(/\s+/g, ' ')).toContain(leastRule('lock'));
-  });
+  it('is the one that the docs print', () => expect(readFileSync('docs/production.md', 'utf8').replace(/\s+/g, ' ')).toContain(leastRule('lock')));
 
   it('allows everything, and whoever loses the right to messages later is warned of it', async () => {
     const reports: Finding[] = [];

@@ -108,6 +108,31 @@ describe('A server that may have forgotten', () => {
     expect(on.done.slice(later)).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews some', 'reviews all']);
   });
 
+  it('S7: is claimed at once when a message tells that it serves again, and not only after the pause', async () => {
+    const on = await booted({ isCluster: true });
+    on.isDown = true;
+    on.recovery.suspect((group) => group === GROUP_A);
+    await on.clock.advance(10_000);
+    const before = on.done.length;
+    [on.isDown, on.memory, on.recoversForMs] = [false, TWO, 400];
+    on.recovery.heard(GROUP_A, TWO);
+    await on.clock.settle();
+    expect(on.done[before]).toBe(`claims ${GROUP_A}`);
+  });
+
+  it('C3: has everything renewed once for all groups of a Cluster that are claimed meanwhile, and not once for each', async () => {
+    const on = await booted({ isCluster: true });
+    const reviewed = gate<void>();
+    on.reviewing = reviewed.promise;
+    for (const group of [GROUP_A, GROUP_B]) {
+      on.recovery.suspect((each) => each === group, 'all');
+      await on.clock.settle();
+    }
+    reviewed.open();
+    await on.clock.settle();
+    expect(on.done.filter((what) => what === 'reviews all')).toHaveLength(1);
+  });
+
   it.each([[true, 'of a Cluster no more'], [false, 'until it answers, because a node of a Redlock votes again only then']])('is asked, once this process holds nothing (in a Cluster: %s), %s', async (isCluster) => {
     const on = await booted({ isCluster, recoveryMs: isCluster ? 400 : UNTIL_TOLD_MS });
     on.isDown = true;

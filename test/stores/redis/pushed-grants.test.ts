@@ -1,8 +1,9 @@
 /** Grants that are pushed: messages that race their own answers, and fences of a server that lost its memory. */
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { AcquireRequest, Wake, HolderRef } from '../../../lib/core/port/lock-store.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
+import { WakeChannel } from '../../../lib/stores/wire/wake-channel.js';
 import { acquireRequest, granted, newId } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { startFlakyProxy } from '../../support/flaky-proxy.js';
@@ -75,10 +76,14 @@ describe('a message', () => {
   it('of a grant that no replica has yet makes the waiter ask that wants one', async () => {
     const held = request('a', 'k');
     const waiting = { ...request('b', 'k'), minReplicas: 1 };
+    const missed = jest.spyOn(WakeChannel.prototype, 'missed');
     await a.acquire(held);
     expect((await b.acquire(waiting)).kind).toBe('waiting');
     await a.release(held);
     await eventually(() => expect(wakes.get(waiting.id)).toEqual({ kind: 'ask', key: 'k', id: waiting.id }));
+    // No replica answers here. The connection on which the message came is not taken for one that is deaf.
+    await expect(b.acquire({ ...waiting, notAfter: performance.now() + 500 })).rejects.toMatchObject({ code: 'LOCK_STORE' });
+    expect(missed).not.toHaveBeenCalled();
     await b.release(waiting);
   });
 

@@ -97,9 +97,7 @@ function askedAgain() {
 }
 
 describe('A place that is asked for again', () => {
-  it('keeps the floor of the first time: whatever was granted since must be above it', () => {
-    expect(askedAgain().again.floor).toBe(5);
-  });
+  it('keeps the floor of the first time: whatever was granted since must be above it', () => expect(askedAgain().again.floor).toBe(5));
 
   it('forgets the message that came before: it was for the place of then, and would be believed again at every answer', () => {
     const { requests, ask, told } = askedAgain();

@@ -241,11 +241,19 @@ describe('The connection to a Cluster', () => {
       (async () => {
         await connection.start();
         expect(await get('k')).toBe(7001);
+        const subscribers = Array.from({ length: 20 }, () => connections.subscribe({ channels: [], hear: () => {} }));
+        await Promise.all(subscribers.map((subscriber) => subscriber.start()));
+        const ports = (): Set<unknown> => new Set(subscribers.map(({ source }) => source!.address.port));
+        expect(ports().has(7001)).toBe(true);
         cluster.isCutOff = true;
         // The core asks again like this.
         const served = (): Promise<unknown> => get('k').catch(() => pause(clock, 100).then(served));
         expect(await served()).toBe(7003);
         expect(await get('a')).toBe(7002);
+        // Who would listen to the former master would not hear that the others have lost their memory.
+        await pause(clock, 1_000);
+        expect(ports().has(7001)).toBe(false);
+        for (const subscriber of subscribers) subscriber.close();
       })().finally(() => connections.close()),
     );
   });

@@ -143,13 +143,9 @@ describe('A URL', () => {
     ['redis.example:7000', { host: 'redis.example', port: 7000 }],
     ['/run/redis.sock?db=2', { path: '/run/redis.sock', db: 2 }],
     ['rediss://redis.example', { tls: {} }],
-  ])('is understood: %s', async (url, expected) => {
-    expect(await byOptions(url)).toMatchObject(expected);
-  });
+  ])('is understood: %s', async (url, expected) => expect(await byOptions(url)).toMatchObject(expected));
 
-  it('asks for TLS by its scheme only', async () => {
-    expect(await byOptions('redis://redis.example')).not.toHaveProperty('tls');
-  });
+  it('asks for TLS by its scheme only', async () => expect(await byOptions('redis://redis.example')).not.toHaveProperty('tls'));
 });
 
 describe('What has to be as it is', () => {

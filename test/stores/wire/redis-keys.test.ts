@@ -55,9 +55,7 @@ describe('redis keys', () => {
     ['another slot group', '{lock:7}:l:order:1'],
     ['a key that is not encoded', `{lock:${keys.groupOf('a%b')}}:l:a%b`],
     ['something else of ours', '{lock:7}:f'],
-  ])('of %s are no locks of this prefix', (_what, redisKey) => {
-    expect(keys.keyOf(redisKey)).toBeUndefined();
-  });
+  ])('of %s are no locks of this prefix', (_what, redisKey) => expect(keys.keyOf(redisKey)).toBeUndefined());
 
   it('of one lock share its hash tag', () => {
     const { group, shard: _shard, ...spot } = keys.spotOf('order:1');

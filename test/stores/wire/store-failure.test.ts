@@ -46,9 +46,7 @@ describe('a command for several keys', () => {
     ['ASK 12 127.0.0.1:7001', true],
     ['CLUSTERDOWN The cluster is down', false],
     ['CLUSTERDOWN Hash slot not served', false],
-  ])('%s: is sent again key by key: %s', (message, again) => {
-    expect(isTryAgain(new Error(message))).toBe(again);
-  });
+  ])('%s: is sent again key by key: %s', (message, again) => expect(isTryAgain(new Error(message))).toBe(again));
 });
 
 describe('a walk over all locks', () => {

@@ -8,7 +8,7 @@
 -- The ids that were heard of are kept in a hash of the slot group, because what is told of them may be told late: `<id>` <memory>.
 
 local MAX_TOLD = 16 -- holders of a lock: with more of them, only the first are told of
-local HEARD_MS = 600000 -- longer than any lease that was granted before the server forgot
+local HEARD_MS = 600000 -- from then on nobody knows of an id that was told whether it was heard of, so nothing that is told counts
 
 local function holdsOf(lock, request)
   if not lock.memory or lock.recoveryMs == 0 then return '-' end
@@ -99,7 +99,7 @@ end
 local function standIn(lock, request)
   local agoMs, since, mode, permits, fence, holds = string.match(request.told, '^(%d+),(%d+),(%a)(%d*),(%d+),(.+)$')
   fence = tonumber(fence)
-  if not since or tonumber(since) == beganAt(lock) then return false end
+  if not since or tonumber(since) == beganAt(lock) or now > beganAt(lock) + HEARD_MS then return false end
   dropStandIns(lock, string.sub(RECOVERY, 2))
   if not makeWay(lock, mode, fence) then return false end
   for left, told in string.gmatch(holds, '(%d+),([^,]+)') do
