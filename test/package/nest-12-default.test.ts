@@ -12,15 +12,7 @@ const PLATFORMS = ['express', 'fastify', 'lenient fastify'];
 const PAGE = [200, 200, 200, 200];
 
 const seenOn = (platform: string) => ({
-  platform,
-  paid: 20,
-  atOnce: 1,
-  fencesRise: true,
-  carts: 20,
-  busy: [423, true],
-  filledAfterOneLeft: 1,
-  boards: [PAGE, PAGE, PAGE],
-  events: true,
+  platform, paid: 20, atOnce: 1, fencesRise: true, carts: 20, busy: [423, true], filledAfterOneLeft: 1, boards: [PAGE, PAGE, PAGE], events: true,
 });
 
 describe('an application that `nest new` made', () => {

@@ -24,15 +24,8 @@ export function makeCertificate(name = 'holdfast test'): OwnCertificate {
   const alternatives = extension(SUBJECT_ALTERNATIVES, der(SEQUENCE, der(0x87, Buffer.from([127, 0, 0, 1])), der(0x82, Buffer.from('localhost'))));
   const authority = extension(BASIC_CONSTRAINTS, der(SEQUENCE, TRUE));
   const content = der(
-    SEQUENCE,
-    der(0xa0, der(INTEGER, Buffer.from([2]))),
-    der(INTEGER, Buffer.from([1])),
-    algorithm,
-    subject,
-    validity,
-    subject,
-    publicKey.export({ type: 'spki', format: 'der' }),
-    der(0xa3, der(SEQUENCE, alternatives, authority)),
+    SEQUENCE, der(0xa0, der(INTEGER, Buffer.from([2]))), der(INTEGER, Buffer.from([1])), algorithm, subject, validity, subject,
+    publicKey.export({ type: 'spki', format: 'der' }), der(0xa3, der(SEQUENCE, alternatives, authority)),
   );
   const signature = sign('sha256', content, privateKey);
   const whole = der(SEQUENCE, content, algorithm, der(BITS, Buffer.from([0]), signature));

@@ -2,10 +2,5 @@
 import { systemClock } from '../../lib/core/port/clock.js';
 
 export const USUAL_OPTIONS = {
-  prefix: 'lock',
-  maxLeaseMs: 60_000,
-  commandTimeoutMs: 2_000,
-  bootTimeoutMs: 30_000,
-  clock: systemClock,
-  report: (): void => {},
+  prefix: 'lock', maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 30_000, clock: systemClock, report: (): void => {},
 } as const;

@@ -66,9 +66,7 @@ export const recoveryScenarios: readonly Scenario[] = [
     ...recovering,
     name: 'recovery of a server that was flushed',
     topology: 'single',
-    fault: async (stage) => {
-      await serverOf(stage).command('FLUSHALL');
-    },
+    fault: async (stage) => void (await serverOf(stage).command('FLUSHALL')),
   },
   {
     ...recovering,
@@ -148,9 +146,7 @@ export const recoveryScenarios: readonly Scenario[] = [
     long: true,
     // No connection breaks, and each slot group recovers from the first script that reaches it: some only when who holds its lock for 4 s asks again.
     resumesWithinMs: 6_500,
-    fault: async (stage) => {
-      await someMaster(stage).command('FLUSHALL');
-    },
+    fault: async (stage) => void (await someMaster(stage).command('FLUSHALL')),
   },
   {
     ...recovering,

@@ -48,9 +48,7 @@ export const sentinelScenarios: readonly Scenario[] = [
     leaseMs: LEASE_MS,
     losses: 'during',
     overlapMs: NOTICED_WITHIN_MS,
-    fault: async (stage) => {
-      await groupOf(stage).failover();
-    },
+    fault: async (stage) => void (await groupOf(stage).failover()),
   },
   {
     name: 'master killed, its replica promoted',

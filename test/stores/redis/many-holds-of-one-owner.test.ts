@@ -22,9 +22,7 @@ const { lockKey, fenceKey } = keys.spotOf('k');
 
 const server = forAll(startRedis);
 
-beforeEach(async () => {
-  await server.command('FLUSHALL');
-});
+beforeEach(async () => void (await server.command('FLUSHALL')));
 
 afterEach(() => closeStores());
 

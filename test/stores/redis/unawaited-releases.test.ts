@@ -108,9 +108,7 @@ describe('Calls made in one turn of the event loop', () => {
     await store.release({ key: 'warm', id: 'p.none' });
   });
 
-  beforeEach(async () => {
-    await redis.config('RESETSTAT');
-  });
+  beforeEach(async () => void (await redis.config('RESETSTAT')));
 
   function request(key: string, given: Partial<AcquireRequest> = {}): AcquireRequest {
     return acquireRequest({ key, leaseMs: 10_000, notAfter: systemClock.now() + 2_000, ...given });
