@@ -59,10 +59,7 @@ function partOf(path: string): string {
 
 /** The rooms of core, and what each may import besides itself. */
 const rooms: Record<string, readonly string[]> = {
-  'core/port': [],
-  'core/key': ['core/port'],
-  'core/lease': ['core/port'],
-  'core/queue': ['core/lease', 'core/port'],
+  'core/port': [], 'core/key': ['core/port'], 'core/lease': ['core/port'], 'core/queue': ['core/lease', 'core/port'],
   'core/hold': ['core/queue', 'core/lease', 'core/port'],
 };
 const CORE = Object.keys(rooms);

@@ -207,10 +207,7 @@ function refOf({ key, id }: HolderRef): HolderRef {
 
 function clockOf(clock: Clock): Omit<Clock, 'setTimer' | 'clearTimer'> {
   return {
-    now: () => clock.now(),
-    wallNow: () => clock.wallNow(),
-    uptimeMs: () => clock.uptimeMs(),
-    nextTurn: (callback) => clock.nextTurn(callback),
+    now: () => clock.now(), wallNow: () => clock.wallNow(), uptimeMs: () => clock.uptimeMs(), nextTurn: (callback) => clock.nextTurn(callback),
     keepAlive: () => clock.keepAlive(),
   };
 }

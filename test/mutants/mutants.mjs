@@ -386,6 +386,18 @@ const list = [
   ['an adoption that lets the process end', core('queue/call'), 'readonly keepsAlive = true;', 'readonly keepsAlive = false as unknown as true;', 'who waits is answered', 'test/core/hold/adoption'],
   ['an adopted hold that was not begun', core('queue/store-request'), 'abandoned: !this.takesOver', 'abandoned: true', 'T2: an adoption that is given up ends what minHoldMs keeps taken', 'test/core/hold/adoption'],
   ['half a ticket', core('hold/several-keys'), 'if (call.ticket && taken.length > 0)', 'if (false as boolean)', 'L5: locks stay taken for a ticket that nobody can adopt any more', 'test/core/hold/adoption'],
+  ['each group renews everything', redis('recovery'), 'await (this.nextEverything ??= ', 'await (', 'C3: after a new connection to a Cluster the process stands still for seconds', 'test/stores/redis/claims'],
+  ['news do not end a pause', redis('recovery'), 'if (unit.isUnderway) unit.goOn();', 'if (unit.isUnderway) return;', 'S7: a claim comes after the recovery that it was for', 'test/stores/redis/claims'],
+  ['bounds for each slot group', redis('renewals'), 'const to = connections.commands.serving(keys.lock(request.key));', 'const to = [connections, keys, name].at(-1);', 'S7: a master of a Cluster gets more than it answers in time', 'test/stores/redis/renewals'],
+  ['listens to a node without slots', wire('connections'), 'connection.source === source && connection.leave', 'connection.source === undefined && connection.leave', 'S7: a holder does not hear of a flush', 'test/stores/wire/cluster-connection'],
+  ['a limit of long ago', redis('requests'), 'if (trust.clock.lowerBound(spot.shard, request.notAfter, exchange.receivedAt) > answer.now) return', 'if (this.limit === 0) return', 'L4: a free lock is refused after a quiet minute', 'test/stores/redis/held-up-requests'],
+  ['a message is forgotten', redis('requests'), ' && !this.isTold', '', 'C3: a connection is dropped on which a message came', 'test/stores/redis/pushed-grants'],
+  ['split votes', redlock('redlock-store'), '&& ballot.hasVotes; n++', '&& ballot.hasVotes && n < 0; n++', 'L4: a free lock is granted to nobody', 'test/stores/redlock/together'],
+  ['no head start', redlock('ballot'), 'HEAD_START * this.redlock.ballotMs * Math.random() : 0', '0 : 0', 'L1: processes that ask together block each other for seconds', 'test/stores/redlock/together'],
+  ['a node that is out is asked', redlock('ballot'), "kind === 'recovering' && !node.isOut", "kind === 'recovering'", 'C3: a node in quarantine is asked what it remembers for each vote', 'test/stores/redlock/together'],
+  ['releases dropped at shutdown', redlock('redlock-store'), 'await pause(this.clock, this.options.commandTimeoutMs, (end) => void settled.then(end));', 'void settled;', 'L6: a lock stays taken for a lease', 'test/stores/redlock/together'],
+  ['a database shuts down first', 'lib/nest/lock.module.ts', 'if (last) addHook', 'if (last && modules.size < 0) addHook', 'SPEC 8: work under a lock loses its connection', 'test/nest/shutdown-order'],
+  ['a listener in a class', 'lib/nest/lock-boot.ts', 'methods.find((each) => each.unreached?.isDirect) ?? ', '', 'an event handler runs without the lock of its class', 'test/nest/unread-routes'],
 ];
 
 export const mutants = list.map(([name, file, text, instead, breaks, where]) => ({ name, file, text, instead, breaks, where }));

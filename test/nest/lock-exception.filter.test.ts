@@ -21,6 +21,7 @@ const errors: Record<string, LockError> = {
   lost: new LockLostError(`Lock 'secret-key' was lost`, { key: 'secret-key' }),
   done: new LockLostError(`Lock 'secret-key' was lost`, { key: 'secret-key', outcome: { status: 'fulfilled', value: 'secret' } }),
   failed: new LockLostError(`Lock 'secret-key' was lost`, { key: 'secret-key', outcome: { status: 'rejected', reason: new Error('secret disk') } }),
+  other: new LockLostError(`Lock 'other-key' was lost`, { key: 'other-key' }),
   usage: new LockUsageError('Secret.method is used wrongly'),
 };
 
@@ -74,6 +75,12 @@ describe('over HTTP', () => {
     expect(answer.body).toEqual({ statusCode: status, code: errors[name]!.code, message: expect.any(String) });
     expect(answer.text).not.toMatch(/secret/i);
     expect([warned.length, logged.length]).toEqual([warnings, lines]);
+  });
+
+  it('each key whose work was interrupted is named in the log, because somebody has to look at what was done', async () => {
+    const app = await start();
+    for (const name of ['lost', 'other', 'lost']) await request(app.getHttpServer()).get(`/errors/${name}`);
+    expect(logged).toEqual([[errors['lost']!.message], [errors['other']!.message]]);
   });
 
   it('a key that a template could not make of the arguments is a warning in the log, which names the method', async () => {

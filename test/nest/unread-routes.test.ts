@@ -186,6 +186,16 @@ class Listener {
   async count(): Promise<void> {}
 }
 
+@Controller()
+@UseInterceptors(Stock)
+class AlsoListens {
+  @Get()
+  async all(): Promise<void> {}
+
+  @OnEvent('counted')
+  async count(): Promise<void> {}
+}
+
 @Injectable()
 class Ahead {
   @Leader('counting')
@@ -228,7 +238,7 @@ const never: [string, Type, string][] = [
   ['a queue processor', Jobs, plain.why],
   ['@Interval', Timed, called],
   ['@Cron, also on a route', Nightly, called],
-  ['@OnEvent', Listener, called],
+  ['@OnEvent', Listener, called], ['@OnEvent in a class whose other methods are served', AlsoListens, called],
   ['@Leader', Ahead, '@Leader calls the method directly'],
   ['a class of which no method is served', Whole, called],
 ];

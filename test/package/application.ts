@@ -92,11 +92,7 @@ export function environmentOfUsers(): NodeJS.ProcessEnv {
 
 /** Ends for certain: a program that does not end by itself is killed, with its children, and has no exit code. */
 function run(
-  program: string,
-  args: readonly string[],
-  cwd: string,
-  more: Readonly<Record<string, string>>,
-  told: (line: string) => void = () => {},
+  program: string, args: readonly string[], cwd: string, more: Readonly<Record<string, string>>, told: (line: string) => void = () => {},
 ): Promise<EndedProgram> {
   let heard = 0;
   const read = (stdout: string): void => {

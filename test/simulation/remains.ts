@@ -54,10 +54,7 @@ export class Remains {
   private inProcess({ process, locks }: Member): void {
     const { store, queues, watchdog, holders } = (locks as unknown as Inside).core;
     const counts: Record<string, number> = {
-      ...inStore(store.store),
-      timers: process.timers.size,
-      appointments: watchdog.schedule.size,
-      keys: queues.size,
+      ...inStore(store.store), timers: process.timers.size, appointments: watchdog.schedule.size, keys: queues.size,
       'questions for a holder': holders.looks.size,
     };
     for (const [what, count] of Object.entries(counts)) if (count !== 0) this.world.violations.push(`left in ${process.name}: ${count} ${what}`);

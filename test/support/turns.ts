@@ -19,9 +19,7 @@ export class Turns {
   private readonly fences = new Set<number>();
 
   constructor(
-    private readonly fleet: Fleet,
-    private readonly enough: number,
-    private readonly permits: number | undefined = undefined,
+    private readonly fleet: Fleet, private readonly enough: number, private readonly permits: number | undefined = undefined,
     private readonly holdMs: number | undefined = undefined,
   ) {}
 

@@ -31,11 +31,7 @@ export class Worker extends DrivenProcess {
     const name = `lease ${(this.leases += 1)}`;
     const { fences, mode } = await this.ask<{ fences: Record<string, number>; mode: string }>('hold', { name, key, options });
     return {
-      fence: Object.values(fences)[0]!,
-      fences,
-      mode,
-      look: () => this.ask('look', { name }),
-      verify: () => this.ask('verify', { name }),
+      fence: Object.values(fences)[0]!, fences, mode, look: () => this.ask('look', { name }), verify: () => this.ask('verify', { name }),
       release: () => this.ask('release', { name }),
     };
   }

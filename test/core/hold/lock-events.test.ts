@@ -56,9 +56,7 @@ describe('Events tell', () => {
     wire.cut = true;
     await fleet.clock.runUntil(expect(locks.acquire('free', { waitMs: 100 })).rejects.toThrow());
     expect(told.filter(({ type }) => type !== 'waiting')).toMatchObject([
-      { type: 'busy', waitedMs: 100 },
-      { type: 'cancelled' },
-      { type: 'failed', cause: { code: 'LOCK_STORE' } },
+      { type: 'busy', waitedMs: 100 }, { type: 'cancelled' }, { type: 'failed', cause: { code: 'LOCK_STORE' } },
     ]);
     wire.cut = false;
   });

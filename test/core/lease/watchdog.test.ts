@@ -78,9 +78,7 @@ describe('The watchdog', () => {
   });
 
   it.each([
-    { leaseMs: 30_000, pauseMs: 500 },
-    { leaseMs: 2_000, pauseMs: 100 },
-    { leaseMs: 200, pauseMs: 20 },
+    { leaseMs: 30_000, pauseMs: 500 }, { leaseMs: 2_000, pauseMs: 100 }, { leaseMs: 200, pauseMs: 20 },
   ])('tries a renewal of a lease of $leaseMs ms without an answer again after $pauseMs ms, and ever sooner towards its end', async ({ leaseMs, pauseMs }) => {
     const { fleet, locks, wire } = alone({ leaseMs });
     const lease = await locks.acquire('k');

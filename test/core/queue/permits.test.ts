@@ -213,9 +213,7 @@ describe('The callers of a process that take turns on permits', () => {
   });
 
   it.each([
-    { permits: 4, handOn: 16, holdMs: undefined },
-    { permits: 3, handOn: 16, holdMs: 1 },
-    { permits: 4, handOn: 1, holdMs: 5 },
+    { permits: 4, handOn: 16, holdMs: undefined }, { permits: 3, handOn: 16, holdMs: 1 }, { permits: 4, handOn: 1, holdMs: 5 },
   ])('share the permits fairly with three other processes, at one command a hold, with fences that rise (handOn $handOn, $permits permits, $holdMs ms)', async ({ permits, handOn, holdMs }) => {
     const fleet = new Fleet();
     const processes = many(4, () => fleet.process({ handOn }));

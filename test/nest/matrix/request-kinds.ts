@@ -65,10 +65,7 @@ const routes = {
 export const httpController: Kind = { ...routes, name: 'an HTTP controller', returns: { promise: 'goes on', observable: 'ends' }, handler: controller(Get) };
 
 export const sseController: Kind = {
-  ...routes,
-  name: 'a controller that sends events',
-  returns: { observable: 'ends' },
-  handler: controller((path) => Sse(path)),
+  ...routes, name: 'a controller that sends events', returns: { observable: 'ends' }, handler: controller((path) => Sse(path)),
 };
 
 export const graphqlResolver: Kind = {
