@@ -212,8 +212,8 @@ export class BundledAcquire extends BundledRequest<AcquireOutcome> {
         if (this.hasPlace && this.early === undefined && !this.isTold) channel.missed();
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
         // The request takes the place of what its id was granted, in one step: a release before it might be held up in the network and come after it.
-        // A try that does so counts: a hold of its owner may be back, whose fence it shares.
-        if (this.hasPlace && answer.fence <= this.floor && request.replaces !== request.id) return requests.acquire({ ...request, replaces: request.id, askedAt: clock.now() });
+        // A try that does so may share the fence of a hold of its owner that is back, if that is the highest that was known.
+        if (this.hasPlace && answer.fence <= this.floor && !(request.replaces === request.id && answer.fence === this.floor)) return requests.acquire({ ...request, replaces: request.id, askedAt: clock.now() });
         return this.granted(trust.answered(spot.group, answer, exchange, answer.memory ?? this.memory));
       case 'taken': {
         const { owner, permits, minHoldMs, end } = answer;
