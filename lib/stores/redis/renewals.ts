@@ -36,10 +36,14 @@ type LeaseRequest = RenewRequest & { readonly held: HeldLease };
 type Eventual = RenewOutcome | Promise<RenewOutcome>;
 
 export class Renewals {
-  private readonly plain = new Batches<RenewRequest>(this.redis, MAX_RENEWED, MAX_COMMANDS_OUT, (batch) => this.send(batch));
-  /** A connection that waits for replicas can do nothing else meanwhile, so one command at a time waits for them, with all that came in the meantime. */
-  private readonly acknowledged = new Batches<RenewRequest>(this.redis, MAX_RENEWED, 1, (batch) => this.sendAcknowledged(batch));
-  private readonly broughtBack = new Batches<LeaseRequest>(this.redis, MAX_BROUGHT_BACK, MAX_BRING_BACKS_OUT, (batch) => this.bringBack(batch));
+  private readonly serverOf = ({ key }: RenewRequest): unknown => this.redis.connections.commands.serving(this.redis.keys.lock(key));
+  private readonly plain = new Batches<RenewRequest>(this.serverOf, MAX_RENEWED, MAX_COMMANDS_OUT, (batch) => this.send(batch));
+  /**
+   * A connection that waits for replicas can do nothing else meanwhile, so one command at a time waits for them, with all that came in the meantime.
+   * There is a connection for each number of replicas.
+   */
+  private readonly acknowledged = new Batches<RenewRequest>((request) => this.nameOf(request), MAX_RENEWED, 1, (batch) => this.sendAcknowledged(batch));
+  private readonly broughtBack = new Batches<LeaseRequest>(this.serverOf, MAX_BROUGHT_BACK, MAX_BRING_BACKS_OUT, (batch) => this.bringBack(batch));
 
   constructor(
     private readonly redis: RemoteRedis,
@@ -72,8 +76,11 @@ export class Renewals {
   }
 
   private renewOne(request: RenewRequest): Promise<RenewOutcome> {
-    const name = `${this.shardOf(request)} ${request.minReplicas} ${likeLength(request.leaseMs)}`;
-    return (request.minReplicas > 0 ? this.acknowledged : this.plain).run(name, request);
+    return (request.minReplicas > 0 ? this.acknowledged : this.plain).run(this.nameOf(request), request);
+  }
+
+  private nameOf(request: RenewRequest): string {
+    return `${this.shardOf(request)} ${request.minReplicas} ${likeLength(request.leaseMs)}`;
   }
 
   private shardOf({ key }: RenewRequest): number {
@@ -224,7 +231,7 @@ class Batches<T extends RenewRequest> {
   private readonly servers = new Map<unknown, { out: number; readonly lines: Map<unknown, Waiting<T>[]> }>();
 
   constructor(
-    private readonly redis: RemoteRedis,
+    private readonly serverOf: (request: T) => unknown,
     /** How many leases a command has at most. */
     private readonly size: number,
     /** How many commands to one server may await their answers at a time. */
@@ -235,9 +242,8 @@ class Batches<T extends RenewRequest> {
 
   /** `name`: of what may share a command. Never rejects. */
   run(name: unknown, request: T): Promise<RenewOutcome> {
-    const { connections, keys } = this.redis;
     return new Promise((answered) => {
-      const to = connections.commands.serving(keys.lock(request.key));
+      const to = this.serverOf(request);
       let server = this.servers.get(to);
       if (server === undefined) this.servers.set(to, (server = { out: 0, lines: new Map() }));
       const { lines } = server;
