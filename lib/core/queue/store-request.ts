@@ -269,8 +269,9 @@ export class StoreRequest implements AcquireRequest {
   private refused(refusal: Refusal): void {
     const { key, id, takesOver, unansweredUntil: lateUntil } = this;
     this.end('answered');
-    // Nothing was granted: only what a try that got no answer may still do is undone.
-    this.queues.background.releaseLate({ key, id, abandoned: !takesOver, lateUntil });
+    // Nothing was granted: only what a try that got no answer has done, or may still do, is undone. Others may have been told of that.
+    const { background, store } = this.queues;
+    if (lateUntil > -Infinity) background.released({ key, id, abandoned: !takesOver, memory: store.memoryOf?.(key), lateUntil });
     this.keeper.requestRefused(this, refusal);
   }
 

@@ -1,9 +1,11 @@
 /** Requests that come to the store when nobody waits for their answers any more: whom they keep out, and for how long. */
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { pause } from '../../../lib/core/port/clock.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import type { LockService } from '../../../lib/lock.service.js';
+import { BackgroundRelease } from '../../../lib/core/lease/background-release.js';
+import { answering } from '../../support/answering.js';
 import { alone, Fleet, gate, type Wire } from '../../support/locks.js';
 
 const LATE_MS = 1_000;
@@ -140,6 +142,14 @@ describe('A request that comes late, after its answer was given up,', () => {
     expect((await process.fleet.store.inspect('k')).holders).toHaveLength(1);
     await clock.runUntil(call);
     expect(await process.keepsOthersOutFor('k')).toBeLessThanOrEqual(LONGEST_MS);
+  });
+
+  it('is remembered as released when its request was refused, because others may have been told of what it was granted', async () => {
+    const remembered = jest.spyOn(BackgroundRelease.prototype, 'released');
+    const { fleet, locks, wire } = alone();
+    const asked = answering(wire, (n) => (n === 0 ? Promise.reject(new LockStoreError('the connection was lost')) : Promise.resolve({ kind: 'permits', permits: 3 })));
+    await expect(fleet.clock.runUntil(locks.acquire('k', { waitMs: 5_000 }))).rejects.toMatchObject({ code: 'LOCK_USAGE' });
+    expect(remembered.mock.calls.map(([{ id }]) => id)).toEqual([asked[0]!.id]);
   });
 
   it('costs no release when there was none', async () => {
