@@ -248,8 +248,6 @@ export async function orClose(modules: ModulesContainer, hook: () => void | Prom
 async function refuse(modules: ModulesContainer): Promise<void> {
   const boot = bootOf(modules);
   boot.refused = true;
-  // A lock module that is loaded lazily can be loaded once more.
-  boots.delete(modules);
   await closed(boot.opened);
 }
 

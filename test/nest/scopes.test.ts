@@ -4,7 +4,7 @@ import { LazyModuleLoader } from '@nestjs/core';
 import { Locked, LockModule, LockService } from '../../lib/index.js';
 import { locksToken } from '../../lib/nest/lock-names.js';
 import { gate } from '../support/locks.js';
-import { startAlone, startApp } from './application.js';
+import { startApp } from './application.js';
 
 /** Counts who is inside at the same time, over all objects of a test. */
 class Room {
@@ -52,13 +52,6 @@ describe('a locked method', () => {
     const late = await app.get(LazyModuleLoader).load(() => LateModule);
     await expect(late.get<{ work(): Promise<unknown> }>('worker').work()).rejects.toThrow(/by one of a module that was loaded later\), .* so it has no lock module/);
   });
-});
-
-it('a lock module that is loaded later can be loaded after one that failed', async () => {
-  const loader = (await startAlone({})).get(LazyModuleLoader);
-  await expect(loader.load(() => LockModule.forRoot({ redis: 'redis://127.0.0.1:1', bootTimeoutMs: 100, name: 'away' }))).rejects.toThrow('could not be reached');
-  const late = await loader.load(() => LockModule.forRoot({ embedded: true }));
-  expect(await late.get(LockService).withLock('k', () => 'done')).toBe('done');
 });
 
 describe('inheritance', () => {
