@@ -47,7 +47,7 @@ describe('Of one process whose leases want different numbers of replicas', () =>
   it('a release is answered when the lock was given back, whether or not replicas have the grant of the next call', async () => {
     for (const replica of servers.replicas) await replica.kill();
     const held = await locks.acquire('k');
-    const next = expect(locks.acquire('k', { minReplicas: 1, waitMs: 500 })).rejects.toMatchObject({ code: 'LOCK_STORE' });
+    const next = expect(locks.acquire('k', { minReplicas: 1, waitMs: 1_500 })).rejects.toMatchObject({ code: 'LOCK_STORE' });
     expect(await held.release()).toBe('released');
     await next;
   });
