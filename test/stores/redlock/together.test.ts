@@ -36,6 +36,14 @@ describe('A free lock for which several processes ask together', () => {
   });
 });
 
+it('L4: a call that does not wait gets a free lock, though the time of the servers was read so long ago that it would be too late by it', async () => {
+  const { store } = await redlock.opened('p', { commandTimeoutMs: 300 });
+  const locks = new LockService({ store, process: 'p', clock: redlock.clock, commandTimeoutMs: 300 });
+  await redlock.runUntil(locks.withLock('k', () => {}));
+  await redlock.pass(40_000);
+  expect(await redlock.runUntil(locks.tryAcquire('k'))).not.toBeNull();
+});
+
 describe('A node that stays out because it was flushed', () => {
   it('is not asked what it remembers for each vote that it refuses', async () => {
     const member = await redlock.opened('p');
