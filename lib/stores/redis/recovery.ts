@@ -67,7 +67,7 @@ export class Recovery implements StoreRecovery {
   /** What was found in this turn of the event loop, and the review that begins in the next one. */
   private found: HeldGroups | undefined;
   private reviewing: Promise<void> | undefined;
-  /** The review of everything that runs or ran last, and that which begins when it is over. */
+  /** The review of all leases that was begun last, and the one that begins when that is over; undefined when none waits. */
   private everything: Promise<void> = Promise.resolve();
   private nextEverything: Promise<void> | undefined;
   /** Ends the wait for the end of the recovery, once the listener was told that the server forgot, and until it was told that this is over. */

@@ -212,7 +212,7 @@ export class BundledAcquire extends BundledRequest<AcquireOutcome> {
         if (this.hasPlace && this.early === undefined && !this.isTold) channel.missed();
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
         // The request takes the place of what its id was granted, in one step: a release before it might be held up in the network and come after it.
-        // A try that does so may share the fence of a hold of its owner that is back, if that is the highest that was known.
+        // A request that has taken that place may share the fence of its owner's hold, which was brought back, if no higher fence was known.
         if (this.hasPlace && answer.fence <= this.floor && !(request.replaces === request.id && answer.fence === this.floor)) return requests.acquire({ ...request, replaces: request.id, askedAt: clock.now() });
         return this.granted(trust.answered(spot.group, answer, exchange, answer.memory ?? this.memory));
       case 'taken': {

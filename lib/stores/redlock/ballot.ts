@@ -160,7 +160,7 @@ export class Ballot {
     if (this.state === 'over') return this.busy(0);
     const { nodes, quorum, clock } = this.redlock;
     const trustedUntil = quorumEnd(agreed.map(({ end }) => end!), quorum);
-    const now = this.tookUntil(clock.now());
+    const now = this.notesLength(clock.now());
     if (now >= trustedUntil) {
       const words = this.standings.map((standing) => (agreed.includes(standing) ? 'agreed' : standing.vote && 'lost the vote'));
       throw noQuorum(`its agreement on a fence within its ${this.request.leaseMs} ms`, this.request.key, nodes, words);
@@ -185,13 +185,14 @@ export class Ballot {
   /** `leftMs`: in how many ms the present lease, or the turn of another request, ends as far as the nodes know. */
   busy(leftMs: number): AcquireOutcome {
     const { since, redlock: { clock } } = this;
-    const now = this.tookUntil(clock.now());
+    const now = this.notesLength(clock.now());
     // Otherwise two requests that split the votes would be called by less than a quorum each, for ever.
     this.takeBack(this.mark());
     return { kind: 'busy', retryInMs: retryPause(since === undefined ? 0 : now - since, leftMs) };
   }
 
-  private tookUntil(now: number): number {
+  /** Notes how long the ballot took until now, which the next ones reckon with; returns that instant. */
+  private notesLength(now: number): number {
     if (this.castAt !== undefined) this.redlock.ballotMs = now - this.castAt;
     return now;
   }
