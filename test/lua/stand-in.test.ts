@@ -227,6 +227,26 @@ describe('Whoever was told that a lock is held, and asks again when the server h
     await lock.takes('w.1', { ...RECOVERS, told });
   });
 
+  it('does not wait for a holder that asks for it when the recovery is over, or is told then that the hold which it adopts is gone', async () => {
+    const [asking, adopting] = [lua.lock('si asks'), lua.lock('si adopts')];
+    const [told, toldToo] = [await forgotten(asking, ['h.1']), await forgotten(adopting, ['h.1'])];
+    expect(await toldBy(asking, 'w.1', { told })).toMatch(/,~h\.1$/);
+    expect(await toldBy(adopting, 'w.1', { told: toldToo })).toMatch(/,~h\.1$/);
+    await asking.takes('h.1', RECOVERS);
+    expect(await adopting.acquire('h.1', { ...RECOVERS, takes: 'ticket', replaces: 't.1' })).toEqual([0, expect.any(Number), expect.any(String)]);
+    await adopting.takes('w.1', { ...RECOVERS, told: toldToo });
+  });
+
+  it('does not wait for a holder whose process gives it back, although a replica knew only that it waited', async () => {
+    const [lock, other] = [lua.lock('si place'), lua.lock('si other place')];
+    const told = await forgotten(lock, ['h.1']);
+    await other.takes('a.1');
+    expect([await waits(other, 'h.1'), ((await lock.acquire('w.1', { ...RECOVERS, told })) as number[])[0]]).toEqual([2, 2]);
+    await lua.client.restore(lock.queueKey, 0, await lua.client.dumpBuffer(other.queueKey), 'REPLACE');
+    await release(lock, 'h.1');
+    await lock.takes('w.1', { ...RECOVERS, told });
+  });
+
   it('does not wait for a holder in whose place another has been heard of since', async () => {
     const lock = lua.lock('si heard');
     const told = await forgotten(lock, ['h.1']);

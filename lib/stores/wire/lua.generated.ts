@@ -548,7 +548,7 @@ end`,
 end`,
   takeAway: `local function takeAway(lock, id, abandoned)
   local holder = holderOf(lock, id)
-  local told = lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or holder and whole(holder).fence < beganAt(lock) * 1000)
+  local told = lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or not holder or whole(holder).fence < beganAt(lock) * 1000)
   local there = leave(lock, id, abandoned)
   return there and not told or wasForgotten(lock, id) or there
 end`,
@@ -689,7 +689,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '57240f6c960349909ff33b7909f0422da7ba6056',
+  sha1: '929c2b068e4eea1203b7812385df53810bcced0a',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 
@@ -782,6 +782,7 @@ local function takeHold(lock, request)
   settle(lock)
   local holder, recoversForMs = holderOf(lock, request.id), nil
   if not holder then holder, recoversForMs = takeOver(lock, request) end
+  if not holder and not recoversForMs and request.takes == 't' and takeAway(lock, request.id) then settle(lock) end
   closeLock(lock)
   if recoversForMs then return { 7, now, recoversForMs } end
   if not holder then return { 0, now, lock.memory } end
@@ -804,7 +805,7 @@ local function grantOrPlace(request)
   local recoversForMs = recoveryOf(lock)
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
   local isReplaced = request.replaces == '-' or replaceLease(lock, request)
-  if recoversForMs > 0 and request.queue then wasForgotten(lock, request.id) end
+  if request.queue and (recoversForMs > 0 or holderOf(lock, '~' .. request.id)) then wasForgotten(lock, request.id) end
   lock.asking[request.id], lock.witness = true, request.id
   lock.standsIn = request.told ~= '-' and standIn(lock, request)
   settle(lock)
@@ -1585,7 +1586,7 @@ export function readRecall(reply: unknown): RecallReply {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: 'de9282f4fe935401e1421db1ddb3ccb8642702a8',
+  sha1: '296db4488dd6fa419266b6f92acbb16cba0ac677',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil

@@ -162,6 +162,8 @@ local function takeHold(lock, request)
   settle(lock)
   local holder, recoversForMs = holderOf(lock, request.id), nil
   if not holder then holder, recoversForMs = takeOver(lock, request) end
+  -- An earlier memory may have granted it, and others may tell of that. A ticket can be on its way to whoever adopts it.
+  if not holder and not recoversForMs and request.takes == 't' and takeAway(lock, request.id) then settle(lock) end
   closeLock(lock)
   if recoversForMs then return { RECOVERING, now, recoversForMs } end
   if not holder then return { GONE, now, lock.memory } end
@@ -189,7 +191,7 @@ local function grantOrPlace(request)
   local recoversForMs = recoveryOf(lock)
   if request.takes ~= 'n' and request.takes ~= 'p' then return takeHold(lock, request) end
   local isReplaced = request.replaces == '-' or replaceLease(lock, request)
-  if recoversForMs > 0 and request.queue then wasForgotten(lock, request.id) end
+  if request.queue and (recoversForMs > 0 or holderOf(lock, '~' .. request.id)) then wasForgotten(lock, request.id) end
   lock.asking[request.id], lock.witness = true, request.id
   lock.standsIn = request.told ~= '-' and standIn(lock, request)
   settle(lock)

@@ -62,11 +62,11 @@ local function wasForgotten(lock, id)
   return dropStandIns(lock, id) or lock.hasForgotten
 end
 
--- Takes an id away; whether it was there, or was only forgotten. When an earlier memory granted it, or may have, the id was heard of from now
+-- Takes an id away; whether it was there, or was only forgotten. Unless this memory granted it, an earlier one may have: the id was heard of from now
 -- on, also when its record was kept: others may tell of it later.
 local function takeAway(lock, id, abandoned)
   local holder = holderOf(lock, id)
-  local told = lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or holder and whole(holder).fence < beganAt(lock) * 1000)
+  local told = lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or not holder or whole(holder).fence < beganAt(lock) * 1000)
   local there = leave(lock, id, abandoned)
   return there and not told or wasForgotten(lock, id) or there
 end
