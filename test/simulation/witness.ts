@@ -67,8 +67,8 @@ export class Witness {
   private readonly doubted = new Set<WitnessedHold>();
   /** Until when a server that does not decide about its lock keeps a hold. */
   private readonly strayUntil = new Map<WitnessedHold, number>();
-  /** The leases that servers have which do not decide about their locks. */
-  private strays: readonly Stray[] = [];
+  /** The leases that servers had which did not decide about their locks. */
+  private readonly strays: Stray[] = [];
   private forgot = false;
   private permitsExcused = false;
   /** The holds of which a process was told by a refusal or a place in the queue, and until when they lasted then, by process and key. */
@@ -142,7 +142,7 @@ export class Witness {
   /** A server that does not decide about this lock has granted it, or renewed it, for so long. The hold may begin only after that. */
   stray(key: string, forMs: number, isIt: (fence: number) => boolean): void {
     const stray = { key, until: this.now() + forMs, isIt };
-    this.strays = [...this.strays.filter(({ until }) => until > this.now()), stray];
+    this.strays.push(stray);
     for (const hold of this.holds) this.doubtStray(hold, stray);
   }
 
@@ -258,12 +258,12 @@ export class Witness {
   }
 
   private compareFences(hold: WitnessedHold, key: string): void {
-    // The counter that it comes from may be one that the store has forgotten.
-    if (this.doubted.has(hold)) return;
+    const fence = hold.lease.fences.get(key) ?? 0;
+    // The counter that it comes from may be one that the store has forgotten. Of several locks, one may be of a former master long before the hold begins.
+    if (this.doubted.has(hold) || this.strays.some((stray) => stray.key === key && stray.isIt(fence))) return;
     const name = this.excuses.fencesByProcess ? `${key} ${hold.process.name}` : key;
     const highest = this.fences.get(name) ?? { any: 0, write: 0 };
     this.fences.set(name, highest);
-    const fence = hold.lease.fences.get(key) ?? 0;
     if (hold.permits !== undefined) {
       const isTwice = this.ofPermits.has(`${name} ${fence}`) && !this.excuses.fences(this.now());
       if (isTwice) this.violations.push(`at ${this.now().toFixed(1)} fence ${fence} of '${key}' is there twice: ${tell(hold)}`);
