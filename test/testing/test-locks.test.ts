@@ -294,8 +294,7 @@ describe('TestLocks in place of a LockModule', () => {
   });
 
   it('serves several named instances side by side, each with locks of its own', async () => {
-    const test = new TestLocks();
-    const billing = new TestLocks({ name: 'billing' });
+    const [test, billing] = [new TestLocks(), new TestLocks({ name: 'billing' })];
     const module = await Test.createTestingModule({ imports: [test.asModule(), billing.asModule()], providers: [OrderService, InvoiceService] }).compile();
     await module.init();
     closing.push(() => module.close());

@@ -203,8 +203,7 @@ describe('What an adoption gives back', () => {
   const givenUp = async (answerWith: (ask: () => Promise<AcquireOutcome>) => Promise<AcquireOutcome>): Promise<{ worker: Worker; after: string[]; ticket: string }> => {
     const answer = gate();
     const worker = setUp(async (_, ask) => (await answer.promise, answerWith(ask)));
-    const releases = releasesOf(worker);
-    const stop = new AbortController();
+    const [releases, stop] = [releasesOf(worker), new AbortController()];
     const ticket = await worker.ticketOf('k');
     const adopting = worker.locks.adopt(ticket, { signal: stop.signal });
     stop.abort(new Error('enough'));

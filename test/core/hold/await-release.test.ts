@@ -119,8 +119,7 @@ describe('A call that does not wait for its release', () => {
     const leadership = locks.lead('indexer', () => goes.promise);
     await fleet.clock.settle();
     wire.slowMs = 400;
-    const since = fleet.clock.now();
-    const stopped = leadership.stop();
+    const [since, stopped] = [fleet.clock.now(), leadership.stop()];
     goes.open();
     await fleet.clock.runUntil(stopped);
     expect(fleet.clock.now() - since).toBe(400);

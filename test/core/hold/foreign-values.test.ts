@@ -149,8 +149,7 @@ describe('A signal that does not keep its word', () => {
       (service, signal) => service.tryAcquire('free', { signal }).then(() => service.acquire('k', { signal })),
     ];
     for (const call of ends) {
-      const stop = new AbortController();
-      const reason = revoked();
+      const [stop, reason] = [new AbortController(), revoked()];
       const ended = call(locks, stop.signal).catch((error: unknown) => [error]);
       await fleet.clock.advance(5);
       stop.abort(reason);
@@ -192,8 +191,7 @@ describe('A call whose signal aborts', () => {
   it.each(calls)('rejects with the very error that its signal gives, and is told of as cancelled: %s', async (_name, call) => {
     for (const reason of reasons) {
       const { fleet, locks, other: held } = await besideHolder('k');
-      const events = eventsOf(locks);
-      const stop = new AbortController();
+      const [events, stop] = [eventsOf(locks), new AbortController()];
       const waiting = call(locks, { signal: stop.signal });
       const ended = expect(waiting).rejects.toBe(reason);
       await fleet.clock.advance(5);

@@ -461,8 +461,7 @@ describe('A hold with graceMs', () => {
   it('is not handed on to a caller with another grace: that one would have less, or more, than it asked for', async () => {
     const { fleet, locks, wire } = alone();
     const lease = await locks.acquire('k', { graceMs: 5_000 });
-    const alike = locks.acquire('k', { graceMs: 5_000 });
-    const unlike = locks.acquire('k', { graceMs: 10_000 });
+    const [alike, unlike] = [locks.acquire('k', { graceMs: 5_000 }), locks.acquire('k', { graceMs: 10_000 })];
     await fleet.clock.advance(10);
     await lease.release();
     await (await alike).release();

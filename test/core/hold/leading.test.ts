@@ -467,8 +467,7 @@ describe('A candidate that is stopped', () => {
   });
 
   it('by the end of its scope has ended its function by then', async () => {
-    const on = setUp();
-    const ended = gate();
+    const [on, ended] = [setUp(), gate()];
     const { leadership } = leads(on, () => ended.promise);
     await on.clock.settle();
     let isDisposed = false;

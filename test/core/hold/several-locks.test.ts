@@ -146,8 +146,7 @@ describe('A hold of several locks', () => {
 
   it('taken in both orders at once never deadlocks', async () => {
     const fleet = new Fleet();
-    const one = fleet.process();
-    const two = fleet.process();
+    const [one, two] = [fleet.process(), fleet.process()];
     const accounts = { a: 500, b: 500 };
     const transfer = async (locks: typeof one.locks, from: 'a' | 'b', to: 'a' | 'b'): Promise<void> => {
       for (let n = 0; n < 100; n++) {

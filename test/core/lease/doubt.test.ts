@@ -281,8 +281,7 @@ describe('When the data of the store were replaced by an earlier state, a lease 
   it('that its holder renews by hand at that moment', async () => {
     const { fleet, locks, wire, renewedUnder } = stage();
     const lease = await locks.acquire('k');
-    const answer = holdBack(wire, 'renew');
-    const renewal = lease.renew();
+    const [answer, renewal] = [holdBack(wire, 'renew'), lease.renew()];
     await fleet.clock.advance(5);
     wire.reconnect('rolled back');
     await fleet.clock.advance(10);
@@ -335,8 +334,7 @@ describe('When the data of the store were replaced by an earlier state, the stor
   it('by an adoption whose answer was on its way', async () => {
     const { fleet, locks, wire } = stage();
     const ticket = await (await fleet.process().locks.acquire('k')).handOff();
-    const answer = holdBack(wire, 'adopt');
-    const adoption = locks.adopt(ticket);
+    const [answer, adoption] = [holdBack(wire, 'adopt'), locks.adopt(ticket)];
     await fleet.clock.advance(5);
     wire.reconnect('rolled back');
     answer();

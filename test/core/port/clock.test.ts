@@ -90,8 +90,7 @@ describe('What keeps the process alive while calls wait', () => {
     ['answers', () => undefined],
     ['fails', () => Promise.reject(new Error('no store'))],
   ])('does so for as long as work lasts that %s', async (_how, end) => {
-    const before = keepers();
-    const work = gate();
+    const [before, work] = [keepers(), gate()];
     const done = keptAlive(systemClock, () => work.promise.then(end)).catch(() => undefined);
     await new Promise((resolve) => void setImmediate(resolve));
     expect(keepers()).toBe(before + 1);

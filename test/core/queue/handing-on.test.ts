@@ -226,8 +226,7 @@ describe('The fences that a process asks for', () => {
   it('are as many as may follow each other while others wait, or as many as wait here, and at most 256', async () => {
     for (const [here, expected] of [[3, 16], [64, 63], [300, 256]] as const) {
       const fleet = new Fleet();
-      const process = fleet.process();
-      const work = gate();
+      const [process, work] = [fleet.process(), gate()];
       const first = process.locks.withLock('k', () => work.promise);
       await fleet.clock.settle();
       const elsewhere = fleet.process().locks.withLock('k', async () => {});

@@ -64,8 +64,7 @@ const BACK = [1, 2_500, 0, MEMORY];
 /** A server that does not know the leases by a renewal, or answers as told, and brings each back. */
 function stage({ answer = (_call: Call): readonly (readonly (number | string)[])[] => [], isTimeKnown = true, recoveryMs = 400, found = (): number => -1, isCluster = false, hold = undefined as Promise<void> | undefined } = {}) {
   const [calls, renewals, compared]: [Call[], string[][], unknown[]] = [[], [], []];
-  const clock = new FakeClock();
-  const trust = new Trust();
+  const [clock, trust] = [new FakeClock(), new Trust()];
   if (isTimeKnown) trust.clock.observe(0, { sentAt: 1_000, receivedAt: 1_000, serverNow: SERVER });
   const renewed = async (call: Call, replicas: number): Promise<unknown[]> => {
     const ids = call.args.filter((_, n) => n % 2 === 1).flatMap((run) => run.split(' '));

@@ -114,8 +114,7 @@ function connectTo(cluster: ClusterEntry, clock: FakeClock) {
 }
 
 function onStage(play: (stage: Stage) => Promise<void>): () => Promise<void> {
-  const clock = new FakeClock();
-  const node = new OneNode();
+  const [clock, node] = [new FakeClock(), new OneNode()];
   const { connections, connection, get } = connectTo({ roots: [node.source], ofNodes: node.source, map: (address) => address }, clock);
   const told: string[] = [];
   connection.events.on('open', () => told.push('open'));
@@ -215,8 +214,7 @@ describe('The connection to a Cluster', () => {
   }));
 
   it('writes what one turn of the event loop sends to a node at once', async () => {
-    const cluster = new CutOff();
-    const clock = new FakeClock();
+    const [cluster, clock] = [new CutOff(), new FakeClock()];
     const { connections, connection, runner } = connectTo(cluster.target, clock);
     await connection.start();
     const bundles = new Bundles(runner);
@@ -234,8 +232,7 @@ describe('The connection to a Cluster', () => {
   });
 
   it('C3: follows the others where one master is cut off from them and says what was before', async () => {
-    const clock = new FakeClock();
-    const cluster = new CutOff();
+    const [clock, cluster] = [new FakeClock(), new CutOff()];
     const { connections, connection, get } = connectTo(cluster.target, clock);
     await clock.runUntil(
       (async () => {
