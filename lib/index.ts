@@ -21,7 +21,7 @@ export type { LockEvent, StoreEvent } from './core/port/lock-events.js';
 export type { AdoptOptions, HandOffOptions, LockOptions, LockProfile, WithAdoptedOptions, WithLockOptions } from './core/port/lock-options.js';
 export type { HolderState, ListOptions, LockState, WaiterState } from './core/port/lock-state.js';
 export type { CallKey, KeyFunction } from './nest/call-key.js';
-export { lockKey } from './core/key/key-template.js';
+export { lockKey } from './nest/key-template.js';
 export {
   LockClosedError,
   LockError,

@@ -4,7 +4,7 @@
  */
 import { LockKeyError } from '../core/port/errors.js';
 import { checkKey } from '../core/key/check-key.js';
-import { parseKeyTemplate } from '../core/key/key-template.js';
+import { parseKeyTemplate } from './key-template.js';
 
 /** A function that makes the key, or the keys, of a call from its arguments. Its `this`, if it is no arrow function, is the object of the call. */
 export type KeyFunction = (...args: never[]) => string | readonly string[];

@@ -5,7 +5,7 @@
  */
 import 'reflect-metadata';
 import { type DiscoveryService, MetadataScanner, type ModulesContainer } from '@nestjs/core';
-import { foreignPlaceholder } from '../core/key/key-template.js';
+import { foreignPlaceholder } from './key-template.js';
 import { isLockError, LockUsageError } from '../core/port/errors.js';
 import type { CallSite, ResolvedDefaults, WithLockOptions } from '../core/port/lock-options.js';
 import { checkPermitsOf, resolveOptions } from '../core/port/options.js';

@@ -5,7 +5,7 @@ import { Inject, Injectable, IntrinsicException, type CallHandler, type Executio
 import { tap, type Observable } from 'rxjs';
 import { LockUsageError } from '../core/port/errors.js';
 import { compileCallKey, type KeyOfCall } from './call-key.js';
-import { parseKeyTemplate } from '../core/key/key-template.js';
+import { parseKeyTemplate } from './key-template.js';
 import type { AbortSignalLike } from '../core/port/lock-options.js';
 import { checkDecorator, lockedCall, lockedMethods, MOCKED, ROUTE_OPTIONS, type LockedCall } from './locked.decorator.js';
 import { refuseUnfinished } from './unfinished-results.js';

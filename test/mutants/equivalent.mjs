@@ -88,7 +88,7 @@ const list = [
   ['lib/core/key/check-key.ts', 'const bytes = key.length * 3 >', 'It saves counting the bytes of a short key.', undefined, ['3 * 1000', 'true', 'key.length * 3 >= LONGEST_KEY_BYTES']],
   ['lib/core/key/key-value.ts', 'return first.test(text) ?', 'It saves looking for each escape in a value that needs none.', undefined, 'true'],
   ['lib/core/key/key-value.ts', "if ('then' in value", 'The first half is for the compiler: a property that is not there is no function.', undefined, "typeof value.then === 'function'"],
-  ['lib/core/key/key-template.ts', 'if (!render) tagged.set(', 'It saves taking the template apart again.', undefined, 'true'],
+  ['lib/nest/key-template.ts', 'if (!render) tagged.set(', 'It saves taking the template apart again.', undefined, 'true'],
   // lib/core/port
   ['lib/core/port/clock.ts', 'const LONGEST_DELAY_MS = 2 ** 31 - 1;', 'Who waits longer than that sets the timer again, a millisecond sooner or later.', '1', '2'],
   ['lib/core/port/clock.ts', 'Math.max(0, Math.ceil(delayMs))', 'Node makes a delay of 0 one of 1.', '0', '1'],

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { type CallKey, compileCallKey } from '../../../lib/nest/call-key.js';
 import { checkKey, LONGEST_KEY_BYTES, roleKey, roleOf } from '../../../lib/core/key/check-key.js';
-import { foreignPlaceholder, lockKey, parseKeyTemplate } from '../../../lib/core/key/key-template.js';
+import { foreignPlaceholder, lockKey, parseKeyTemplate } from '../../../lib/nest/key-template.js';
 import { LockKeyError } from '../../../lib/core/port/errors.js';
 
 const render = (template: string, ...args: unknown[]): string => parseKeyTemplate(template, 'OrderService.pay')(args);

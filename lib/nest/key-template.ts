@@ -5,10 +5,10 @@
  *   - A template with one placeholder makes the string that one would write by hand.
  *   - In one with several, values are escaped as far as different values need different keys (see key-value.ts).
  */
-import { LockKeyError } from '../port/errors.js';
-import { LONE_SURROGATE } from '../port/options.js';
-import { checkKey } from './check-key.js';
-import { guardOf, UnfitForKey, valueWriter } from './key-value.js';
+import { LockKeyError } from '../core/port/errors.js';
+import { LONE_SURROGATE } from '../core/port/options.js';
+import { checkKey } from '../core/key/check-key.js';
+import { guardOf, UnfitForKey, valueWriter } from '../core/key/key-value.js';
 
 /** What a template is rendered from. Its placeholders start with the position of an argument, or with a property of a request. */
 type TemplateSubject = 'arguments' | 'request';
