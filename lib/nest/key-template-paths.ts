@@ -47,7 +47,7 @@ type PathProblem<Path extends string, Args extends Arguments> = FirstOf<Path> ex
   : `<${Path}> does not start with the position of an argument, as in <0> or <0.id>`;
 
 /** Follows a path into the type of a value. A part that may be undefined is accepted: a call in which it is undefined is refused. */
-type InnerProblem<Path extends string, Inner extends string | undefined, Value> = unknown extends Value
+type InnerProblem<Path extends string, Inner extends string | false, Value> = unknown extends Value
   ? never
   : Inner extends string
     ? PartOf<NonNullable<Value>, FirstOf<Inner>> extends [infer Part]
@@ -56,7 +56,7 @@ type InnerProblem<Path extends string, Inner extends string | undefined, Value> 
     : ValueProblem<Path, Value>;
 
 type FirstOf<Path extends string> = Path extends `${infer Part}.${string}` ? Part : Path;
-type RestOf<Path extends string> = Path extends `${string}.${infer Inner}` ? Inner : undefined;
+type RestOf<Path extends string> = Path extends `${string}.${infer Inner}` ? Inner : false;
 
 /**
  * What a value has under this name, as a list of one; an empty list when it has no such part, or one in a union has not. A tuple has the

@@ -123,7 +123,8 @@ export type LockHome =
 export function lockHome(given: LockModuleOptions, environment: string | undefined): LockHome {
   checkEach(given);
   const options = ownOptions(given);
-  if ('redis' in options) return redisOf(options);
+  // A URL that is not set chooses nothing beside `embedded: true`.
+  if ('redis' in options && !(options.redis === undefined && options.embedded === true)) return redisOf(options);
   if (options.embedded === true) return { kind: 'embedded', implied: false };
   if (options.route !== undefined) return elsewhere(options);
   if (Object.values(options).some((value) => value !== undefined)) {
