@@ -38,9 +38,7 @@ async function release(lock: LuaLock, id: string): Promise<unknown> {
 }
 
 /** With what code a waiter is answered that asks again. */
-async function waits(lock: LuaLock, id: string): Promise<unknown> {
-  return ((await lock.acquire(id, RECOVERS)) as unknown[])[0];
-}
+const waits = async (lock: LuaLock, id: string): Promise<unknown> => ((await lock.acquire(id, RECOVERS)) as unknown[])[0];
 
 describe('Whoever was told that a lock is held, and asks again when the server has forgotten it,', () => {
   it('waits until the end that was told, and not longer', async () => {
@@ -51,7 +49,7 @@ describe('Whoever was told that a lock is held, and asks again when the server h
     expect(await lock.acquire('n.1', { ...RECOVERS, queue: 0 })).toEqual([3, expect.any(Number), expect.any(Number), expect.any(String)]);
     const over = lua.lock('si2');
     const long = await forgotten(over, ['h.1'], { leaseMs: 20_000 });
-    await over.takes('w.1', { ...RECOVERS, told: long.replace('0,', '29000,') });
+    await over.takes('w.1', { ...RECOVERS, told: long.replace('0,', '31000,') });
   });
 
   it('waits for a whole lease from when the server forgot, because the holder may have renewed it until then', async () => {
@@ -68,7 +66,7 @@ describe('Whoever was told that a lock is held, and asks again when the server h
   it('waits until the latest end that any of them was told, whoever asks first', async () => {
     const lock = lua.lock('si14');
     const later = await forgotten(lock, ['h.1'], { leaseMs: 20_000 });
-    const earlier = later.replace(',20000,', ',5000,');
+    const earlier = later.replace(/,\d{5},h/, ',5000,h');
     const lefts: number[] = [];
     for (const told of [earlier, later, earlier]) lefts.push(Number((await toldBy(lock, 'w.1', { told })).split(',')[4]));
     expect(lefts.map((left) => left > 15_000)).toEqual([false, true, true]);
@@ -235,6 +233,21 @@ describe('Whoever was told that a lock is held, and asks again when the server h
     await asking.takes('h.1', RECOVERS);
     expect(await adopting.acquire('h.1', { ...RECOVERS, takes: 'ticket', replaces: 't.1' })).toEqual([0, expect.any(Number), expect.any(String)]);
     await adopting.takes('w.1', { ...RECOVERS, told: toldToo });
+  });
+
+  it('is told of more than what is left of a lease, which may be renewed for the longer time that its holder asked for, and of a minHoldMs as it ends', async () => {
+    const [held, owed] = [lua.lock('si renews'), lua.lock('si owes')];
+    for (const lock of [held, owed]) await lock.takes('h.1', { leaseMs: 20_000, minHoldMs: lock === owed ? 90_000 : 0 });
+    await lua.run(releaseCall(owed, { id: 'h.1', mayBeOver: true, floor: 0, abandoned: false, ...RECOVERS }));
+    expect([await toldBy(held, 'w.1', { leaseMs: 1_000 }), await toldBy(owed, 'w.1', { leaseMs: 1_000 })]).toEqual([expect.stringMatching(/,(29...|30000),h/), expect.stringMatching(/,(89...|90000),~h/)]);
+  });
+
+  it('leaves no note when it only waited, and gives up', async () => {
+    const lock = lua.lock('si note');
+    await lock.takes('h.1', RECOVERS);
+    await lua.past((await lua.now()) + 5_000);
+    expect([await waits(lock, 'w.1'), await release(lock, 'w.1')]).toEqual([2, 1]);
+    expect(await lua.client.exists(`${lock.fenceKey.slice(0, -1)}q:%heard`)).toBe(0);
   });
 
   it('does not wait for a holder whose process gives it back, although a replica knew only that it waited', async () => {

@@ -94,8 +94,13 @@ export class LockCore implements Core {
   /** Runs `fn` inside the hold of the call's locks; without `fn` resolves with that hold. */
   run<T>(call: Call, fn: Work<T> | undefined, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
     const served = (leases: readonly StoreLease[]): void => {
-      // A lease may have been lost since the call got it.
-      for (let n = 0; n < leases.length; n++) if (leases[n]!.state === 'lost') return void this.takeAnew(call, leases).then(served, refuse);
+      // A lease may have been lost since the call got it. Its trust may have ended too, when other work blocked the event loop meanwhile.
+      const now = this.clock.now();
+      for (let n = 0; n < leases.length; n++) {
+        const lease = leases[n]!;
+        if (now >= lease.trustedUntil) lease.endTrust();
+        if (lease.state === 'lost') return void this.takeAnew(call, leases, lease).then(served, refuse);
+      }
       const { ticket, reentered, options, since, number } = call;
       this.shutdown.holds += 1;
       const hold = new Hold(this, leases, ticket ? leases[0]!.options : options, number, reentered);
@@ -121,10 +126,11 @@ export class LockCore implements Core {
     return call.waitIn(this.queues.queueFor(call), now);
   }
 
-  /** A lock was lost after the call got it, and no work has begun under it: the call gives everything back and asks anew. */
-  private async takeAnew(call: Call, leases: readonly StoreLease[]): Promise<readonly StoreLease[]> {
+  /** A lock was lost after the call got it, and no work has begun under it: the call gives everything back and asks anew. A ticket is taken only once. */
+  private async takeAnew(call: Call, leases: readonly StoreLease[], { loss }: StoreLease): Promise<readonly StoreLease[]> {
     const now = this.clock.now();
     for (const lease of leases) abandon(call, lease, now, () => {});
+    if (call.ticket) throw this.shutdown.refusal(call.key, call.insideHold) ?? loss!;
     call.reentered = undefined;
     return this.take(call, now);
   }

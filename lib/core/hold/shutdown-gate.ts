@@ -60,7 +60,8 @@ export class ShutdownGate {
     if (ended) await ended;
     schedule.cancel(this.graceOver);
     this.endTheRest();
-    const answered = Promise.all([background.settled(), this.holdsEnded(commandTimeoutMs)]);
+    // What was still waiting may give back locks that it had only now.
+    const answered = Promise.resolve(this.holdsEnded(commandTimeoutMs)).then(() => background.settled());
     await schedule.within<void>(commandTimeoutMs, undefined, (done) => void answered.then(() => done()));
     background.close();
     schedule.close();

@@ -32,6 +32,7 @@ export interface Core {
   run<T>(call: Call, fn: (lease: Lease) => Promise<T> | T, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void;
   /** Hears once of each call that is not served at once. */
   readonly announcer: { waiting(call: Call): void };
+  readonly queues: { giveUpSoon(call: Call): void };
 }
 
 /** Why a call for this lock is refused although it waits; undefined when it goes on waiting. */
@@ -114,7 +115,7 @@ export class Call implements Appointment, AbortListener {
 
   /** The time to wait is over. */
   due(): void {
-    this.line?.giveUp(this, undefined);
+    this.core.queues.giveUpSoon(this);
   }
 
   /** The signal of the call has aborted. */

@@ -312,6 +312,8 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
 
   leaseChanged(lease: StoreLease): void {
     if (lease.state !== 'held') this.forgetLease(lease);
+    // It was to be handed on.
+    if (lease.state === 'lost' && lease.users === 0) this.queues.background.release(lease, lease.storeLengthMs);
     this.pump();
   }
 

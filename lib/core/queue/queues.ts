@@ -37,6 +37,8 @@ export class Queues {
   private chains = chainsOf(FIRST_CHAINS);
   /** How many queues there are. Only this class writes it. */
   size = 0;
+  /** The calls whose time to wait is over, in this turn of the event loop or the one before. */
+  private overdue: Call[] = [];
 
   constructor(
     readonly store: LockStore,
@@ -57,6 +59,20 @@ export class Queues {
     const main = this.shared(key, undefined);
     if (mode === 'write' || !main.keepsApart(options)) return main;
     return minHoldMs > 0 ? this.add(key, options) : this.shared(key, options);
+  }
+
+  /**
+   * Ends a call whose time to wait is over. When the event loop was blocked its answer may be there, and is read first. All such calls end
+   * in one step, so that none is served by what another gives back.
+   */
+  giveUpSoon(call: Call): void {
+    if (this.overdue.push(call) > 1) return;
+    const giveUp = (): void => {
+      const { overdue } = this;
+      this.overdue = [];
+      for (const late of overdue) late.line?.giveUp(late, undefined);
+    };
+    this.clock.nextTurn(() => this.clock.nextTurn(giveUp));
   }
 
   /** Finds or adds the main queue of the key; or, with options, the queue aside from it whose calls want the same. */

@@ -238,7 +238,8 @@ export class StoreRequest implements AcquireRequest {
       return this.ask();
     }
     const leftMs = grant.trustedUntil - now;
-    if (leftMs <= 0) return this.failed(slownessError(this.key, this.leaseMs));
+    // One that is over is the caller's still, while nobody else has it for its grace.
+    if (leftMs <= 0 && this.graceMs === 0) return this.failed(slownessError(this.key, this.leaseMs));
     // A grant to a waiter is short at first, and the watchdog does not renew a lease of fixed length.
     const isFixed = !this.options.renew && this.wasDelayed;
     // Behind a slow network, or before a busy server, trust could end before the first renewal is answered.
@@ -260,6 +261,7 @@ export class StoreRequest implements AcquireRequest {
     const renewed = await store.renew({ key, id, leaseMs, graceMs, minReplicas });
     const now = clock.now();
     this.isLengthening = false;
+    if (renewed.kind === 'unknown' && this.state === 'open') return this.failed(renewed.cause);
     if (renewed.kind !== 'renewed' || now >= renewed.trustedUntil || watchdog.isStale(sentAt, now)) return this.ask();
     if (this.state !== 'open') return;
     this.end('answered');

@@ -134,7 +134,7 @@ export class Recovery implements StoreRecovery {
     const { memories, isCluster } = this.redis;
     const unit = this.units[isCluster ? group : 0];
     // Anybody who may publish can say anything, so a group may be none.
-    if (unit?.groups.includes(group) !== true || memories.known[group] === memory) return;
+    if (unit?.groups.includes(group) !== true || memories.known[group] === memory || memory.length !== UNKNOWN_MEMORY.length) return;
     if (this.isIdle([group])) return void this.learn(group, memory, memories.generation);
     unit.heard.set(group, memory);
     if (unit.isUnderway) unit.goOn();

@@ -17,7 +17,7 @@ import { downgradeCall, forceReleaseCall, inspectCall, readDowngrade, readForceR
 import { KEYS_PER_SCAN, UNKNOWN_MEMORY } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO } from '../wire/server-clock.js';
-import { isOfOneLock, NOT_CONNECTED, type OutageListener } from '../wire/store-failure.js';
+import { isOfOneLock, isTryAgain, NOT_CONNECTED, type OutageListener } from '../wire/store-failure.js';
 import type { WakeListener } from '../wire/wake-channel.js';
 import { Recovery } from './recovery.js';
 import { Renewals } from './renewals.js';
@@ -155,9 +155,12 @@ export class RedisStore implements LockStore {
         for (const look of await Promise.allSettled(keys.keysAmong(page, startsWith).map((key) => this.inspect(key)))) {
           if (look.status === 'fulfilled') {
             if (look.value.mode !== null || look.value.waiters.length > 0) yield look.value;
-          } else if (isOfOneLock(look.reason)) {
-            report({ kind: 'damaged lock', level: 'error', message: `A list of locks leaves out one that is damaged. ${look.reason.message}` });
-          } else throw look.reason;
+          } else {
+            const { reason } = look;
+            const which = isOfOneLock(reason) ? 'that is damaged' : isTryAgain(reason) ? 'whose slot is being moved' : undefined;
+            if (!which) throw reason;
+            report({ kind: `lock ${which}`, level: 'error', message: `A list of locks leaves out one ${which}. ${reason.message}` });
+          }
         }
       } while (cursor !== '0');
     }

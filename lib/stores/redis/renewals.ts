@@ -156,7 +156,7 @@ export class Renewals {
    */
   private async notBroughtBack(request: RenewRequest, cause: LockStoreError): Promise<RenewOutcome> {
     if (isTryAgain(cause)) {
-      const outcome = await this.renewOne({ ...request, minReplicas: 0 });
+      const outcome = await this.renewOne({ ...request, held: undefined, minReplicas: 0 });
       if (outcome.kind === 'renewed') return outcome;
     }
     return { kind: 'unknown', cause, lateUntil: this.redis.clock.now() + this.redis.timeoutMs };

@@ -335,7 +335,7 @@ end`,
   if not before then queue.head[mode] = after end
   if not after then queue.tail[mode] = before end
   lock.queued = (queue.head.r or queue.head.w) and true or false
-  return true
+  return record
 end`,
   isAlive: `local function isAlive(record)
   local ending = record and tonumber(string.sub(record, 1, 13))
@@ -511,8 +511,9 @@ end`,
   for i = 1, math.min(#lock.holders, 16) do
     local holder = lock.holders[i]
     if holder.id ~= '~recovery' then
-      local renewed = isReleased(holder) and 0 or request.leaseMs
-      told[#told + 1], last = string.format('%.0f,%s', math.max(holder.ending - now, renewed, whole(holder).longMs), holder.id), holder
+      local leftMs = holder.ending - now
+      if not isReleased(holder) then leftMs = math.max(leftMs * 1.5, request.leaseMs, whole(holder).longMs) end
+      told[#told + 1], last = string.format('%.0f,%s', leftMs, holder.id), holder
     end
   end
   if not last then return '-' end
@@ -548,8 +549,9 @@ end`,
 end`,
   takeAway: `local function takeAway(lock, id, abandoned)
   local holder = holderOf(lock, id)
-  local told = lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or not holder or whole(holder).fence < beganAt(lock) * 1000)
+  local told = lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or holderOf(lock, '~' .. id) or holder and whole(holder).fence < beganAt(lock) * 1000)
   local there = leave(lock, id, abandoned)
+  if lock.recoveryMs > 0 and type(there) == 'string' then told = told or isFromBefore(lock, id, there) end
   return there and not told or wasForgotten(lock, id) or there
 end`,
   wasHeardOf: `local function wasHeardOf(lock, id)
@@ -689,7 +691,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: '929c2b068e4eea1203b7812385df53810bcced0a',
+  sha1: 'e649c81e1e561ed897fadab3dfc170ee887b73a1',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 
@@ -1105,7 +1107,7 @@ export function readAgree(reply: unknown): AgreeReply {
 
 export const bringBack: LuaScript = {
   name: 'bring-back',
-  sha1: '2c8caeeca16b913c5ccb03d8dcdd237cf3d1bcd9',
+  sha1: '914f3c5325af3af4319ac2e2effbb4e2bcc835ea',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV / 3`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.wasCut, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.removeHolder, shared.permitsOf, shared.ownedBy, shared.beganAt, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, shared.dropStandIns, shared.throwIfReplica, shared.orRefused, `local function requestOf(n)
   local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, recoveryMs, knownBy, ticketId = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
@@ -1287,7 +1289,7 @@ export function readBringBack(reply: unknown): BringBackReply {
 
 export const downgrade: LuaScript = {
   name: 'downgrade',
-  sha1: '89f9e04a82af4892d915f84561b0f30decfe88e5',
+  sha1: 'e9f6bf271098d8ac181b49fa17553d08a8034131',
   source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])`, shared.time, shared.nowUs, shared.now, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.wasCut, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.beganAt, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, id = id, floor = floor, recoveryMs = recoveryMs }
 local lock = openLock(request)
@@ -1380,7 +1382,7 @@ export function readFencedWrite(code: unknown): 'written' | 'stale' {
 
 export const forceRelease: LuaScript = {
   name: 'force-release',
-  sha1: '02be2ec891a6e630fafb40e2a273c545db067804',
+  sha1: '3e17c02fb28b22069333fc3f2c6da22d51cadc09',
   source: [`local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])`, shared.time, shared.nowUs, shared.now, `if now > notAfter then return { 2, now } end`, shared.server, shared.thisNode, shared.sincePromotion, shared.thisServer, shared.isOfThisNode, shared.forgot, shared.writeFence, shared.withClaim, shared.beginRecovery, shared.readMemory, shared.recoveryOf, shared.nextFence, shared.wasCut, shared.whole, shared.holdersIn, shared.openLock, shared.longMsOf, shared.lineOf, shared.formatLock, shared.holderOf, shared.isReleased, shared.beganAt, shared.leaseEnd, shared.endsOf, shared.keepMsOf, shared.enter, shared.addNobody, shared.writeLock, shared.tellId, shared.tellHolder, shared.channelOf, shared.tell, shared.closeLock, shared.openQueue, shared.takeOut, shared.isAlive, shared.readWaiter, shared.isFromBefore, shared.liveFrom, shared.firstWaiter, shared.hearsOfItsTurn, shared.passOver, shared.firstListening, shared.letIn, shared.admit, shared.admitNext, shared.settle, shared.heardKey, shared.heardOf, shared.isStandIn, `local request = { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, fence = fence, notAfter = notAfter, floor = floor, recoveryMs = recoveryMs }
 local lock = openLock(request)
@@ -1586,7 +1588,7 @@ export function readRecall(reply: unknown): RecallReply {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: '296db4488dd6fa419266b6f92acbb16cba0ac677',
+  sha1: 'adc2fad583d43858002e8f236ea94d5f22bf2c93',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil

@@ -123,6 +123,32 @@ describe('A call whose lease is lost before its work begins', () => {
     expect([await locks.isLocked('a'), await locks.isLocked('b')]).toEqual([false, false]);
   });
 
+  it('S1: asks for the lock anew when the work of another call of that turn went on for longer than its lease', async () => {
+    const { fleet, locks } = alone({ leaseMs: 3_000 });
+    const leftMs: number[] = [];
+    const work = (lease: Lease): void => {
+      if (leftMs.push(lease.remainingMs) === 1) fleet.clock.block(4_000);
+    };
+    const ran = await fleet.clock.runUntil(Promise.allSettled(['a', 'b'].map((key) => locks.withLock(key, work))));
+    expect([ran.map(({ status }) => status), leftMs.every((ms) => ms > 2_000)]).toEqual([['rejected', 'fulfilled'], true]);
+  });
+
+  it('is told of the loss when it adopts a hold', async () => {
+    const { fleet, locks, wire, noticeSleep } = await sleeper();
+    const ticket = await (await fleet.process().locks.acquire('k')).handOff();
+    rightAfter('adopt', wire, noticeSleep);
+    await expect(fleet.clock.runUntil(locks.withAdopted(ticket, () => 'ran'))).rejects.toMatchObject({ reason: 'expired' });
+  });
+
+  it('waits for no lease that was to be handed on, and that nobody uses', async () => {
+    const { fleet, locks, noticeSleep } = await sleeper();
+    const startedAt = fleet.clock.now();
+    let ended = 0;
+    locks.events.subscribe(({ type }) => type === 'released' && (ended += 1) === 64 && noticeSleep());
+    await fleet.clock.runUntil(Promise.all(Array.from({ length: 65 }, () => locks.withLock('k', () => {}))));
+    expect([ended, fleet.clock.now() - startedAt < 1_000]).toEqual([65, true]);
+  });
+
   it('gives up the lock when its signal aborted meanwhile', async () => {
     const { fleet, locks, wire, noticeSleep } = await sleeper();
     const controller = new AbortController();

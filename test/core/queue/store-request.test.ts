@@ -288,6 +288,21 @@ describe('A request that nobody wants any more', () => {
   });
 });
 
+describe('A grant that is over, but for its grace', () => {
+  it('L3: is made longer, because nobody else has the lock, and asked for again after a pause when that is not answered', async () => {
+    const { fleet, locks, wire } = alone();
+    const { acquire, renew } = { acquire: wire.acquire.bind(wire), renew: wire.renew.bind(wire) };
+    wire.acquire = async (request) => {
+      const outcome = await acquire(request);
+      return outcome.kind === 'granted' ? { ...outcome, grant: { ...outcome.grant, trustedUntil: fleet.clock.now() - 1 } } : outcome;
+    };
+    wire.renew = async (request) => (wire.sent.acquire < 4 ? { kind: 'unknown', cause: new LockStoreError('no answer', { key: 'k' }) } : renew(request));
+    const since = fleet.clock.now();
+    const lease = await fleet.clock.runUntil(locks.acquire('k', { graceMs: 8_000 }));
+    expect([lease.remainingMs > 0, wire.sent.acquire, fleet.clock.now() - since > 3]).toEqual([true, 4, true]);
+  });
+});
+
 describe('A grant of fixed length that is made longer', () => {
   it('is one of the memory that the answer names, and not of the one that granted it', async () => {
     const { fleet, locks, wire } = alone();

@@ -228,6 +228,13 @@ describe('The message that a slot group has another memory', () => {
     expect(on.done).toEqual([`claims ${GROUP_A}`, 'reviews some', `is through with ${GROUP_A}`]);
   });
 
+  it('is not believed when no server has such a memory', async () => {
+    const on = await booted({ isCluster: true });
+    on.held.splice(0);
+    on.recovery.heard(GROUP_A, '');
+    expect([on.forgot, on.memories.known[GROUP_A]]).toEqual([[], ONE]);
+  });
+
   it('makes the process ask once more when it tells of what the claim on its way did not find', async () => {
     const on = await booted();
     const answer = gate<void>();

@@ -20,9 +20,7 @@ const cluster = forEachTest(() => startCluster({ masters: 3, replicasEach: 1 }),
 
 const openLocks = (process: string): Promise<LockService> => openLocksOn({ cluster: cluster.startupNodes }, process, { recoveryMs: 1_000 });
 
-async function slotOf(key: string): Promise<number> {
-  return cluster.slotOf(keys.lock(key));
-}
+const slotOf = async (key: string): Promise<number> => cluster.slotOf(keys.lock(key));
 
 interface Fault {
   readonly what: string;
@@ -32,9 +30,7 @@ interface Fault {
   readonly forget: (master: RedisServer, slot: number) => Promise<void>;
 }
 
-function replicaOf(master: RedisServer): RedisServer {
-  return cluster.replicas[cluster.masters.indexOf(master)]!;
-}
+const replicaOf = (master: RedisServer): RedisServer => cluster.replicas[cluster.masters.indexOf(master)]!;
 
 const faults: readonly Fault[] = [
   { what: 'that was flushed', reason: 'flushed', forget: async (master) => void (await master.command('FLUSHALL')) },

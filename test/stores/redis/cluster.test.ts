@@ -35,9 +35,7 @@ function twoOfOneGroup(): [string, string] {
   }
 }
 
-async function slotOf(key: string): Promise<number> {
-  return cluster.slotOf(keys.lock(key));
-}
+const slotOf = async (key: string): Promise<number> => cluster.slotOf(keys.lock(key));
 
 async function anotherMaster(than: RedisServer): Promise<RedisServer> {
   return cluster.masters.find((node) => node !== than && node.exitCode === undefined) as RedisServer;
@@ -77,6 +75,20 @@ describe('a Cluster, where a node knows only its own listeners', () => {
 describe('a slot that moves', () => {
   /** Longer than a machine lets a process stand still, and shorter than all the steps of the move. */
   const LEASE_MS = 3_000;
+
+  it('leaves its locks out of a list while it is half moved, and no others', async () => {
+    const store = await openRedisStore({ cluster: cluster.startupNodes }, 'p');
+    const held = ['moves', 'stays'].map((key) => request(key));
+    for (const each of held) expect((await store.acquire(each)).kind).toBe('granted');
+    const slot = await slotOf('moves');
+    const target = await anotherMaster(await cluster.masterOf(slot));
+    await cluster.beginMigration(slot, target);
+    const listed: string[] = [];
+    for await (const { key } of store.list()) listed.push(key);
+    expect(listed).toEqual(['stays']);
+    await cluster.finishMigration(slot, target);
+    for (const each of held) await eventually(async () => expect(await store.release(each)).toBe('released'));
+  });
 
   it.each([0, 1])('costs no held lease, however long it stays half moved, whichever side a lock is on, with minReplicas: %i', async (minReplicas) => {
     const store = await openRedisStore({ cluster: cluster.startupNodes }, 'p');

@@ -78,6 +78,15 @@ describe('A forced release that arrives late', () => {
   });
 });
 
+describe('A call whose answer comes while the event loop is blocked', () => {
+  it.each([0, 500])('is served, although its waitMs of %i ms is over by then', async (waitMs) => {
+    const ran = near.withLock('k', { waitMs }, () => 'ran');
+    await new Promise(setImmediate);
+    for (const until = performance.now() + 1_000; performance.now() < until; );
+    expect(await ran).toBe('ran');
+  });
+});
+
 describe('A forced release without an answer', () => {
   it('of all holders says that the lock may have another holder now, and is not to be made again without a look', async () => {
     await near.acquire('k');

@@ -23,9 +23,7 @@ afterEach(async () => {
 });
 
 /** Sets the server's clock to an instant. */
-function setTo(date: string): Promise<void> {
-  return clock.set(Date.parse(date) - Date.now());
-}
+const setTo = (date: string): Promise<void> => clock.set(Date.parse(date) - Date.now());
 
 async function start(date: string): Promise<void> {
   await setTo(date);

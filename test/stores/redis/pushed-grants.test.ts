@@ -27,9 +27,7 @@ afterEach(async () => {
   await server.command('FLUSHALL');
 });
 
-function request(process: string, key: string): AcquireRequest {
-  return acquireRequest({ key, id: newId(process) });
-}
+const request = (process: string, key: string): AcquireRequest => acquireRequest({ key, id: newId(process) });
 
 describe('a message', () => {
   it('that overtakes the answer to its request is not lost', async () => {

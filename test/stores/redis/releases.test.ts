@@ -28,9 +28,7 @@ function stage() {
 }
 
 /** What this release says to the server, at the time at which it is sent. */
-function said(one: BundledRelease): unknown[] {
-  return [one.spot.redisKeys, one.text()];
-}
+const said = (one: BundledRelease): unknown[] => [one.spot.redisKeys, one.text()];
 
 describe('A release', () => {
   it('says which id is to go, and the fence and the memory that are known when it is sent', () => {

@@ -48,6 +48,7 @@ describe('A renewal while the memory of its server is not known', () => {
   });
 });
 
+const HALF_MOVED = new LockStoreError('TRYAGAIN Multiple keys request during rehashing of slot');
 const SERVER = 1_795_236_000_000;
 const MEMORY = 'm'.repeat(30);
 
@@ -99,6 +100,13 @@ function lease(key: string, how: Partial<HeldLease> = {}, more: Partial<RenewReq
   };
   return { key, id: `p.${key}`, leaseMs: 3_000.5, minReplicas: 0, held, ...more };
 }
+
+describe('A lease of a half-moved slot that is not there', () => {
+  it('is looked for once, and again after the pause of its next renewal', async () => {
+    const on = stage({ isCluster: true, answer: () => { throw HALF_MOVED; } });
+    expect([await on.renew(lease('k')), on.renewals.length, on.calls.length]).toEqual([[expect.objectContaining({ kind: 'unknown', cause: HALF_MOVED })], 2, 1]);
+  });
+});
 
 const back = { kind: 'renewed', trustedUntil: trustOf(2_500, 1_000), contended: false, memory: MEMORY };
 

@@ -131,9 +131,7 @@ describe('A renewal of long leases, whose answer is too far away for short ones,
   const servers = forEachTest(() => startReplicated(1), closeStores);
   const proxy = forEachTest(() => startFlakyProxy(servers.master.port), closeStores);
 
-  function request(how: Partial<AcquireRequest>): AcquireRequest {
-    return acquireRequest({ queue: false, notAfter: performance.now() + 2_000, ...how });
-  }
+  const request = (how: Partial<AcquireRequest>): AcquireRequest => acquireRequest({ queue: false, notAfter: performance.now() + 2_000, ...how });
 
   it.each([0, 1])('is waited for as long as they allow, whatever short ones are renewed with them (minReplicas %i)', async (minReplicas) => {
     const store = await openRedisStore(proxy.url, 'p');

@@ -52,7 +52,7 @@ local function takeOut(lock, id)
   if not before then queue.head[mode] = after end
   if not after then queue.tail[mode] = before end
   lock.queued = (queue.head.r or queue.head.w) and true or false
-  return true
+  return record
 end
 
 -- A waiter lease that ends later than one can was given before the server's clock was set back: whoever it was asks anew.

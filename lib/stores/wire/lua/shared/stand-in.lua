@@ -16,9 +16,10 @@ local function holdsOf(lock, request)
   for i = 1, math.min(#lock.holders, MAX_TOLD) do
     local holder = lock.holders[i]
     if holder.id ~= RECOVERY then
-      -- It may renew before this request asks again. The lease is taken to be as long as this request's then.
-      local renewed = isReleased(holder) and 0 or request.leaseMs
-      told[#told + 1], last = string.format('%.0f,%s', math.max(holder.ending - now, renewed, whole(holder).longMs), holder.id), holder
+      -- It may renew before this request asks again. How long its lease is then, is known of a long one; others are renewed before a third is over.
+      local leftMs = holder.ending - now
+      if not isReleased(holder) then leftMs = math.max(leftMs * 1.5, request.leaseMs, whole(holder).longMs) end
+      told[#told + 1], last = string.format('%.0f,%s', leftMs, holder.id), holder
     end
   end
   if not last then return '-' end
@@ -66,8 +67,9 @@ end
 -- on, also when its record was kept: others may tell of it later.
 local function takeAway(lock, id, abandoned)
   local holder = holderOf(lock, id)
-  local told = lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or not holder or whole(holder).fence < beganAt(lock) * 1000)
+  local told = lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or holderOf(lock, '~' .. id) or holder and whole(holder).fence < beganAt(lock) * 1000)
   local there = leave(lock, id, abandoned)
+  if lock.recoveryMs > 0 and type(there) == 'string' then told = told or isFromBefore(lock, id, there) end
   return there and not told or wasForgotten(lock, id) or there
 end
 
