@@ -367,9 +367,7 @@ function sum(calls: readonly { count: number }[] | undefined): number | undefine
   return calls?.reduce((total, { count }) => total + count, 0);
 }
 
-function sumOf(counts: readonly number[]): number {
-  return counts.reduce((total, count) => total + count, 0);
-}
+const sumOf = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
 
 // Applications that change every route: by interceptors, by versions, by time limits of their server.
 

@@ -31,9 +31,7 @@ function stocktake(item: number, seconds: number): Promise<Response> {
   return fetch(`${sample.urls[0]}/items/${item}/stocktake?seconds=${seconds}`, { method: 'POST' });
 }
 
-function order(item: number, process: number): Promise<Response> {
-  return fetch(`${sample.urls[process]}/items/${item}/orders`, { method: 'POST' });
-}
+const order = (item: number, process: number): Promise<Response> => fetch(`${sample.urls[process]}/items/${item}/orders`, { method: 'POST' });
 
 async function board(options: Parameters<OpenBrowser['page']>[0] = {}) {
   const opened = await browser.page({ httpCredentials: OPERATOR, ...options });

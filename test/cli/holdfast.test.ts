@@ -52,9 +52,7 @@ async function wait(key: string, label: string): Promise<void> {
   waiters.add(waiter);
 }
 
-function ask(...args: string[]): ReturnType<typeof holdfast> {
-  return holdfast([...args, '--redis', redis.url]);
-}
+const ask = (...args: string[]): ReturnType<typeof holdfast> => holdfast([...args, '--redis', redis.url]);
 
 describe('holdfast list', () => {
   it('tells each lock with its mode, its holder, the rest of its lease and how many wait', async () => {
@@ -361,6 +359,4 @@ async function callsOf(server: RedisServer): Promise<Map<string, number>> {
 }
 
 /** A digest of everything that stands in the server. */
-async function keysOf(server: RedisServer): Promise<string> {
-  return String(await server.command('DEBUG', 'DIGEST'));
-}
+const keysOf = async (server: RedisServer): Promise<string> => String(await server.command('DEBUG', 'DIGEST'));

@@ -18,9 +18,7 @@ beforeAll(() => void programPath()); // compiles the program once
 
 afterEach(closeStores);
 
-function ask(...args: string[]): Promise<Finished> {
-  return holdfast([...args, '--redis', redis.url]);
-}
+const ask = (...args: string[]): Promise<Finished> => holdfast([...args, '--redis', redis.url]);
 
 /** All control characters but the end of a line. */
 function steeringIn({ out, err }: Finished): string[] {

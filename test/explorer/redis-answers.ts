@@ -158,9 +158,7 @@ function lose(acting: Acting): void {
   if (held !== undefined) held.trustedUntil = Math.min(held.trustedUntil, acting.now);
 }
 
-function leftOf(reply: readonly (string | number)[], leaseMs: number): number {
-  return Number(readRenew(reply).leases[0]?.left ?? leaseMs);
-}
+const leftOf = (reply: readonly (string | number)[], leaseMs: number): number => Number(readRenew(reply).leases[0]?.left ?? leaseMs);
 
 listeners.release = (acting, { id, reply, sentAt }) => {
   const { client, now } = acting;

@@ -198,6 +198,4 @@ function failed({ call: _, ...letter }: NodeLetter): NodeLetter {
   return { ...letter, way: 'answer', reply: undefined };
 }
 
-function localReply(reply: LuaReply): (string | number)[] {
-  return (Array.isArray(reply) ? reply : [reply]).map(localItem) as (string | number)[];
-}
+const localReply = (reply: LuaReply): (string | number)[] => (Array.isArray(reply) ? reply : [reply]).map(localItem) as (string | number)[];

@@ -82,9 +82,7 @@ export function explore<S>(world: SmallWorld<S>, most = Infinity): Exploration {
 }
 
 /** So many bits that two states of one world practically never have the same ones. */
-function digestOf(text: string): string {
-  return createHash('sha1').update(text).digest('base64').slice(0, 18);
-}
+const digestOf = (text: string): string => createHash('sha1').update(text).digest('base64').slice(0, 18);
 
 function historyOf(origin: Origin): string[] {
   const history: string[] = [];

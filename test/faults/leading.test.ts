@@ -32,13 +32,9 @@ async function start(options: LockModuleOptions = {}, loaded = false): Promise<C
 }
 
 /** The clock that the processes measure with, in ms. */
-function now(): number {
-  return Number(process.hrtime.bigint()) / 1e6;
-}
+const now = (): number => Number(process.hrtime.bigint()) / 1e6;
 
-function allTerms(): ToldTerm[] {
-  return candidates.flatMap(({ terms }) => terms).sort((a, b) => a.from - b.from);
-}
+const allTerms = (): ToldTerm[] => candidates.flatMap(({ terms }) => terms).sort((a, b) => a.from - b.from);
 
 /** Who leads, and the term, once that is a term with a higher fence than this. */
 async function nextAfter(fence: number): Promise<{ leader: Candidate; term: ToldTerm }> {

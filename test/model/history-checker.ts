@@ -38,18 +38,12 @@ export function checkHistory(history: readonly HistoryEvent[]): Violation[] {
 }
 
 /** Holders of one owner count as one. */
-function related(one: Stay, other: Stay): boolean {
-  return one === other || (one.owner !== undefined && one.owner === other.owner);
-}
+const related = (one: Stay, other: Stay): boolean => one === other || (one.owner !== undefined && one.owner === other.owner);
 
 /** Those who name the same number of permits go together, up to that many. */
-function share(one: Stay, other: Stay): boolean {
-  return one.permits !== undefined && one.permits === other.permits;
-}
+const share = (one: Stay, other: Stay): boolean => one.permits !== undefined && one.permits === other.permits;
 
-function exclusive(one: LockMode, other: LockMode): boolean {
-  return one === 'write' || other === 'write';
-}
+const exclusive = (one: LockMode, other: LockMode): boolean => one === 'write' || other === 'write';
 
 function findOverlaps(holds: readonly Hold[]): Found[] {
   const found: Found[] = [];
@@ -105,9 +99,7 @@ function findPermitFences(holds: readonly Hold[]): Found[] {
   });
 }
 
-function higher(one: Hold | undefined, other: Hold): Hold {
-  return one === undefined || other.grant.lastFence > one.grant.lastFence ? other : one;
-}
+const higher = (one: Hold | undefined, other: Hold): Hold => one === undefined || other.grant.lastFence > one.grant.lastFence ? other : one;
 
 function endOf({ windows }: Hold): number {
   return windows.at(-1)?.until ?? -Infinity;

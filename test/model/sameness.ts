@@ -70,9 +70,7 @@ function near(model: number, actual: number): void {
   expect(actual).toBeLessThanOrEqual(model + LATER_MS);
 }
 
-function replacedLost(outcome: AnyOutcome): boolean {
-  return 'replacedLost' in outcome && outcome.replacedLost === true;
-}
+const replacedLost = (outcome: AnyOutcome): boolean => 'replacedLost' in outcome && outcome.replacedLost === true;
 
 /** An outcome without its numbers. */
 function told(outcome: AnyOutcome): object {

@@ -38,9 +38,7 @@ class Orders {
   }
 }
 
-function requestOf(tenant: string): Asked {
-  return { headers: { 'x-tenant': tenant } };
-}
+const requestOf = (tenant: string): Asked => ({ headers: { 'x-tenant': tenant } });
 
 describe('a key function', () => {
   it('has as this the request-scoped object whose method is called', async () => {

@@ -24,9 +24,7 @@ const services: [string, () => Promise<LockService>][] = [
 ];
 
 /** A call as plain JavaScript makes it; what is thrown at once is a rejection as well. */
-async function call(on: object, method: string, args: readonly unknown[]): Promise<unknown> {
-  return Reflect.apply(Reflect.get(on, method), on, args);
-}
+const call = async (on: object, method: string, args: readonly unknown[]): Promise<unknown> => Reflect.apply(Reflect.get(on, method), on, args);
 
 async function expectRefused(refused: Promise<unknown>, words: string): Promise<void> {
   await expect(refused).rejects.toBeInstanceOf(LockUsageError);

@@ -11,9 +11,7 @@ const profiles = { batch: { leaseMs: 50_000, waitMs: 0, onBusy: 'skip' }, slow: 
 const withProfiles = (options: LockModuleOptions = {}) => LockModule.forRoot({ embedded: true, profiles, ...options });
 
 /** What was said of the lease of this key, rounded to whole seconds. */
-function leaseSeconds(locks: LockService, key?: string): number {
-  return Math.round(locks.currentLease(key)!.remainingMs / 1_000);
-}
+const leaseSeconds = (locks: LockService, key?: string): number => Math.round(locks.currentLease(key)!.remainingMs / 1_000);
 
 @Injectable()
 class Jobs {
@@ -40,9 +38,7 @@ class Jobs {
   }
 }
 
-async function jobsOf(imports = withProfiles(), providers: Provider[] = [Jobs]): Promise<Jobs> {
-  return (await startApp({ providers }, imports)).get(Jobs);
-}
+const jobsOf = async (imports = withProfiles(), providers: Provider[] = [Jobs]): Promise<Jobs> => (await startApp({ providers }, imports)).get(Jobs);
 
 describe('a profile', () => {
   it('gives its options to a decorator, of which each that the decorator has itself wins', async () => {

@@ -125,6 +125,4 @@ export class ClusterSetting implements Setting, ClusterBus {
 
 const PORT = 6379;
 
-function addressOf(server: SimServer): string {
-  return `${server.name}:${PORT}`;
-}
+const addressOf = (server: SimServer): string => `${server.name}:${PORT}`;

@@ -57,6 +57,4 @@ function passedBy(process: string, waiting: Waiting, at: number): string[] {
   return [`at ${at.toFixed(1)} ${process} got '${waiting.key}' ${times} times while ${waiting.process} waited for it since ${waiting.since.toFixed(1)}`];
 }
 
-function processOf(id: string): string {
-  return id.slice(0, id.lastIndexOf('.'));
-}
+const processOf = (id: string): string => id.slice(0, id.lastIndexOf('.'));

@@ -145,14 +145,10 @@ export class ForcedReleases {
 }
 
 /** Whose lease has not ended there. A turn that is kept for a process has no fences. */
-function living(server: SimServer, text = ''): readonly Holder[] {
-  return readHolders(text).filter(({ end, fences }) => end >= server.nowMs() && fences > 0);
-}
+const living = (server: SimServer, text = ''): readonly Holder[] => readHolders(text).filter(({ end, fences }) => end >= server.nowMs() && fences > 0);
 
 function has({ fence: first, fences }: { readonly fence: number; readonly fences: number }, fence: number): boolean {
   return first <= fence && fence < first + fences;
 }
 
-function holderOf(ballot: string): string {
-  return ballot.slice(0, ballot.lastIndexOf('/'));
-}
+const holderOf = (ballot: string): string => ballot.slice(0, ballot.lastIndexOf('/'));

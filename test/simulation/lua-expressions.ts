@@ -180,14 +180,8 @@ export function number(code: Code): string {
   return code.always === 'number' ? code.js : `numberOf(${one(code)})`;
 }
 
-function string(code: Code): string {
-  return code.always === 'string' ? code.js : `stringOf(${one(code)})`;
-}
+const string = (code: Code): string => code.always === 'string' ? code.js : `stringOf(${one(code)})`;
 
-function condition(js: string): Code {
-  return { js: `(${js})`, test: `(${js})`, always: 'boolean' };
-}
+const condition = (js: string): Code => ({ js: `(${js})`, test: `(${js})`, always: 'boolean' });
 
-function field(table: Code, key: string): Code {
-  return { js: `tableOf(${one(table)}).get(${key})`, target: [one(table), key] };
-}
+const field = (table: Code, key: string): Code => ({ js: `tableOf(${one(table)}).get(${key})`, target: [one(table), key] });

@@ -101,9 +101,7 @@ export function readHolders(text: string): Holder[] {
 }
 
 /** A waiter whose place ends before this was last heard of by an earlier memory, and has to ask again before it is served (queue.lua). */
-function servedFrom(fenceRecord = ''): number {
-  return Number(fenceRecord.split(' ')[1]?.slice(17)) + WAITER_LEASE_MS;
-}
+const servedFrom = (fenceRecord = ''): number => Number(fenceRecord.split(' ')[1]?.slice(17)) + WAITER_LEASE_MS;
 
 /** A live waiter: its id, until when its place is kept for it, and what its record says of when others go first. */
 export interface Waiter {

@@ -186,9 +186,7 @@ class Pair {
   }
 }
 
-function sorted(dumped: Dumped[]): Dumped[] {
-  return dumped.sort(([one], [other]) => (one < other ? -1 : 1));
-}
+const sorted = (dumped: Dumped[]): Dumped[] => dumped.sort(([one], [other]) => (one < other ? -1 : 1));
 
 function fieldsOf(flat: readonly string[]): Record<string, string> {
   return Object.fromEntries(flat.flatMap((name, at): [string, string][] => (at % 2 === 0 ? [[name, flat[at + 1] ?? '']] : [])));

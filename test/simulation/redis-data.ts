@@ -231,6 +231,4 @@ function wholeNumber(text: string | undefined): number {
   return number;
 }
 
-function wrongType(): ServerError {
-  return new ServerError('WRONGTYPE Operation against a key holding the wrong kind of value');
-}
+const wrongType = (): ServerError => new ServerError('WRONGTYPE Operation against a key holding the wrong kind of value');

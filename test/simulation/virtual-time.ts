@@ -84,11 +84,7 @@ export class VirtualTime {
   }
 }
 
-function sooner(one: Happening, other: Happening): boolean {
-  return one.at < other.at || (one.at === other.at && one.order < other.order);
-}
+const sooner = (one: Happening, other: Happening): boolean => one.at < other.at || (one.at === other.at && one.order < other.order);
 
 /** A real turn of the event loop runs all microtasks to their end, however deep the chain of promises is. */
-function turn(): Promise<void> {
-  return new Promise((resolve) => void setImmediate(resolve));
-}
+const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));

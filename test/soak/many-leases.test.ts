@@ -32,9 +32,7 @@ async function takeAll(locks: LockService): Promise<Lease[]> {
   return held;
 }
 
-async function locksThere(): Promise<number> {
-  return Number(/db0:keys=(\d+)/.exec((await redis.command('INFO', 'keyspace')) as string)?.[1] ?? 0);
-}
+const locksThere = async (): Promise<number> => Number(/db0:keys=(\d+)/.exec((await redis.command('INFO', 'keyspace')) as string)?.[1] ?? 0);
 
 it('100,000 leases are kept when their server forgets, and nobody else gets one meanwhile', async () => {
   const [holder, other] = [await openLocks('holder'), await openLocks('other')];

@@ -49,9 +49,7 @@ export function acquireArguments(id: string, how: AcquireArguments = {}): script
 }
 
 /** In records - stands for none. */
-function given(field: string | undefined): string | undefined {
-  return field === '-' ? undefined : field;
-}
+const given = (field: string | undefined): string | undefined => field === '-' ? undefined : field;
 
 export class LuaServer {
   private constructor(readonly server: RedisServer, readonly client: Redis, private readonly header: string) {}

@@ -80,9 +80,7 @@ async function measured(name: string): Promise<Measured[]> {
 
 const ORDER = { 'lock.template': 'order:<0>', 'lock.mode': 'write', 'lock.instance': 'default' };
 
-function spans(name: string): ReadableSpan[] {
-  return spanExporter.getFinishedSpans().filter((span) => span.name === name);
-}
+const spans = (name: string): ReadableSpan[] => spanExporter.getFinishedSpans().filter((span) => span.name === name);
 
 describe('The metrics of locks', () => {
   it('are grouped by the template of the lock, whatever the key', async () => {

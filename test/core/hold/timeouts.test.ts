@@ -11,9 +11,7 @@ async function refusal(call: Promise<unknown>): Promise<LockTimeoutError> {
 }
 
 /** The same, with all the time that it takes. */
-function refusalOf(fleet: Fleet, call: Promise<unknown>): Promise<LockTimeoutError> {
-  return fleet.clock.runUntil(refusal(call));
-}
+const refusalOf = (fleet: Fleet, call: Promise<unknown>): Promise<LockTimeoutError> => fleet.clock.runUntil(refusal(call));
 
 /** Counts the questions for holders; they are answered when `answered` says so. */
 function looksOf(wire: ReturnType<Fleet['process']>['wire'], answered = Promise.resolve()): { count: number } {

@@ -225,9 +225,7 @@ describe('a template of a request', () => {
 });
 
 /** As the author of a template writes it. */
-function escaped(literal: string): string {
-  return literal.replaceAll('<', '<<');
-}
+const escaped = (literal: string): string => literal.replaceAll('<', '<<');
 
 describe('a key that holds a placeholder of another notation', () => {
   it.each([

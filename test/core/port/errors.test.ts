@@ -174,9 +174,7 @@ function sealed(content: string): string {
 }
 
 /** The text with another character at this position. */
-function withOther(at: number): string {
-  return text.slice(0, at) + (text.charAt(at) === 'A' ? 'B' : 'A') + text.slice(at + 1);
-}
+const withOther = (at: number): string => text.slice(0, at) + (text.charAt(at) === 'A' ? 'B' : 'A') + text.slice(at + 1);
 
 describe('A ticket', () => {
   it('is one word, which says all that was put into it', () => {

@@ -7,9 +7,7 @@ const hook = createHook({ init: (id, type) => void open.set(id, type), destroy: 
 afterAll(() => void hook.disable());
 
 /** What was made and is not destroyed, without what Node and jest make themselves. */
-function ours(): string[] {
-  return [...open.values()].filter((type) => /holdfast|TestTimer/i.test(type));
-}
+const ours = (): string[] => [...open.values()].filter((type) => /holdfast|TestTimer/i.test(type));
 
 it('The clocks leave no resource open, and their timers run in no caller\'s context', async () => {
   const { AsyncLocalStorage, AsyncResource } = await import('node:async_hooks');

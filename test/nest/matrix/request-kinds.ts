@@ -26,9 +26,7 @@ function requested(app: INestApplication, path: string): Call {
   return { answer, leave: () => hungUp(server, () => asked.destroy()) };
 }
 
-async function listening(app: INestApplication): Promise<INestApplication> {
-  return app.listen(0, '127.0.0.1').then(() => app);
-}
+const listening = async (app: INestApplication): Promise<INestApplication> => app.listen(0, '127.0.0.1').then(() => app);
 
 function controller(route: (path: string) => MethodDecorator): (variant: Variant) => Type {
   return ({ name, scope, above, below, work }) => {

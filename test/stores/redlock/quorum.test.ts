@@ -19,9 +19,7 @@ function endings(nodes: number): Word[][] {
 }
 
 /** The votes of which only those in the mask are in. */
-function partly(votes: readonly Word[], mask: number): Counted<string>[] {
-  return votes.map((vote, node) => ((mask >> node) & 1 ? vote : undefined));
-}
+const partly = (votes: readonly Word[], mask: number): Counted<string>[] => votes.map((vote, node) => ((mask >> node) & 1 ? vote : undefined));
 
 describe('verdict', () => {
   it.each([3, 5, 7])('of %i nodes: whatever is decided early is what all votes together say', (nodes) => {

@@ -108,9 +108,7 @@ describe.each(kinds)('%s that accepts connections and closes them at once', (_, 
   });
 });
 
-function accepted(): number {
-  return proxies.reduce((sum, proxy) => sum + proxy.accepted, 0);
-}
+const accepted = (): number => proxies.reduce((sum, proxy) => sum + proxy.accepted, 0);
 
 /** How many connections a process makes, for each topology and client, as the servers count them. The table stands in docs/production.md. */
 const LOGIN = { username: 'locks', password: 'secret' };
