@@ -69,8 +69,7 @@ async function takenAway(page: Page): Promise<void> {
 describe('the board in a browser', () => {
   it('shows a hold and its waiters within a second, with method, host and process, and complains of nothing', async () => {
     const { page, complaints } = await board();
-    const startedAt = performance.now();
-    const counted = stocktake(1, 8);
+    const [startedAt, counted] = [performance.now(), stocktake(1, 8)];
     const row = lock(page, 'item:1');
     await row.locator('.holders').getByText('StocktakeService.count').waitFor({ timeout: 1_000 });
     const orders = [order(1, 1), order(1, 2), order(1, 0)];
@@ -116,8 +115,7 @@ describe('the board in a browser', () => {
 
   it('is usable at 400 px width: nothing is cut off or needs scrolling sideways', async () => {
     const { page, complaints } = await board({ viewport: { width: 400, height: 800 } });
-    const counted = stocktake(1, 10);
-    const waited = order(1, 1);
+    const [counted, waited] = [stocktake(1, 10), order(1, 1)];
     const row = lock(page, 'item:1');
     await row.getByText('1 process waits for StocktakeService.count to end').waitFor(SOON);
     const overflow = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
@@ -201,8 +199,7 @@ describe('the board in a browser', () => {
 
   it('filters by method and by what is waited for', async () => {
     const { page } = await board();
-    const counted = stocktake(1, 10);
-    const row = lock(page, 'item:1');
+    const [counted, row] = [stocktake(1, 10), lock(page, 'item:1')];
     await row.waitFor(SOON);
     await page.getByLabel('Key, label or host').fill('nobody.at.all');
     await row.waitFor({ state: 'detached', ...SOON });

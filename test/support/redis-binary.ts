@@ -112,9 +112,7 @@ async function starts(root: string): Promise<boolean> {
   return run(path, ['--version'], { env }).then(() => true, () => false);
 }
 
-async function isExecutable(path: string): Promise<boolean> {
-  return access(path, constants.X_OK).then(() => true, () => false);
-}
+const isExecutable = async (path: string): Promise<boolean> => access(path, constants.X_OK).then(() => true, () => false);
 
 /** Runs `work` in one process at a time; a lock whose process died is taken over. */
 async function whileAlone<T>(lock: string, work: () => Promise<T>): Promise<T> {

@@ -132,9 +132,7 @@ function slotsOf(master: number, masterCount: number): number[] {
   return Array.from({ length: to - from }, (_, n) => from + n);
 }
 
-async function idOf(node: RedisServer): Promise<string> {
-  return String(await node.command('CLUSTER', 'MYID'));
-}
+const idOf = async (node: RedisServer): Promise<string> => String(await node.command('CLUSTER', 'MYID'));
 
 async function info(node: RedisServer): Promise<Map<string, string>> {
   const text = String(await node.command('CLUSTER', 'INFO'));

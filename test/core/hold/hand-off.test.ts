@@ -358,8 +358,7 @@ describe("A ticket with onError: 'handBack'", () => {
   it('waits until an adoption that got no answer can act no more: it would adopt the ticket for a hold that is over', async () => {
     const { fleet, ticket, worker, other: next } = await handedOff(['k', 'l']);
     worker.wire.deaf = true;
-    const since = fleet.clock.now();
-    const work = worker.locks.withAdopted(ticket, { onError: 'handBack' }, fails);
+    const [since, work] = [fleet.clock.now(), worker.locks.withAdopted(ticket, { onError: 'handBack' }, fails)];
     await fleet.clock.advance(100);
     worker.wire.deaf = false;
     await expect(fleet.clock.runUntil(work)).rejects.toBe(failed);

@@ -19,8 +19,7 @@ describe('The callers of one process that want one lock', () => {
 
   it('keep the place of the first in the queue of the store when one behind it, who wants other terms, gives up', async () => {
     const { fleet, locks, wire, other } = await besideHolder('k');
-    const first = locks.acquire('k', { leaseMs: 5_000 });
-    const second = locks.acquire('k', { leaseMs: 9_000, waitMs: 100 });
+    const [first, second] = [locks.acquire('k', { leaseMs: 5_000 }), locks.acquire('k', { leaseMs: 9_000, waitMs: 100 })];
     second.catch(() => {});
     await fleet.clock.advance(200);
     await expect(second).rejects.toThrow('k');
