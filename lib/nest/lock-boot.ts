@@ -9,9 +9,9 @@ import { foreignPlaceholder } from './key-template.js';
 import { isLockError, LockUsageError } from '../core/port/errors.js';
 import type { CallSite, ResolvedDefaults, WithLockOptions } from '../core/port/lock-options.js';
 import { checkPermitsOf, resolveOptions } from '../core/port/options.js';
-import type { LockStore, StoreCapabilities } from '../core/port/lock-store.js';
+import type { StoreCapabilities } from '../core/port/lock-store.js';
 import { callInModule, interceptorSlot, lockedMethods, methodName, shortLabel } from './locked.decorator.js';
-import { INSTANCE_NAME, interceptorToken, storeToken } from './lock-names.js';
+import { INSTANCE_NAME, interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import { termOptions, type LeadOptions } from '../core/hold/leading.js';
 import { roleKey } from '../core/key/check-key.js';
@@ -43,22 +43,6 @@ export function refuseTwins(modules: ModulesContainer, instance: string): void {
     `LockModule '${instance}' is imported ${twins.length} times, and none of them knows what the others hold: a call inside a hold would wait for ` +
       `itself, and embedded locks would exclude nobody. Call forRoot once, in the root module, and of one copy of nestjs-holdfast (npm ls nestjs-holdfast); give a further instance a name.`,
   );
-}
-
-/** A sentence for the log when another lock module keeps its locks at the same Redis keys. The later name of the two says it. */
-export function sharedKeys(modules: ModulesContainer, instance: string): string[] {
-  const stores = [...modules.values()].flatMap(({ providers }) => {
-    const name = providers.get(INSTANCE_NAME)?.instance as string | undefined;
-    const store = name === undefined ? undefined : (providers.get(storeToken(name))?.instance as LockStore | null | undefined);
-    return store?.summary ? [{ name, ...store.summary }] : [];
-  });
-  const own = stores.find(({ name }) => name === instance);
-  const other = stores.find(({ name, place, prefix }) => name! < instance && place === own?.place && prefix === own.prefix);
-  if (!other) return [];
-  return [
-    `LockModule '${other.name}' and LockModule '${instance}' keep their locks at the same keys (${other.place}, prefix '${other.prefix}'), and neither knows ` +
-      `what the other holds: a call of one inside a hold of the other would wait for itself. Give one of them another prefix.`,
-  ];
 }
 
 /** What was found at boot. Each of the texts is a sentence for the log. */

@@ -12,7 +12,7 @@ import { LONGEST_MS, resolveDefaults } from '../core/port/options.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import type { LockService } from '../lock.service.js';
 import { checkAsyncOptions, checkShape, MODULE_DEFAULTS, ownOptions, type LockModuleOptions } from './lock-module-options.js';
-import { checkRequest, stand, refuseTwins, sharedKeys, retire, visitProviders, refuseUnreached, type Candidate } from './lock-boot.js';
+import { checkRequest, stand, refuseTwins, retire, visitProviders, refuseUnreached, type Candidate } from './lock-boot.js';
 import { INSTANCE_NAME, interceptorToken, lockModules, MODULE_OPTIONS, storeToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import { orClose, ConfigurableModuleClass, type LockModuleExtras } from './lock-providers.js';
@@ -88,7 +88,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     const { overrides, misread, candidates } = visitProviders(this.modules, boot);
     this.candidates = [...candidates.values()].flat();
     if (options.strictOverrides && overrides.size > 0) throw new LockUsageError([...overrides].join(' '));
-    for (const warning of [...overrides, ...misread, ...sharedKeys(this.modules, this.instance)]) this.logger.warn(warning);
+    for (const warning of [...overrides, ...misread]) this.logger.warn(warning);
   }
 
   /** Leaders begin when all providers are initialized. */

@@ -52,16 +52,6 @@ describe('The line with which a lock module starts', () => {
     );
   });
 
-  it('is followed by a warning when another module keeps its locks at the same keys', async () => {
-    const lines = linesOf('warn');
-    const modules = (prefix?: string) => [{ redis: redis.url }, { redis: redis.url, name: 'billing', prefix }].map((options) => LockModule.forRoot(options));
-    await startAlone({ imports: modules('billing') });
-    expect(lines).toEqual([]);
-    await startAlone({ imports: modules() });
-    const place = `one Redis (127.0.0.1:${redis.port})`;
-    expect(lines).toEqual([expect.stringContaining(`LockModule 'billing' and LockModule 'default' keep their locks at the same keys (${place}, prefix 'lock')`)]);
-  });
-
   it('says what the user of Redis may not ask', async () => {
     linesOf('warn');
     await redis.command('ACL', 'SETUSER', 'locker', 'reset', 'on', '>secret', 'allkeys', 'allchannels', '+@all', '-info');

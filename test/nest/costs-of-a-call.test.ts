@@ -16,8 +16,8 @@ interface Costs {
 }
 
 /** What was reached: whoever needs more raises it, and says in bench/README.md what for. */
-const MAX_CALLS = { withLock: 110, locked: 123 };
-const MAX_CLOCK_READS = 5;
+const MAX_CALLS = { withLock: 111, locked: 124 };
+const MAX_CLOCK_READS = 6;
 const MAX_PROMISES = { withLock: 10, locked: 11 };
 
 const server = forAll(startRedis);

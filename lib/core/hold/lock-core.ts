@@ -32,7 +32,6 @@ export class LockCore implements Core {
   readonly watchdog: Watchdog;
   readonly schedule: Schedule;
   readonly shutdown = new ShutdownGate(this);
-  works = 0;
   readonly holders = new Holders(this);
   readonly election = new Election(this);
   private readonly resolved = new WeakMap<WithLockOptions & CallSite, ResolvedOptions>();
@@ -95,8 +94,8 @@ export class LockCore implements Core {
   /** Runs `fn` inside the hold of the call's locks; without `fn` resolves with that hold. */
   run<T>(call: Call, fn: Work<T> | undefined, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
     const served = (leases: readonly StoreLease[]): void => {
-      // A lease may have been lost since the call got it. Its trust may have ended too, when work that began meanwhile blocked the event loop.
-      const now = call.worksBefore === this.works ? -Infinity : this.clock.now();
+      // A lease may have been lost since the call got it. Its trust may have ended too, when other code of that turn blocked the event loop.
+      const now = this.clock.now();
       for (let n = 0; n < leases.length; n++) {
         const lease = leases[n]!;
         if (now >= lease.trustedUntil) lease.endTrust();
@@ -104,7 +103,6 @@ export class LockCore implements Core {
       }
       const { ticket, reentered, options, since, number } = call;
       this.shutdown.holds += 1;
-      this.works += 1;
       const hold = new Hold(this, leases, ticket ? leases[0]!.options : options, number, reentered);
       if (this.announcer.events.observed) this.announcer.began(ticket ? 'adopted' : 'granted', hold, hold.startedAt - since);
       if (fn) runInHold(hold, fn, resolve, reject);

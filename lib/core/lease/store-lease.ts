@@ -233,11 +233,11 @@ export class StoreLease implements Appointment, HeldLease {
 
   /** Takes a user off the lease, so that it is not told of a later loss. `abandoned`: its work never began. */
   leave(user: LeaseUser, now: number, abandoned = false): void {
+    if (now >= this.trustedUntil) this.endTrust();
     this.users -= 1;
     this.askedAt = now;
     // Under a hold that was adopted work has begun, in the process that handed it off.
     this.abandoned = abandoned && this.ticketId === undefined;
-    if (now >= this.trustedUntil) this.endTrust();
     // For most leases it is the only one.
     if (this.listeners.length === 1 && this.listeners[0] === user) this.listeners = NO_LISTENERS;
     else this.offLoss(user);

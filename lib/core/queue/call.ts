@@ -33,8 +33,6 @@ export interface Core {
   /** Hears once of each call that is not served at once. */
   readonly announcer: { waiting(call: Call): void };
   readonly queues: { giveUpSoon(call: Call): void };
-  /** How many holds were made. */
-  readonly works: number;
 }
 
 /** Why a call for this lock is refused although it waits; undefined when it goes on waiting. */
@@ -55,8 +53,6 @@ export class Call implements Appointment, AbortListener {
   readonly until = this.since + this.options.waitMs;
   /** Its number in this process. A call for one of several locks has that of the whole call. */
   readonly number: number;
-  /** How many holds had been made when it came. */
-  readonly worksBefore: number;
   /** The locks that the same call has already, if it wants several. */
   taken = NOTHING;
   /** What it re-entered of the holds around it, by their leases; undefined for a call whose leases are all its own. */
@@ -85,7 +81,6 @@ export class Call implements Appointment, AbortListener {
     number?: number,
   ) {
     this.number = number ?? (lastNumber += 1);
-    this.worksBefore = core.works;
     // What has no value yet is set as well, in one order, so that V8 gives all calls one shape. Queues, requests, leases and holds do the same.
     this.reentered = this.ticket = this.line = this.before = this.after = undefined;
   }

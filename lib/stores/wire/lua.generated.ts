@@ -511,8 +511,12 @@ end`,
   for i = 1, math.min(#lock.holders, 16) do
     local holder = lock.holders[i]
     if holder.id ~= '~recovery' then
+      local graceMs, longMs = whole(holder).graceMs, holder.longMs
       local leftMs = holder.ending - now
-      if not isReleased(holder) then leftMs = math.max(leftMs * 1.5, request.leaseMs, whole(holder).longMs) end
+      if not isReleased(holder) then
+        if longMs == 0 then leftMs = math.max(leftMs, math.min((leftMs - graceMs) * 1.5, 60000) + graceMs) end
+        leftMs = math.max(leftMs, request.leaseMs, longMs)
+      end
       told[#told + 1], last = string.format('%.0f,%s', leftMs, holder.id), holder
     end
   end
@@ -691,7 +695,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: 'e649c81e1e561ed897fadab3dfc170ee887b73a1',
+  sha1: 'c8f9587c2ef65788e2281939b7c01002b853abd6',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 

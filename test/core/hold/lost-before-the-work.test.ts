@@ -133,6 +133,16 @@ describe('A call whose lease is lost before its work begins', () => {
     expect([ran.map(({ status }) => status), leftMs.every((ms) => ms > 2_000)]).toEqual([['rejected', 'fulfilled'], true]);
   });
 
+  it.each([1, 2, 3, 4, 5])('S1: asks for the lock anew when what followed another hold went on for longer than its lease (%i turns of microtasks later)', async (turns) => {
+    const { fleet, locks } = alone({ leaseMs: 3_000 });
+    const done = gate();
+    void locks.withLock('a', () => done.promise).then(() => fleet.clock.block(4_000));
+    await fleet.clock.settle();
+    done.open();
+    for (let n = 0; n < turns; n++) await undefined;
+    expect(await fleet.clock.runUntil(locks.withLock('c', (lease) => lease.remainingMs))).toBeGreaterThan(2_000);
+  });
+
   it('is told of the loss when it adopts a hold', async () => {
     const { fleet, locks, wire, noticeSleep } = await sleeper();
     const ticket = await (await fleet.process().locks.acquire('k')).handOff();

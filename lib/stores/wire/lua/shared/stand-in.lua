@@ -17,8 +17,12 @@ local function holdsOf(lock, request)
     local holder = lock.holders[i]
     if holder.id ~= RECOVERY then
       -- It may renew before this request asks again. How long its lease is then, is known of a long one; others are renewed before a third is over.
+      local graceMs, longMs = whole(holder).graceMs, holder.longMs
       local leftMs = holder.ending - now
-      if not isReleased(holder) then leftMs = math.max(leftMs * 1.5, request.leaseMs, whole(holder).longMs) end
+      if not isReleased(holder) then
+        if longMs == 0 then leftMs = math.max(leftMs, math.min((leftMs - graceMs) * 1.5, USUAL_LEASE_MS) + graceMs) end
+        leftMs = math.max(leftMs, request.leaseMs, longMs)
+      end
       told[#told + 1], last = string.format('%.0f,%s', leftMs, holder.id), holder
     end
   end
