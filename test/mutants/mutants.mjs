@@ -408,6 +408,7 @@ const list = [
   ['a message is forgotten', redis('requests'), ' && !this.isTold', '', 'C3: a connection is dropped on which a message came', 'test/stores/redis/pushed-grants'],
   ['split votes', redlock('redlock-store'), '&& ballot.hasVotes; n++', '&& ballot.hasVotes && n < 0; n++', 'L4: a free lock is granted to nobody', 'test/stores/redlock/together'],
   ['no head start', redlock('ballot'), 'HEAD_START * this.redlock.ballotMs * Math.random() : 0', '0 : 0', 'L1: processes that ask together block each other for seconds', 'test/stores/redlock/together'],
+  ['a silent node makes rounds long', redlock('ballot'), 'this.standings.every(({ lateUntil }) => lateUntil === undefined)', 'true', 'L4: with a frozen node a free lock is granted to nobody', 'test/stores/redlock/together'],
   ['a node that is out is asked', redlock('ballot'), "kind === 'recovering' && !node.isOut", "kind === 'recovering'", 'C3: a node in quarantine is asked what it remembers for each vote', 'test/stores/redlock/together'],
   ['releases dropped at shutdown', redlock('redlock-store'), 'await pause(this.clock, this.options.commandTimeoutMs, (end) => void settled.then(end));', 'void settled;', 'L6: a lock stays taken for a lease', 'test/stores/redlock/together'],
   ['a database shuts down first', 'lib/nest/lock.module.ts', 'if (last) addHook', 'if (last && modules.size < 0) addHook', 'SPEC 8: work under a lock loses its connection', 'test/nest/shutdown-order'],

@@ -191,9 +191,9 @@ export class Ballot {
     return { kind: 'busy', retryInMs: retryPause(since === undefined ? 0 : now - since, leftMs) };
   }
 
-  /** Notes how long the ballot took until now, which the next ones reckon with; returns that instant. */
+  /** Notes how long the ballot took until now, which the next ones reckon with, unless a node was silent; returns that instant. */
   private notesLength(now: number): number {
-    if (this.castAt !== undefined) this.redlock.ballotMs = now - this.castAt;
+    if (this.castAt !== undefined && this.standings.every(({ lateUntil }) => lateUntil === undefined)) this.redlock.ballotMs = now - this.castAt;
     return now;
   }
 }

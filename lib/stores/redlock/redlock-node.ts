@@ -250,9 +250,10 @@ export class RedlockNode {
   private async fencesOfOthers(): Promise<readonly number[] | undefined> {
     const { nodes, usable, floors, quorum } = this.redlock;
     const others = usable.filter((other) => other !== this);
+    const forgetful = nodes.filter(({ votesFrom }) => votesFrom > this.outFrom).length;
+    if (others.length < quorum && nodes.length - forgetful >= quorum) return undefined;
     const answers = answersOf(await Promise.all(others.map(({ store }) => recall(store).catch(() => undefined))));
     const whole = answers.filter(({ closed }) => !closed).length;
-    const forgetful = nodes.filter(({ votesFrom }) => votesFrom > this.outFrom).length;
     if (whole < quorum && nodes.length - forgetful >= quorum) return undefined;
     if (whole < quorum) {
       const message =

@@ -33,7 +33,7 @@ export interface RedlockStoreOptions extends Omit<RedisStoreOptions, 'connection
  * most so often and for so long, in ms, each time after a number of rounds drawn at random: whoever draws the least alone gets the lock. A round is
  * longer than a ballot takes, and at least so long, in ms.
  */
-const SPLITS = { most: 5, withinMs: 500, rounds: 6, roundMs: 5 } as const;
+const SPLITS = { most: 5, withinMs: 700, rounds: 6, roundMs: 5 } as const;
 
 export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities = { queue: false, replicas: false, permits: false };
@@ -105,8 +105,11 @@ export class RedlockStore implements LockStore {
     try {
       outcome = standsBehind ? ballot.busy(Infinity) : await ballot.cast();
       for (let n = 0; n < SPLITS.most && !queue && outcome.kind === 'busy' && ballot.hasVotes; n++) {
-        const pauseMs = Math.max(SPLITS.roundMs, 1.2 * this.ballotMs) * Math.floor(SPLITS.rounds * Math.random());
-        if (this.clock.now() + pauseMs - since > SPLITS.withinMs) break;
+        const roundMs = Math.max(SPLITS.roundMs, 1.2 * this.ballotMs);
+        // A silent node makes the first ballot long, and is not asked again: then there is time for fewer rounds.
+        const rounds = Math.min(SPLITS.rounds, (since + SPLITS.withinMs - this.clock.now()) / roundMs);
+        if (rounds < 1) break;
+        const pauseMs = roundMs * Math.floor(rounds * Math.random());
         await pause(this.clock, pauseMs);
         if (this.ballots.get(id) !== ballot) break;
         this.ballots.set(id, (ballot = this.ballotFor(request, since)));

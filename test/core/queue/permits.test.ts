@@ -118,8 +118,7 @@ describe('A caller in line for a permit', () => {
     const { fleet, locks, wire, other: held } = await besideHolder('k', { permits: 2 });
     const answer = gate();
     answering(wire, (n, ask) => (n === 0 ? answer.promise.then(ask) : ask()));
-    const told = waitsOf(locks);
-    const first = locks.acquire('k', { permits: 2 });
+    const [told, first] = [waitsOf(locks), locks.acquire('k', { permits: 2 })];
     const second = locks.acquire('k', { permits: 2 });
     await fleet.clock.runUntil(first);
     expect(told).toHaveLength(1);
@@ -134,8 +133,7 @@ describe('A caller in line for a permit', () => {
     const { fleet, locks, wire, other: held } = await besideHolder('k', { permits: 2 });
     const answer = gate();
     answering(wire, (n, ask) => (n === 0 ? answer.promise.then(ask) : ask()));
-    const first = locks.acquire('k', { permits: 2 });
-    const tried = locks.tryAcquire('k', { permits: 2 });
+    const [first, tried] = [locks.acquire('k', { permits: 2 }), locks.tryAcquire('k', { permits: 2 })];
     const last = locks.acquire('k', { permits: 2 });
     await fleet.clock.runUntil(first);
     const since = fleet.clock.now();
@@ -187,8 +185,7 @@ describe('A permit', () => {
   it('is handed to the next caller of its process with one command, and given back when nobody here may have it, also while others ask', async () => {
     const { fleet, locks, wire, other: held } = await besideHolder('k', { permits: 2 });
     const first = await locks.acquire('k', { permits: 2 });
-    const second = locks.acquire('k', { permits: 2 });
-    const third = locks.acquire('k', { permits: 2 });
+    const [second, third] = [locks.acquire('k', { permits: 2 }), locks.acquire('k', { permits: 2 })];
     await fleet.clock.settle();
     const { acquire } = wire.sent;
     await first.release();

@@ -8,21 +8,24 @@ const redlock = simulatedRedlock(5);
 
 const locksOf = ({ store }: RedlockMember, process: string): LockService => new LockService({ store, process, clock: redlock.clock });
 
-/** Three processes, of which each has its own nodes near by, and the others 30 ms away. */
-function apart(): Promise<readonly LockService[]> {
+/** Three processes, of which each has its own nodes near by, and the others further away. */
+function apart(awayMs = 30): Promise<readonly LockService[]> {
   return Promise.all([[0, 1], [2, 3], [4]].map(async (near, n) => {
     const member = await redlock.opened(`p${n}`);
-    for (const [node, { faults }] of member.ways.entries()) if (!near.includes(node)) Object.assign(faults, { shortestMs: 30, longestMs: 31 });
+    for (const [node, { faults }] of member.ways.entries()) if (!near.includes(node)) Object.assign(faults, { shortestMs: awayMs, longestMs: awayMs + 1 });
     return locksOf(member, `p${n}`);
   }));
 }
 
 describe('A free lock for which several processes ask together', () => {
-  it('L4: is granted to one of them when none of them waits', async () => {
-    const services = await apart();
+  it.each([['', 0], [', and a node is frozen', 1]])('L4: is granted to one of them when none of them waits%s', async (_, frozen) => {
+    const services = await apart(frozen ? 2 : 30);
     for (let firing = 0; firing < 20; firing++) {
+      for (const server of redlock.servers.slice(0, frozen)) server.freeze();
       const leases = await redlock.runUntil(Promise.all(services.map((locks) => locks.tryAcquire(`cron:${firing}`, { minHoldMs: 5_000 }))));
       expect(leases.filter((lease) => lease !== null)).toHaveLength(1);
+      for (const server of redlock.servers.slice(0, frozen)) server.thaw();
+      await redlock.pass(3_000 * frozen);
     }
   });
 
