@@ -54,8 +54,8 @@ export class LockInterceptor {
    *
    * Placeholders of the key are paths into the request; a key function gets the ExecutionContext. When the client disconnects while its
    * request waits, the wait ends and the handler does not run. A handler that runs keeps the lock until its result is there (what `@Res()`
-   * sends later is not waited for), also when a `timeout` of an interceptor outside of this one has answered before; so put this one last. (A route whose return type says
-   * `Observable`, or that has `@Sse`, ends with its reader.) A handler that gives a file or another stream is refused.
+   * sends later is not waited for), also when a `timeout` of an interceptor outside of this one has answered before; so put this one last.
+   * (A route whose return type says `Observable`, or that has `@Sse`, ends with its reader.) A handler that gives a file or another stream is refused.
    *
    * @throws LockKeyError for a malformed template; LockUsageError for unknown options. Values that an option cannot have fail the boot
    */

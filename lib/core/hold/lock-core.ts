@@ -126,7 +126,10 @@ export class LockCore implements Core {
     return call.waitIn(this.queues.queueFor(call), now);
   }
 
-  /** A lock was lost after the call got it, and no work has begun under it: the call gives everything back and asks anew. A ticket is taken only once. */
+  /**
+   * A lock was lost after the call got it, and no work has begun under it: the call gives everything back and asks anew. A call that brought
+   * a ticket rejects with the loss, because a ticket is taken only once.
+   */
   private async takeAnew(call: Call, leases: readonly StoreLease[], { loss }: StoreLease): Promise<readonly StoreLease[]> {
     const now = this.clock.now();
     for (const lease of leases) abandon(call, lease, now, () => {});

@@ -60,7 +60,7 @@ export class ShutdownGate {
     if (ended) await ended;
     schedule.cancel(this.graceOver);
     this.endTheRest();
-    // What was still waiting may give back locks that it had only now.
+    // A call that waited for the last of its locks gives back the others only when it is rejected.
     const answered = Promise.resolve(this.holdsEnded(commandTimeoutMs)).then(() => background.settled());
     await schedule.within<void>(commandTimeoutMs, undefined, (done) => void answered.then(() => done()));
     background.close();

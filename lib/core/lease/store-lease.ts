@@ -114,6 +114,7 @@ export class StoreLease implements Appointment, HeldLease {
   state: 'held' | 'released' | 'lost' = 'held';
   /** True if a message said that an operator took the lock away. */
   private isForced = false;
+  /** Why it was lost. */
   loss: LockLostError | undefined;
   /** They are called when it is lost. */
   listeners: readonly LossListener[] = NO_LISTENERS;

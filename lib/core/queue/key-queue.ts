@@ -312,7 +312,7 @@ export class KeyQueue extends CallLine implements LeaseKeeper {
 
   leaseChanged(lease: StoreLease): void {
     if (lease.state !== 'held') this.forgetLease(lease);
-    // It was to be handed on.
+    // A lease without users was to be handed on in the next turn; nobody else releases it.
     if (lease.state === 'lost' && lease.users === 0) this.queues.background.release(lease, lease.storeLengthMs);
     this.pump();
   }

@@ -238,7 +238,7 @@ export class StoreRequest implements AcquireRequest {
       return this.ask();
     }
     const leftMs = grant.trustedUntil - now;
-    // One that is over is the caller's still, while nobody else has it for its grace.
+    // A grant that is over can still be renewed during its grace, in which nobody else gets the lock.
     if (leftMs <= 0 && this.graceMs === 0) return this.failed(slownessError(this.key, this.leaseMs));
     // A grant to a waiter is short at first, and the watchdog does not renew a lease of fixed length.
     const isFixed = !this.options.renew && this.wasDelayed;

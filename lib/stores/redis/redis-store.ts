@@ -140,7 +140,8 @@ export class RedisStore implements LockStore {
   /**
    * Lists the locks without blocking a server or filling the memory of this process: it runs SCAN page by page on every master, and
    * inspects each lock found. A lock that is taken or freed meanwhile may be missed or listed twice, as with SCAN; a lock that is taken the
-   * whole time is listed, unless another program has put something else at one of its Redis keys.
+   * whole time is listed, unless another program has put something else at one of its Redis keys, or its slot of a
+   * Cluster is being moved.
    */
   async *list({ startsWith = '' }: ListOptions = {}): AsyncGenerator<LockState, void, undefined> {
     const { connections, runner, keys, report } = this.redis;

@@ -251,10 +251,11 @@ export class RedlockNode {
     const { nodes, usable, floors, quorum } = this.redlock;
     const others = usable.filter((other) => other !== this);
     const forgetful = nodes.filter(({ votesFrom }) => votesFrom > this.outFrom).length;
-    if (others.length < quorum && nodes.length - forgetful >= quorum) return undefined;
+    const isRemembered = nodes.length - forgetful >= quorum;
+    if (others.length < quorum && isRemembered) return undefined;
     const answers = answersOf(await Promise.all(others.map(({ store }) => recall(store).catch(() => undefined))));
     const whole = answers.filter(({ closed }) => !closed).length;
-    if (whole < quorum && nodes.length - forgetful >= quorum) return undefined;
+    if (whole < quorum && isRemembered) return undefined;
     if (whole < quorum) {
       const message =
         `Locks: ${forgetful} of ${nodes.length} Redlock nodes do not remember what they granted, as after a first installation: ` +

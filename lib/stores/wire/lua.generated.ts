@@ -552,10 +552,11 @@ end`,
   return dropStandIns(lock, id) or lock.hasForgotten
 end`,
   takeAway: `local function takeAway(lock, id, abandoned)
+  if lock.recoveryMs == 0 then return leave(lock, id, abandoned) end
   local holder = holderOf(lock, id)
-  local told = lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or holderOf(lock, '~' .. id) or holder and whole(holder).fence < beganAt(lock) * 1000)
+  local told = recoveryOf(lock) > 0 or holderOf(lock, '~' .. id) or holder and whole(holder).fence < beganAt(lock) * 1000
   local there = leave(lock, id, abandoned)
-  if lock.recoveryMs > 0 and type(there) == 'string' then told = told or isFromBefore(lock, id, there) end
+  if type(there) == 'string' then told = told or isFromBefore(lock, id, there) end
   return there and not told or wasForgotten(lock, id) or there
 end`,
   wasHeardOf: `local function wasHeardOf(lock, id)
@@ -695,7 +696,7 @@ const LOCK_GRACE_MS = 1000;
 
 export const acquire: LuaScript = {
   name: 'acquire',
-  sha1: 'c8f9587c2ef65788e2281939b7c01002b853abd6',
+  sha1: 'b52325c0e9c280a8e24081817c066d97c8442211',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV`, shared.time, shared.nowUs, shared.now, `
 
@@ -1592,7 +1593,7 @@ export function readRecall(reply: unknown): RecallReply {
 
 export const release: LuaScript = {
   name: 'release',
-  sha1: 'adc2fad583d43858002e8f236ea94d5f22bf2c93',
+  sha1: 'c58044e863c64d331035d945fd23c87d9b179b03',
   source: [`local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil

@@ -162,7 +162,8 @@ local function takeHold(lock, request)
   settle(lock)
   local holder, recoversForMs = holderOf(lock, request.id), nil
   if not holder then holder, recoversForMs = takeOver(lock, request) end
-  -- An earlier memory may have granted it, and others may tell of that. A ticket can be on its way to whoever adopts it.
+  -- A request that adopts is refused for good: others may tell of a hold that an earlier memory gave it. One that makes a ticket does not say
+  -- so, because the ticket may be on its way to whoever adopts it.
   if not holder and not recoversForMs and request.takes == 't' and takeAway(lock, request.id) then settle(lock) end
   closeLock(lock)
   if recoversForMs then return { RECOVERING, now, recoversForMs } end

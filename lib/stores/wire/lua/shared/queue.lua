@@ -35,7 +35,7 @@ local function keepQueue(lock)
   lock.queue.isKept = true
 end
 
--- Takes a waiter out from wherever it is. Deletes before it writes, so that a full server lets it through.
+-- Takes a waiter out from wherever it is, and returns its record; false when it does not wait. Deletes before it writes, so that a full server lets it through.
 local function takeOut(lock, id)
   if not lock.queued then return false end
   local key, queue = lock.queueKey, openQueue(lock)
@@ -264,7 +264,7 @@ local function endsWithoutHolder(lock)
   return false
 end
 
--- Takes an id out of a lock, holding or waiting; whether it was there. When only what is owed of a minHoldMs is left, that ends sooner than
+-- Takes an id out of a lock. Returns true for a holder, the record of a waiter, and false when it was neither. When only what is owed of a minHoldMs is left, that ends sooner than
 -- the lease of which the next in line was told: that waiter is told to ask again.
 local function leave(lock, id, abandoned)
   if not removeHolder(lock, id, abandoned) then return takeOut(lock, id) end

@@ -16,7 +16,8 @@ local function holdsOf(lock, request)
   for i = 1, math.min(#lock.holders, MAX_TOLD) do
     local holder = lock.holders[i]
     if holder.id ~= RECOVERY then
-      -- It may renew before this request asks again. How long its lease is then, is known of a long one; others are renewed before a third is over.
+      -- The holder may renew before this request asks again. The record says how long a lease of more than USUAL_LEASE_MS is. A shorter one is
+      -- renewed when a third of it is over, so one and a half times what is left is not less than all of it.
       local graceMs, longMs = whole(holder).graceMs, holder.longMs
       local leftMs = holder.ending - now
       if not isReleased(holder) then
@@ -67,13 +68,14 @@ local function wasForgotten(lock, id)
   return dropStandIns(lock, id) or lock.hasForgotten
 end
 
--- Takes an id away; whether it was there, or was only forgotten. Unless this memory granted it, an earlier one may have: the id was heard of from now
--- on, also when its record was kept: others may tell of it later.
+-- Takes an id away. True, or its record among those who wait, if it was there, or was only forgotten. Unless this memory granted the lock to
+-- the id, an earlier one may have, and others may tell of that later, also when its record was kept. So the server notes that it heard of the id.
 local function takeAway(lock, id, abandoned)
+  if lock.recoveryMs == 0 then return leave(lock, id, abandoned) end
   local holder = holderOf(lock, id)
-  local told = lock.recoveryMs > 0 and (recoveryOf(lock) > 0 or holderOf(lock, '~' .. id) or holder and whole(holder).fence < beganAt(lock) * 1000)
+  local told = recoveryOf(lock) > 0 or holderOf(lock, '~' .. id) or holder and whole(holder).fence < beganAt(lock) * 1000
   local there = leave(lock, id, abandoned)
-  if lock.recoveryMs > 0 and type(there) == 'string' then told = told or isFromBefore(lock, id, there) end
+  if type(there) == 'string' then told = told or isFromBefore(lock, id, there) end
   return there and not told or wasForgotten(lock, id) or there
 end
 
