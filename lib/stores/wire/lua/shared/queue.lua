@@ -264,8 +264,8 @@ local function endsWithoutHolder(lock)
   return false
 end
 
--- Takes an id out of a lock. Returns true for a holder, the record of a waiter, and false when it was neither. When only what is owed of a minHoldMs is left, that ends sooner than
--- the lease of which the next in line was told: that waiter is told to ask again.
+-- Takes an id out of a lock. Returns true for a holder, the record of a waiter, and false when it was neither. When only what is owed of a
+-- minHoldMs is left, that ends sooner than the lease of which the next in line was told: that waiter is told to ask again.
 local function leave(lock, id, abandoned)
   if not removeHolder(lock, id, abandoned) then return takeOut(lock, id) end
   lock.frees = true
